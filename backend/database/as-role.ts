@@ -1,0 +1,49 @@
+// The one place where an identity enters SQL.
+import type { Database, Session } from './database.ts';
+
+/** Verified claims of a request: at least the database role. The rest is what the access token says. */
+export interface Claims {
+  role: string;
+  sub?: string;
+  [claim: string]: unknown;
+}
+
+/** What of a request SQL may see: PostgREST's request.* settings. Header names are lower-case. */
+export interface RequestSettings {
+  method?: string;
+  path?: string;
+  headers?: Readonly<Record<string, string>>;
+  cookies?: Readonly<Record<string, string>>;
+  searchPath?: string;
+  timeZone?: string;
+}
+
+/** Roles a request may take. A token naming any other role is refused before SQL is reached. */
+export const requestRoles: ReadonlySet<string> = new Set(['anon', 'authenticated', 'service_role']);
+
+/**
+ * Runs `work` as a role, under row level security, in one transaction: begin, one parameterised set_config, work, commit.
+ * @param claims verified claims; `claims.role` must be one of `requestRoles`
+ * @param work gets the session; its result is returned after the commit
+ * @throws Error when the role is not a request role; DatabaseError from the work
+ */
+export function asRole<T>(
+  database: Database,
+  claims: Claims,
+  work: (session: Session) => Promise<T>,
+  options: { readOnly?: boolean; request?: RequestSettings } = {},
+): Promise<T> {
+  if (!requestRoles.has(claims.role)) throw new Error(`role "${claims.role}" is not a request role`);
+  const { request = {} } = options;
+  const settings: Record<string, string> = {
+    role: claims.role,
+    'request.jwt.claims': JSON.stringify(claims),
+    'request.method': request.method ?? '',
+    'request.path': request.path ?? '',
+    'request.headers': JSON.stringify(request.headers ?? {}),
+    'request.cookies': JSON.stringify(request.cookies ?? {}),
+    search_path: request.searchPath ?? 'public, extensions',
+  };
+  if (request.timeZone) settings.timezone = request.timeZone;
+  return database.transaction(work, { readOnly: options.readOnly ?? false, settings });
+}

@@ -1,0 +1,120 @@
+// Both drivers keep the same promises.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from './as-role.ts';
+import { type Database, DatabaseError } from './database.ts';
+import { testDatabases, throwawayDatabase } from './throwaway.ts';
+
+const platform = { name: 'platform', folder: 'backend/platform' };
+
+describe.each(testDatabases())('the %s driver', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await throwawayDatabase(kind, [platform]);
+    await database.execute(`
+      create table public.notes (id int primary key, author uuid, text text);
+      alter table public.notes enable row level security;
+      create policy "authors read their notes" on public.notes for select using (author = (select auth.uid()));
+      insert into public.notes values (1, '00000000-0000-4000-8000-000000000001', 'mine'), (2, null, 'nobody''s');
+    `);
+  });
+  afterAll(() => database.close());
+
+  test('types parameters by what the statement needs and gives values back alike', async () => {
+    const { rows } = await database.query(
+      `select $1::int + 1 as i, $2::bool as b, $3::jsonb as j, $4::timestamptz at time zone 'UTC' as t, $5::bigint as big,
+              $6::numeric as n, $7::text as nothing, $8::text[] as list`,
+      ['41', true, { a: [1] }, '2026-01-02T03:04:05Z', '9007199254740991', '1.50', null, '{a,b}'],
+    );
+    expect(rows).toEqual([
+      {
+        i: 42,
+        b: true,
+        j: { a: [1] },
+        t: '2026-01-02 03:04:05',
+        big: 9007199254740991,
+        n: '1.50',
+        nothing: null,
+        list: ['a', 'b'],
+      },
+    ]);
+  });
+
+  test('reports a problem with the SQLSTATE of PostgreSQL', async () => {
+    const failing = database.query('insert into public.notes (id) values (1)');
+    await expect(failing).rejects.toBeInstanceOf(DatabaseError);
+    await expect(failing).rejects.toMatchObject({ code: '23505', constraint: 'notes_pkey' });
+  });
+
+  test('undoes a transaction whose work fails and passes its error on', async () => {
+    const failure = new Error('changed my mind');
+    const failing = database.transaction(async (session) => {
+      await session.query(`insert into public.notes (id, text) values (3, 'gone')`);
+      throw failure;
+    });
+    await expect(failing).rejects.toBe(failure);
+    expect((await database.query('select from public.notes where id = 3')).rowCount).toBe(0);
+  });
+
+  test('counts the rows a statement touched', async () => {
+    const inserted = await database.query(`insert into public.notes (id) values (7), (8)`);
+    const removed = await database.query('delete from public.notes where id in (7, 8)');
+    expect([inserted.rowCount, removed.rowCount]).toEqual([2, 2]);
+  });
+
+  test('lets nothing be written in a read-only transaction', async () => {
+    const writing = database.transaction((session) => session.query('delete from public.notes'), {
+      readOnly: true,
+    });
+    await expect(writing).rejects.toMatchObject({ code: '25006' });
+  });
+
+  test('works as the role and user of the claims, and as nobody afterwards', async () => {
+    const claims = { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000001' };
+    const mine = await asRole(database, claims, (session) => session.query('select text from public.notes'));
+    expect(mine.rows).toEqual([{ text: 'mine' }]);
+    const after = await database.query(
+      `select current_user = session_user as is_self, current_setting('request.jwt.claims', true) as claims`,
+    );
+    expect(after.rows[0]?.is_self).toBe(true);
+    expect(after.rows[0]?.claims || null).toBeNull();
+  });
+
+  test('shows an anonymous visitor no row that no policy shows', async () => {
+    const none = await asRole(database, { role: 'anon' }, (session) =>
+      session.query('select * from public.notes'),
+    );
+    expect(none.rows).toEqual([]);
+  });
+
+  test('refuses a role that is not for requests before any SQL runs', () => {
+    expect(() => asRole(database, { role: 'postgres' }, async () => 1)).toThrow('not a request role');
+  });
+
+  test('hears notifications of any session until it stops listening', async () => {
+    const heard: string[] = [];
+    let wake = () => {};
+    const stop = await database.listen('A channel', (payload) => {
+      heard.push(payload);
+      wake();
+    });
+    const first = new Promise<void>((done) => {
+      wake = done;
+    });
+    await database.transaction((session) => session.query(`select pg_notify('A channel', 'one')`));
+    await first;
+    await stop();
+    await database.query(`select pg_notify('A channel', 'two')`);
+    await database.query('select 1');
+    expect(heard).toEqual(['one']);
+  });
+
+  test('keeps transactions apart that run at once', async () => {
+    await database.execute('create table public.counters (n int); insert into public.counters values (0)');
+    await Promise.all(
+      Array.from({ length: 20 }, () =>
+        database.transaction((session) => session.query('update public.counters set n = n + 1')),
+      ),
+    );
+    expect((await database.query('select n from public.counters')).rows).toEqual([{ n: 20 }]);
+  });
+});

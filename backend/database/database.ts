@@ -1,0 +1,118 @@
+// The one small interface behind which PGlite and PostgreSQL stand. Everything that speaks SQL speaks it through here.
+
+/** What a statement gave: its rows, and how many rows it touched. */
+export interface QueryResult<Row> {
+  rows: Row[];
+  rowCount: number;
+}
+
+/**
+ * Something statements can be sent to: the database itself (each statement its own transaction) or one open transaction.
+ *
+ * Values come back alike from both drivers: int8 as number, numeric, dates and timestamps as the text PostgreSQL
+ * prints, json and jsonb parsed. Parameters are sent as text and typed by the server.
+ */
+export interface Session {
+  /**
+   * Runs one statement.
+   * @param sql one SQL statement with `$1`, `$2` … placeholders
+   * @param parameters their values; strings, numbers, booleans, null, or objects (sent as JSON)
+   * @throws DatabaseError with PostgreSQL's own SQLSTATE, message, detail and hint
+   */
+  query<Row = Record<string, unknown>>(
+    sql: string,
+    parameters?: readonly unknown[],
+  ): Promise<QueryResult<Row>>;
+
+  /** Runs a script of several statements (migrations, seeds); outside a transaction they form one of their own. */
+  execute(script: string): Promise<void>;
+}
+
+/** Options of a transaction. `settings` are local to it, set in one parameterised statement. */
+export interface TransactionOptions {
+  readOnly?: boolean;
+  settings?: Readonly<Record<string, string>>;
+}
+
+/** Takes a notification's payload ('' when it has none). */
+export type NotificationListener = (payload: string) => void;
+
+export interface Database extends Session {
+  readonly kind: 'pglite' | 'postgresql';
+
+  /**
+   * Runs `work` in one transaction; commits when it resolves, rolls back and rethrows when it rejects.
+   * On PGlite transactions run one after another: never use the database itself inside `work`, only its session.
+   */
+  transaction<T>(work: (session: Session) => Promise<T>, options?: TransactionOptions): Promise<T>;
+
+  /**
+   * Calls `listener` for every NOTIFY on `channel`, from any process.
+   * `onGap` is called after a lost connection came back: notifications may have been missed.
+   * @returns a function that ends the subscription
+   */
+  listen(channel: string, listener: NotificationListener, onGap?: () => void): Promise<() => Promise<void>>;
+
+  close(): Promise<void>;
+}
+
+/** A problem the database reported, in PostgreSQL's own terms. */
+export class DatabaseError extends Error {
+  override readonly name = 'DatabaseError';
+  /** SQLSTATE, five characters; '08006' when the connection itself was lost. */
+  readonly code: string;
+  readonly detail: string | null;
+  readonly hint: string | null;
+  readonly constraint: string | null;
+
+  constructor(
+    message: string,
+    fields: {
+      code: string;
+      detail?: string | null;
+      hint?: string | null;
+      constraint?: string | null;
+      cause?: unknown;
+    },
+  ) {
+    super(message, { cause: fields.cause });
+    this.code = fields.code;
+    this.detail = fields.detail ?? null;
+    this.hint = fields.hint ?? null;
+    this.constraint = fields.constraint ?? null;
+  }
+}
+
+/**
+ * Turns what a driver threw into a DatabaseError.
+ * @param thrown the driver's error; a DatabaseError passes through
+ * @returns a DatabaseError; connection faults without SQLSTATE become 08006
+ */
+export function asDatabaseError(thrown: unknown): DatabaseError {
+  if (thrown instanceof DatabaseError) return thrown;
+  const error = thrown as Partial<Record<'message' | 'code' | 'detail' | 'hint' | 'constraint', string>>;
+  const isSqlState = typeof error?.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code);
+  return new DatabaseError(error?.message ?? String(thrown), {
+    code: isSqlState && error.code ? error.code : '08006',
+    detail: error?.detail ?? null,
+    hint: error?.hint ?? null,
+    constraint: error?.constraint ?? null,
+    cause: thrown,
+  });
+}
+
+/**
+ * The statement that sets several settings for the current transaction at once, values as parameters only.
+ * @param settings setting names (constants of ours, never from a request) and values
+ */
+export function settingsStatement(settings: Readonly<Record<string, string>>): {
+  sql: string;
+  parameters: string[];
+} {
+  const parameters: string[] = [];
+  const calls = Object.entries(settings).map(([name, value]) => {
+    parameters.push(name, value);
+    return `set_config($${parameters.length - 1}, $${parameters.length}, true)`;
+  });
+  return { sql: `select ${calls.join(', ')}`, parameters };
+}

@@ -1,0 +1,64 @@
+// Keeps a folder to one process: two embedded databases on the same files would destroy them.
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+/** Another process (or this one) has the folder open. */
+export class FolderInUse extends Error {
+  override readonly name = 'FolderInUse';
+  constructor(folder: string) {
+    super(`${folder} is in use by another running copy of the shop; stop that one first`);
+  }
+}
+
+/**
+ * Takes the lock of a folder. It is a listening socket, so it is free the moment its holder dies, however it dies.
+ * @param folder the folder to keep for this process
+ * @returns a function that gives the lock back
+ * @throws FolderInUse when a living process holds it
+ */
+export async function lockFolder(folder: string): Promise<() => Promise<void>> {
+  const address = lockAddress(folder);
+  const server = createServer((socket) => socket.destroy());
+  try {
+    await listen(server, address);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    if (await isAlive(address)) throw new FolderInUse(folder);
+    await rm(address, { force: true });
+    await listen(server, address).catch(() => {
+      throw new FolderInUse(folder);
+    });
+  }
+  server.unref();
+  return () => new Promise((done) => server.close(() => done()));
+}
+
+function lockAddress(folder: string): string {
+  // Socket paths are limited to about 100 characters, folders are not: hence the hash.
+  const name = createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 32);
+  return process.platform === 'win32' ? `\\\\.\\pipe\\jani-${name}` : join(tmpdir(), `jani-${name}.lock`);
+}
+
+function listen(server: Server, address: string): Promise<void> {
+  return new Promise((done, fail) => {
+    server.once('error', fail);
+    server.listen(address, () => {
+      server.off('error', fail);
+      done();
+    });
+  });
+}
+
+function isAlive(address: string): Promise<boolean> {
+  return new Promise((answer) => {
+    const socket = connect(address);
+    socket.once('connect', () => {
+      socket.destroy();
+      answer(true);
+    });
+    socket.once('error', () => answer(false));
+  });
+}

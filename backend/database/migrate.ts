@@ -1,0 +1,100 @@
+// Brings a database up to the newest schema: ordered files, each applied once, none changed afterwards.
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { asDatabaseError, type Database, DatabaseError, type Session } from './database.ts';
+
+/** A folder of `*.sql` files, applied in the order of their names. */
+export interface MigrationSource {
+  /** Who the files belong to; names may repeat between sources. */
+  name: string;
+  folder: string;
+}
+
+/** A migration that was applied before has another text now, or is gone. */
+export class MigrationChanged extends Error {
+  override readonly name = 'MigrationChanged';
+}
+
+// Any constant: it only has to be the same in every process.
+const lockKey = 7_204_517_331;
+
+/**
+ * Applies what is missing, all in one transaction: a failure, or a process killed in the middle, leaves the schema as it
+ * was. Processes that start at once wait for each other on an advisory lock.
+ * @param sources applied in the order given
+ * @returns the names of the files applied now, as `source/file`
+ * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
+ */
+export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
+  const wanted = (await Promise.all(sources.map(readSource))).flat();
+  const applied: string[] = [];
+  await database.transaction(async (session) => {
+    await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
+    await session.query('create schema if not exists platform');
+    await session.query(`create table if not exists platform.schema_migrations (
+      source text not null,
+      version text not null,
+      hash text not null,
+      applied_at timestamptz not null default now(),
+      primary key (source, version)
+    )`);
+    const { rows } = await session.query<{ source: string; version: string; hash: string }>(
+      'select source, version, hash from platform.schema_migrations',
+    );
+    const history = new Map(rows.map((row) => [`${row.source}/${row.version}`, row.hash]));
+    for (const migration of wanted) {
+      const key = `${migration.source}/${migration.version}`;
+      const before = history.get(key);
+      history.delete(key);
+      if (before === migration.hash) continue;
+      if (before)
+        throw new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+      await applyFile(session, migration);
+      applied.push(key);
+    }
+    const ours = new Set(sources.map(({ name }) => name));
+    const gone = [...history.keys()].find((key) => ours.has(key.slice(0, key.indexOf('/'))));
+    if (gone)
+      throw new MigrationChanged(`migration ${gone} was applied to this database but its file is gone`);
+    if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);
+  });
+  return applied;
+}
+
+interface Migration {
+  source: string;
+  version: string;
+  text: string;
+  hash: string;
+}
+
+async function readSource({ name, folder }: MigrationSource): Promise<Migration[]> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
+  return Promise.all(
+    files.map(async (file) => {
+      const text = await readFile(join(folder, file), 'utf8');
+      const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
+      return { source: name, version: file.replace(/\.sql$/, ''), text, hash };
+    }),
+  );
+}
+
+async function applyFile(session: Session, { source, version, text, hash }: Migration) {
+  try {
+    await session.execute(text);
+  } catch (error) {
+    const { message, code, detail, hint } = asDatabaseError(error);
+    throw new DatabaseError(`migration ${source}/${version}: ${message}`, {
+      code,
+      detail,
+      hint,
+      cause: error,
+    });
+  }
+  await session.query('insert into platform.schema_migrations (source, version, hash) values ($1, $2, $3)', [
+    source,
+    version,
+    hash,
+  ]);
+}

@@ -1,0 +1,121 @@
+// The embedded driver: PostgreSQL compiled to WebAssembly, on a folder of this machine, inside this process.
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { PGlite, type Transaction } from '@electric-sql/pglite';
+import {
+  asDatabaseError,
+  type Database,
+  type QueryResult,
+  type Session,
+  settingsStatement,
+  type TransactionOptions,
+} from './database.ts';
+import { lockFolder } from './folder-lock.ts';
+
+const asText = (value: string) => value;
+const parsers = {
+  20: Number,
+  1082: asText,
+  1083: asText,
+  1114: asText,
+  1184: asText,
+  1186: asText,
+  1266: asText,
+  1700: asText,
+};
+
+// PGlite would check and convert values by the type the server infers; the server itself is the better judge.
+const toText = (value: unknown): string => {
+  if (typeof value === 'string') return value;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+};
+const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => toText, has: () => true });
+
+/** Settings of the embedded driver. */
+export interface PgliteOptions {
+  /**
+   * Waits for the disk at every commit, as a PostgreSQL server does; true unless told.
+   * Without it a killed process still loses nothing, a power cut may.
+   */
+  isDurable?: boolean;
+}
+
+/**
+ * Opens the embedded database.
+ * @param folder where its files are; made when missing. Absent: in memory, gone with the process
+ * @returns the database, alone on that folder until it is closed
+ * @throws FolderInUse when another process has the folder open
+ */
+export async function openPglite(folder?: string, options: PgliteOptions = {}): Promise<Database> {
+  const isDurable = options.isDurable ?? true;
+  const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F' || !isDurable);
+  // WebAssembly has no just-in-time compiler for queries.
+  startParams.push('-c', 'jit=off');
+  let unlock = async () => {};
+  if (folder) {
+    await mkdir(dirname(folder), { recursive: true });
+    unlock = await lockFolder(folder);
+  }
+  let lite: PGlite;
+  try {
+    lite = await PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, parsers, serializers });
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+
+  return {
+    kind: 'pglite',
+    query: (sql, parameters) => send(lite, sql, parameters),
+    async transaction<T>(
+      work: (session: Session) => Promise<T>,
+      { readOnly, settings }: TransactionOptions = {},
+    ) {
+      return lite
+        .transaction(async (transaction) => {
+          if (readOnly) await transaction.exec('set transaction read only');
+          if (settings) {
+            const { sql, parameters } = settingsStatement(settings);
+            await transaction.query(sql, parameters);
+          }
+          return work({
+            query: (sql, parameters) => send(transaction, sql, parameters),
+            execute: async (script) => void (await transaction.exec(script).catch(rethrow)),
+          });
+        })
+        .catch(rethrow);
+    },
+    async execute(script: string) {
+      await lite.exec(script).catch(rethrow);
+    },
+    async listen(channel, listener) {
+      const stop = lite.onNotification((from, payload) => {
+        if (from === channel) listener(payload);
+      });
+      // The one session there is keeps listening after the last listener went: that costs nothing.
+      await lite.exec(`listen ${quoted(channel)}`).catch(rethrow);
+      return async () => stop();
+    },
+    async close() {
+      await lite.close();
+      await unlock();
+    },
+  };
+}
+
+const quoted = (channel: string) => `"${channel.replaceAll('"', '""')}"`;
+
+async function send<Row>(
+  to: PGlite | Transaction,
+  sql: string,
+  parameters?: readonly unknown[],
+): Promise<QueryResult<Row>> {
+  const result = await to.query<Row>(sql, parameters as unknown[] | undefined).catch(rethrow);
+  return { rows: result.rows, rowCount: result.affectedRows || result.rows.length };
+}
+
+function rethrow(error: unknown): never {
+  // Errors of our own code inside a transaction pass unchanged; only the database's own carry an SQLSTATE.
+  if (error instanceof Error && !('code' in error)) throw error;
+  throw asDatabaseError(error);
+}

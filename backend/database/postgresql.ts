@@ -1,0 +1,232 @@
+// The PostgreSQL driver: a pool for statements and transactions, one lasting connection for notifications.
+import pg from 'pg';
+import {
+  asDatabaseError,
+  type Database,
+  type NotificationListener,
+  type QueryResult,
+  type Session,
+  settingsStatement,
+  type TransactionOptions,
+} from './database.ts';
+
+const int8 = 20;
+const textTypes = new Set([1082, 1083, 1114, 1184, 1186, 1266, 1700]);
+
+const types = {
+  getTypeParser(oid: number, format?: 'text' | 'binary') {
+    if (oid === int8) return Number;
+    if (textTypes.has(oid)) return (value: string) => value;
+    return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text');
+  },
+} as pg.CustomTypesConfig;
+
+/** Settings of the PostgreSQL driver. */
+export interface PostgresqlOptions {
+  /** Connections of the pool; 10 unless told. */
+  poolSize?: number;
+  /** Told about faults that no caller waits for, such as an idle connection that broke. */
+  onFault?: (error: Error) => void;
+}
+
+/**
+ * Opens a PostgreSQL database.
+ * @param url a postgres:// connection string; its role must own the shop's schema and be able to take the request roles
+ * @returns the database; connections are made when first needed
+ */
+export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
+  const onFault = options.onFault ?? (() => {});
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.poolSize ?? 10,
+    pipeline: true,
+    types,
+    connectionTimeoutMillis: 10_000,
+    application_name: 'jani-juice',
+  });
+  pool.on('error', onFault);
+  const notifications = new NotificationConnection(url, onFault);
+
+  return {
+    kind: 'postgresql',
+    async query<Row>(sql: string, parameters?: readonly unknown[]) {
+      const client = await pool.connect().catch(rethrow);
+      try {
+        return await send<Row>(client, sql, parameters);
+      } finally {
+        client.release();
+      }
+    },
+    async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
+      const client = await pool.connect().catch(rethrow);
+      try {
+        const result = await inTransaction(client, work, transaction);
+        client.release();
+        return result;
+      } catch (error) {
+        // A connection that broke in the middle must not go back to the pool.
+        const fault = asDatabaseError(error);
+        client.release(
+          error instanceof RollbackFailed || fault.code.startsWith('08') || fault.code === '57P01',
+        );
+        throw error instanceof RollbackFailed ? error.reason : error;
+      }
+    },
+    async execute(script: string) {
+      await pool.query(script).catch(rethrow);
+    },
+    listen: (channel, listener, onGap) => notifications.listen(channel, listener, onGap),
+    async close() {
+      await notifications.close();
+      await pool.end();
+    },
+  };
+}
+
+async function inTransaction<T>(
+  client: pg.PoolClient,
+  work: (session: Session) => Promise<T>,
+  { readOnly, settings }: TransactionOptions,
+): Promise<T> {
+  // The connection pipelines: opening, settings and the first statement of `work` share one network round trip.
+  // Their failures surface where `work` awaits its own statement, or here below.
+  const opening: Promise<unknown>[] = [client.query(readOnly ? 'begin read only' : 'begin')];
+  if (settings) {
+    const { sql, parameters } = settingsStatement(settings);
+    opening.push(client.query(sql, parameters));
+  }
+  const opened = Promise.all(opening).catch(rethrow);
+  opened.catch(() => {});
+  try {
+    const result = await work({
+      query: (sql, parameters) => send(client, sql, parameters),
+      execute: async (script) => void (await client.query(script).catch(rethrow)),
+    });
+    await opened;
+    await client.query('commit').catch(rethrow);
+    return result;
+  } catch (error) {
+    try {
+      await client.query('rollback');
+    } catch {
+      throw new RollbackFailed(error);
+    }
+    // A failed opening (an unknown role, say) explains the failure of the work better than its aftermath does.
+    await opened;
+    throw error;
+  }
+}
+
+class RollbackFailed extends Error {
+  readonly reason: unknown;
+  constructor(reason: unknown) {
+    super('the transaction could not be rolled back');
+    this.reason = reason;
+  }
+}
+
+async function send<Row>(
+  client: pg.PoolClient,
+  sql: string,
+  parameters?: readonly unknown[],
+): Promise<QueryResult<Row>> {
+  const result = await client.query(sql, parameters as unknown[] | undefined).catch(rethrow);
+  return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 };
+}
+
+function rethrow(error: unknown): never {
+  throw asDatabaseError(error);
+}
+
+interface Subscription {
+  channel: string;
+  listener: NotificationListener;
+  onGap: (() => void) | undefined;
+}
+
+/** One connection that LISTENs for all channels and comes back by itself when it is lost. */
+class NotificationConnection {
+  readonly #url: string;
+  readonly #onFault: (error: Error) => void;
+  readonly #subscriptions = new Set<Subscription>();
+  #client: Promise<pg.Client> | null = null;
+  #retry: NodeJS.Timeout | null = null;
+  #isClosed = false;
+
+  constructor(url: string, onFault: (error: Error) => void) {
+    this.#url = url;
+    this.#onFault = onFault;
+  }
+
+  async listen(channel: string, listener: NotificationListener, onGap?: () => void) {
+    const subscription: Subscription = { channel, listener, onGap };
+    this.#subscriptions.add(subscription);
+    const client = await this.#connected();
+    await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    return async () => {
+      this.#subscriptions.delete(subscription);
+      const isStillUsed = [...this.#subscriptions].some((other) => other.channel === channel);
+      if (!isStillUsed && this.#client && !this.#isClosed) {
+        await (await this.#client).query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(this.#onFault);
+      }
+    };
+  }
+
+  async close() {
+    this.#isClosed = true;
+    if (this.#retry) clearTimeout(this.#retry);
+    const client = await this.#client?.catch(() => null);
+    await client?.end().catch(this.#onFault);
+  }
+
+  #connected(): Promise<pg.Client> {
+    this.#client ??= this.#connect();
+    return this.#client;
+  }
+
+  async #connect(): Promise<pg.Client> {
+    const client = new pg.Client({
+      connectionString: this.#url,
+      keepAlive: true,
+      application_name: 'jani-juice notifications',
+    });
+    let isLost = false;
+    const onLost = (error?: Error) => {
+      if (isLost || this.#isClosed) return;
+      isLost = true;
+      if (error) this.#onFault(error);
+      this.#client = null;
+      this.#reconnectSoon(200);
+    };
+    client.on('notification', (message) => {
+      for (const subscription of this.#subscriptions) {
+        if (subscription.channel === message.channel) subscription.listener(message.payload ?? '');
+      }
+    });
+    client.on('error', onLost);
+    client.on('end', () => onLost());
+    try {
+      await client.connect();
+    } catch (error) {
+      onLost();
+      throw asDatabaseError(error);
+    }
+    return client;
+  }
+
+  #reconnectSoon(delayMs: number) {
+    if (this.#retry || this.#isClosed) return;
+    this.#retry = setTimeout(async () => {
+      this.#retry = null;
+      try {
+        const client = await this.#connected();
+        const channels = new Set([...this.#subscriptions].map(({ channel }) => channel));
+        for (const channel of channels) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+        for (const { onGap } of this.#subscriptions) onGap?.();
+      } catch {
+        this.#client = null;
+        this.#reconnectSoon(Math.min(delayMs * 2, 10_000));
+      }
+    }, delayMs);
+  }
+}

@@ -1,0 +1,124 @@
+// Databases for tests: a fresh one each time, copied from a template that is migrated once.
+import { createHash, randomBytes } from 'node:crypto';
+import { cp, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Database } from './database.ts';
+import { type MigrationSource, migrate } from './migrate.ts';
+import { openPglite } from './pglite.ts';
+import { openPostgresql } from './postgresql.ts';
+
+/** The databases tests can run on here: always PGlite, and PostgreSQL when the run has started a cluster. */
+export function testDatabases(): Database['kind'][] {
+  return process.env.TEST_POSTGRESQL_URL ? ['pglite', 'postgresql'] : ['pglite'];
+}
+
+/**
+ * Makes an empty, migrated database that is deleted when it is closed.
+ * @param kind one of `testDatabases()`
+ * @param sources what to migrate it with; the template is kept per content of these files
+ */
+export async function throwawayDatabase(
+  kind: Database['kind'],
+  sources: readonly MigrationSource[],
+): Promise<Database & { url?: string }> {
+  const fingerprint = await fingerprintOf(sources);
+  return kind === 'pglite'
+    ? throwawayPglite(fingerprint, sources)
+    : throwawayPostgresql(fingerprint, sources);
+}
+
+async function throwawayPglite(fingerprint: string, sources: readonly MigrationSource[]): Promise<Database> {
+  const template = join(tmpdir(), `jani-test-pglite-${fingerprint}`);
+  if (!(await exists(template))) {
+    const making = await mkdtemp(join(tmpdir(), 'jani-test-making-'));
+    const database = await openPglite(join(making, 'database'), { isDurable: false });
+    await migrate(database, sources);
+    await database.close();
+    // Whoever is first provides it; the others' copies are dropped.
+    await rename(join(making, 'database'), template).catch(() => {});
+    await rm(making, { recursive: true, force: true });
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'jani-test-pglite-run-'));
+  await cp(template, join(folder, 'database'), { recursive: true });
+  const database = await openPglite(join(folder, 'database'), { isDurable: false });
+  return {
+    ...database,
+    async close() {
+      await database.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function throwawayPostgresql(fingerprint: string, sources: readonly MigrationSource[]) {
+  const cluster = process.env.TEST_POSTGRESQL_URL;
+  if (!cluster) throw new Error('TEST_POSTGRESQL_URL is not set: the test run has started no PostgreSQL');
+  const admin = openPostgresql(cluster, { poolSize: 1 });
+  const template = `template_${fingerprint}`;
+  await makeTemplate(admin, cluster, template, sources);
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await admin.execute(`create database ${name} template ${template}`);
+  const url = urlOf(cluster, name);
+  const database = openPostgresql(url);
+  return {
+    ...database,
+    url,
+    async close() {
+      await database.close();
+      await admin.execute(`drop database if exists ${name} with (force)`);
+      await admin.close();
+    },
+  };
+}
+
+async function makeTemplate(
+  admin: Database,
+  cluster: string,
+  template: string,
+  sources: readonly MigrationSource[],
+): Promise<void> {
+  const isThere = async () =>
+    (await admin.query('select from pg_database where datname = $1', [template])).rowCount > 0;
+  // Several test files start at once: one of them makes the template, under a lock; the rest wait. The lock is taken
+  // in another transaction, because `create database` may not run inside one.
+  const keeper = openPostgresql(cluster, { poolSize: 1 });
+  try {
+    await keeper.transaction(async (session) => {
+      await session.query(`select pg_advisory_xact_lock(hashtext('jani test templates'))`);
+      if (await isThere()) return;
+      const making = `${template}_making`;
+      await admin.execute(`drop database if exists ${making} with (force)`);
+      await admin.execute(`create database ${making}`);
+      const database = openPostgresql(urlOf(cluster, making), { poolSize: 2 });
+      await migrate(database, sources);
+      await database.close();
+      await admin.execute(`alter database ${making} rename to ${template}`);
+    });
+  } finally {
+    await keeper.close();
+  }
+}
+
+function urlOf(cluster: string, database: string): string {
+  const url = new URL(cluster);
+  url.pathname = `/${database}`;
+  return url.href;
+}
+
+async function fingerprintOf(sources: readonly MigrationSource[]): Promise<string> {
+  const hash = createHash('sha256');
+  for (const { name, folder } of sources) {
+    for (const file of (await readdir(folder)).filter((entry) => entry.endsWith('.sql')).sort()) {
+      hash.update(`${name}/${file}\n`).update(await readFile(join(folder, file)));
+    }
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
