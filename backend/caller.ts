@@ -1,0 +1,14 @@
+// Who sends a request, as the backend's root has established it for all services.
+import type { Claims } from './database/as-role.ts';
+
+export interface Caller {
+  /** Verified: from an API key or an access token; role `anon` when there is neither. */
+  claims: Claims;
+  /** The network address the request came from, where known. */
+  address: string | null;
+}
+
+/** What every service of the backend is to its root. */
+export interface Service {
+  fetch(request: Request, caller: Caller): Promise<Response>;
+}
