@@ -1,0 +1,104 @@
+"""Subset the two brand fonts for the web and write the letterforms that the drawn labels use.
+
+Needs Python with fonttools and brotli; run from the repository root: python3 scripts/art/prepare-fonts.py
+The results are committed, so a build never needs Python.
+"""
+
+import json
+import pathlib
+import shutil
+
+from fontTools import subset
+from fontTools.misc.transform import Transform
+from fontTools.pens.svgPathPen import SVGPathPen
+from fontTools.pens.transformPen import TransformPen
+from fontTools.ttLib import TTFont
+from fontTools.varLib import instancer
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "node_modules/@fontsource-variable"
+FONTS = ROOT / "web/public/fonts"
+BRICOLAGE = SOURCE / "bricolage-grotesque/files/bricolage-grotesque-latin-standard-normal.woff2"
+FIGTREE = SOURCE / "figtree/files/figtree-latin-wght-normal.woff2"
+ARIAL = pathlib.Path("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf")
+ARIAL_BOLD = ARIAL.with_name("LiberationSans-Bold.ttf")
+
+PUNCTUATION = {ord(c) for c in "\u00a0–—‘’‚“”„•·…→←↑↓×✓−′″©®°½\u2009"}
+BODY_GLYPHS = set(range(0x20, 0x7F)) | set(range(0xA0, 0x100)) | PUNCTUATION
+# Headlines are English or Swahili: the accents of loan words are enough.
+DISPLAY_GLYPHS = set(range(0x20, 0x7F)) | PUNCTUATION | {ord(c) for c in "éèêàáâçñöüïô"}
+# Running text, enough to compare the average widths of two fonts.
+SAMPLE = (
+    "Freshly pressed, ice-cold and on the road in minutes: choose a drink, pay by phone and follow your order "
+    "to the door. Mango, passion, pineapple, tamarind, hibiscus, ginger, watermelon, coconut. KSh 1,200.00"
+)
+
+
+def pinned(path, **axes):
+    font = TTFont(path)
+    return instancer.instantiateVariableFont(font, axes)
+
+
+def web_font(font, name, wanted):
+    options = subset.Options()
+    options.flavor = "woff2"
+    options.layout_features = ["kern", "liga", "tnum"]
+    options.hinting = False
+    options.name_IDs = [1, 2, 13, 14]
+    options.drop_tables += ["DSIG", "meta"]
+    sub = subset.Subsetter(options)
+    sub.populate(unicodes=wanted)
+    sub.subset(font)
+    target = FONTS / name
+    subset.save_font(font, target, options)
+    print(name, target.stat().st_size, "bytes, missing:", "".join(chr(c) for c in sorted(wanted - set(font.getBestCmap()))))
+
+
+def average_width(font):
+    cmap, metrics = font.getBestCmap(), font["hmtx"]
+    return sum(metrics[cmap[ord(c)]][0] for c in SAMPLE) / len(SAMPLE) / font["head"].unitsPerEm
+
+
+def fallback(name, font, base):
+    """Print the @font-face descriptors that make `base` take the room of `font`."""
+    ratio = average_width(font) / average_width(TTFont(base))
+    em, hhea = font["head"].unitsPerEm, font["hhea"]
+    print(
+        f"{name}: size-adjust {ratio:.2%}; ascent-override {hhea.ascent / em / ratio:.2%}; "
+        f"descent-override {-hhea.descent / em / ratio:.2%}; line-gap-override {hhea.lineGap / em / ratio:.2%}"
+    )
+
+
+def letterforms(font, characters):
+    """Outlines of `characters`, one em = 1000, y down, with advances and kerning pairs."""
+    cmap, glyphs, em = font.getBestCmap(), font.getGlyphSet(), font["head"].unitsPerEm
+    scale, forms = 1000 / em, {}
+    for character in characters:
+        pen = SVGPathPen(glyphs, ntos=lambda n: f"{n:.0f}")
+        glyphs[cmap[ord(character)]].draw(TransformPen(pen, Transform(scale, 0, 0, -scale, 0, 0)))
+        forms[character] = [round(glyphs[cmap[ord(character)]].width * scale), pen.getCommands()]
+    return forms
+
+
+if __name__ == "__main__":
+    FONTS.mkdir(parents=True, exist_ok=True)
+    # The large optical size has the tight, ink-trapped drawing the brand is about; text sizes go to Figtree.
+    display = pinned(BRICOLAGE, opsz=48, wdth=96, wght=(600, 800))
+    fallback("display 700", pinned(BRICOLAGE, opsz=48, wdth=96, wght=700), ARIAL_BOLD)
+    web_font(display, "bricolage-grotesque.woff2", DISPLAY_GLYPHS)
+    body = pinned(FIGTREE, wght=(400, 700))
+    fallback("body 400", pinned(FIGTREE, wght=400), ARIAL)
+    web_font(body, "figtree.woff2", BODY_GLYPHS)
+    shutil.copy(SOURCE / "bricolage-grotesque/LICENSE", FONTS / "bricolage-grotesque-OFL.txt")
+    shutil.copy(SOURCE / "figtree/LICENSE", FONTS / "figtree-OFL.txt")
+
+    capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,&%'-·"
+    words = capitals + "abcdefghijklmnopqrstuvwxyz"
+    faces = {
+        "display": letterforms(pinned(BRICOLAGE, opsz=60, wdth=92, wght=800), words),
+        "narrow": letterforms(pinned(BRICOLAGE, opsz=60, wdth=75, wght=800), capitals),
+        "text": letterforms(pinned(FIGTREE, wght=700), words),
+    }
+    target = ROOT / "scripts/art/letterforms.json"
+    target.write_text(json.dumps(faces, ensure_ascii=False, separators=(",", ":")).replace('],"', '],\n"') + "\n")
+    print("letterforms.json", target.stat().st_size, "bytes")
