@@ -1,0 +1,68 @@
+// How the shop's list is searched, filtered and sorted.
+
+export interface CatalogueEntry {
+  name: string;
+  tagline: string | null;
+  description: string | null;
+  category: string | null;
+  brand: string | null;
+  price: number;
+  created_at: string;
+}
+
+export const sortOrders = ['popularity', 'brand', 'flavor', 'price'] as const;
+export type SortOrder = (typeof sortOrders)[number];
+
+export interface CatalogueQuery {
+  search: string;
+  /** A brand, or null for all. */
+  brand: string | null;
+  /** A category, or null for all. */
+  category: string | null;
+  sort: SortOrder;
+}
+
+const alphabet = new Intl.Collator('en', { sensitivity: 'base' });
+const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => number> = {
+  popularity: (a, b) => b.created_at.localeCompare(a.created_at),
+  brand: (a, b) => alphabet.compare(a.brand ?? '￿', b.brand ?? '￿'),
+  flavor: (a, b) => alphabet.compare(a.category ?? '￿', b.category ?? '￿'),
+  price: (a, b) => a.price - b.price,
+};
+
+/**
+ * The products that match, in order (specification §2, Shop). Equal ones keep the order they came in.
+ * @param products as the server lists them
+ * @param query search is trimmed and compared without regard to case, in name, tagline, description, brand and flavour
+ */
+export function selectProducts<Entry extends CatalogueEntry>(
+  products: readonly Entry[],
+  query: CatalogueQuery,
+): Entry[] {
+  const search = query.search.trim().toLocaleLowerCase('en');
+  return products
+    .filter(
+      (product) =>
+        (!query.brand || product.brand === query.brand) &&
+        (!query.category || product.category === query.category) &&
+        (!search ||
+          [product.name, product.tagline, product.description, product.brand, product.category].some((text) =>
+            text?.toLocaleLowerCase('en').includes(search),
+          )),
+    )
+    .sort(comparisons[query.sort]);
+}
+
+/**
+ * What the address of the shop page presets (specification §2, Shop): `search` the text, `filter` the sort.
+ * The form's own fields `brand`, `category` and `sort` are read too, so that it works before scripts do.
+ */
+export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery {
+  const sort = parameters.get('sort') ?? parameters.get('filter');
+  return {
+    search: parameters.get('search') ?? '',
+    brand: parameters.get('brand') || null,
+    category: parameters.get('category') || null,
+    sort: sortOrders.find((known) => known === sort) ?? 'popularity',
+  };
+}

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { chargeAmount, formatKes, formatKsh, orderTotal } from './money.ts';
+
+test('shoppers see KSh with cents and thousands separators', () => {
+  expect(formatKsh(123400)).toBe('KSh 1,234.00');
+  expect(formatKsh(100)).toBe('KSh 1.00');
+  expect(formatKsh(5)).toBe('KSh 0.05');
+});
+
+test('staff see KES, with cents only where there are any', () => {
+  expect(formatKes(123400)).toBe('KES 1,234');
+  expect(formatKes(123450)).toBe('KES 1,234.5');
+});
+
+test('M-PESA is asked for whole shillings, rounded up', () => {
+  expect([100, 101, 199, 200].map(chargeAmount)).toEqual([100, 200, 200, 200]);
+});
+
+test('the total is price times quantity and the delivery fee', () =>
+  expect(orderTotal(95000, 3, 100)).toBe(285100));

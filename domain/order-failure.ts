@@ -1,0 +1,41 @@
+// Why an order could not be placed, in the words of the error catalogue.
+
+// What the database says (the `details` of its error) about the customer's side of an order …
+const orderCodes = new Set([
+  'idempotency_key_missing',
+  'idempotency_key_reused',
+  'name_invalid',
+  'name_too_long',
+  'email_invalid',
+  'email_too_long',
+  'phone_invalid',
+  'location_invalid',
+  'address_too_long',
+  'notes_too_long',
+  'too_many_orders',
+  'no_tracking_number',
+]);
+// … and about the product that was ordered.
+const itemCodes = new Set([
+  'product_unavailable',
+  'out_of_stock',
+  'not_enough_stock',
+  'quantity_invalid',
+  'total_changed',
+  'total_too_large',
+]);
+
+/**
+ * The text of the 'Order Failed' toast (specification §8, Storefront).
+ * @param error what the table API answered: `message` for people, `details` the code (docs/error-codes.md); null when it
+ *   answered without an order
+ */
+export function describeOrderFailure(
+  error: { message?: string | null; details?: string | null } | null,
+): string {
+  if (!error) return 'Order was not created successfully';
+  if (!error.message) return 'Failed to place order. Please try again.';
+  if (error.details && itemCodes.has(error.details)) return `Failed to create order item: ${error.message}`;
+  if (error.details && orderCodes.has(error.details)) return `Failed to create order: ${error.message}`;
+  return 'Failed to place order. Please try again.';
+}

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { checkOrderForm } from './order-form.ts';
+
+const good = {
+  name: 'Amina Otieno',
+  email: 'amina@example.com',
+  phone: '0712345678',
+  location: 'Westlands',
+  building: '',
+  unit: '',
+};
+
+test('a good form has no problem', () => expect(checkOrderForm(good)).toBeNull());
+
+test.each([
+  [{ name: ' A ' }, 'Invalid Name', 'Please enter a valid name (at least 2 characters)'],
+  [{ email: 'amina@example' }, 'Invalid Email', 'Please enter a valid email address'],
+  [{ email: 'ami na@example.com' }, 'Invalid Email', 'Please enter a valid email address'],
+  [
+    { phone: '12345' },
+    'Invalid Phone',
+    'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
+  ],
+  [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
+])('%j is told as %s', (change, title, text) => {
+  expect(checkOrderForm({ ...good, ...change })).toMatchObject({ title, text });
+});
+
+test('problems are told one at a time: name, then email, then phone, then location', () => {
+  const empty = { name: '', email: '', phone: '', location: '', building: '', unit: '' };
+  const told: string[] = [];
+  let form = empty;
+  for (let problem = checkOrderForm(form); problem; problem = checkOrderForm(form)) {
+    told.push(problem.field);
+    form = { ...form, [problem.field]: good[problem.field] };
+  }
+  expect(told).toEqual(['name', 'email', 'phone', 'location']);
+});

@@ -1,0 +1,33 @@
+// Order statuses as customers are told them, and how far along they are.
+
+export type BadgeColour = 'yellow' | 'blue' | 'purple' | 'green' | 'red' | 'grey';
+
+const told: Record<string, { label: string; colour: BadgeColour }> = {
+  pending: { label: 'Order Placed', colour: 'yellow' },
+  processing: { label: 'Processing', colour: 'blue' },
+  out_for_delivery: { label: 'Out for Delivery', colour: 'purple' },
+  delivered: { label: 'Delivered', colour: 'green' },
+  cancelled: { label: 'Cancelled', colour: 'red' },
+};
+
+/** The four steps of the tracker, in order (specification §4, Order tracker). */
+export const trackingSteps = ['pending', 'processing', 'out_for_delivery', 'delivered'] as const;
+
+/**
+ * A status as the storefront shows it (specification §3).
+ * @param status the order's status; an unknown one is shown grey and raw
+ */
+export function describeOrderStatus(status: string): { label: string; colour: BadgeColour } {
+  return Object.hasOwn(told, status) ? (told[status] ?? raw(status)) : raw(status);
+}
+
+const raw = (status: string) => ({ label: status, colour: 'grey' as const });
+
+/**
+ * How far along the four steps an order is.
+ * @returns the index of the current step, -1 for a status outside the four, and the share of the bar that is filled, 0 to 1
+ */
+export function trackingProgress(status: string): { index: number; filled: number } {
+  const index = trackingSteps.findIndex((step) => step === status);
+  return { index, filled: Math.max(index, 0) / (trackingSteps.length - 1) };
+}

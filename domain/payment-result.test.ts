@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { describePaymentFailure, judgeResultCode } from './payment-result.ts';
+
+test('0 succeeded, as a number or as text', () => {
+  expect([judgeResultCode(0, 'notice'), judgeResultCode('0', 'query')]).toEqual(['succeeded', 'succeeded']);
+});
+
+test.each([1, '1', 1001, 1019, 1025, 1032, 1037, 2001, 'SFC_IC0003'])(
+  '%j is a final failure wherever it comes from',
+  (code) => {
+    expect([judgeResultCode(code, 'notice'), judgeResultCode(code, 'query')]).toEqual(['failed', 'failed']);
+  },
+);
+
+test.each([4999, '4999', 26, null, undefined, '', {}, []])('%j never ends an attempt', (code) => {
+  expect([judgeResultCode(code, 'notice'), judgeResultCode(code, 'query')]).toEqual(['pending', 'pending']);
+});
+
+test('an unknown code ends an attempt only when the one notice brings it', () => {
+  expect([judgeResultCode(7777, 'notice'), judgeResultCode(7777, 'query')]).toEqual(['failed', 'pending']);
+});
+
+test('each code has its words, and any other the general ones', () => {
+  expect(describePaymentFailure('1037')).toContain(
+    'Customer not reachable. Please ensure phone is on and has network.',
+  );
+  expect(describePaymentFailure(1)).toContain('Insufficient balance. Please top up M-PESA or use Fuliza.');
+  expect(describePaymentFailure('7')).toContain('Payment failed. Please try again.');
+  expect(describePaymentFailure('constructor')).toContain('Payment failed. Please try again.');
+});

@@ -1,0 +1,44 @@
+// M-PESA's result codes: which are final, and what the customer is told.
+
+export type PaymentVerdict = 'succeeded' | 'failed' | 'pending';
+
+const messages: Record<string, string> = {
+  '1037': 'Customer not reachable. Please ensure phone is on and has network. 📵',
+  '1025': 'System error occurred. Please try again. ⚠️',
+  '1032': 'Payment was cancelled. Please try again. ❌',
+  '1': 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰',
+  '2001': 'Wrong M-PESA PIN entered. Please try again. 🔐',
+  '1019': 'Transaction expired. Please try again. ⏰',
+  '1001': 'Another transaction in progress. Please wait and try again. ⏳',
+};
+
+/**
+ * What a customer is told about a failed payment (specification §8, Payment failure result codes).
+ * @param code M-PESA's result code; absent or unknown gives the general text
+ */
+export function describePaymentFailure(code: string | number | null | undefined): string {
+  const key = String(code ?? '');
+  return (Object.hasOwn(messages, key) && messages[key]) || 'Payment failed. Please try again. ❌';
+}
+
+// Codes after which the attempt is over for good: M-PESA's published result codes of an STK prompt. 26 (system busy)
+// and 4999 (still processing) are missing on purpose.
+const finalFailures = new Set(
+  '1 2 3 4 8 17 1001 1019 1025 1031 1032 1036 1037 1101 1102 2001 2006 2028 2029 8006 9999 SFC_IC0003'.split(
+    ' ',
+  ),
+);
+
+/**
+ * What a result code means for the attempt. A payment is failed only on a code known to be final.
+ * @param code ResultCode of a notice or a query, number or string
+ * @param source a notice comes once, so an unknown code in one ends the attempt; in a query it means "no answer"
+ */
+export function judgeResultCode(code: unknown, source: 'notice' | 'query'): PaymentVerdict {
+  if (typeof code !== 'string' && typeof code !== 'number') return 'pending';
+  const key = String(code).trim();
+  if (key === '0') return 'succeeded';
+  if (finalFailures.has(key)) return 'failed';
+  if (key === '' || key === '4999' || key === '26') return 'pending';
+  return source === 'notice' ? 'failed' : 'pending';
+}

@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { formatPhone, msisdn, normalisePhone } from './phone.ts';
+
+test.each([
+  '0712345678',
+  '712345678',
+  '254712345678',
+  '+254712345678',
+  '0712 345 678',
+  '+254-712-345-678',
+  ' 0712345678 ',
+])('%j is the number +254712345678', (written) => expect(normalisePhone(written)).toBe('+254712345678'));
+
+test.each([
+  '',
+  '071234567',
+  '07123456789',
+  '0812345678',
+  '+255712345678',
+  '+254812345678',
+  '07l2345678',
+  '00712345678',
+  '+0712345678',
+  '+712345678',
+])('%j is no Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
+
+test('every spelling of a number comes to the same one, which M-PESA gets without the plus', () => {
+  const local = fc
+    .tuple(fc.constantFrom('7', '1'), fc.stringMatching(/^\d{8}$/))
+    .map(([first, rest]) => first + rest);
+  const spelling = fc.constantFrom('0', '', '254', '+254');
+  fc.assert(
+    fc.property(local, spelling, (number, prefix) => {
+      const phone = normalisePhone(prefix + number);
+      expect(phone).toBe(`+254${number}`);
+      expect(msisdn(phone ?? '')).toBe(`254${number}`);
+    }),
+  );
+});
+
+test('a number is read in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));

@@ -1,0 +1,33 @@
+// Kenyan mobile numbers: written in many ways, kept in one.
+
+const specified = /^(\+254|0)[17]\d{8}$/;
+
+/**
+ * Brings the ways Kenyans write a mobile number into one: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, with spaces or hyphens.
+ * @param input what was typed
+ * @returns `+254` and nine digits, or null when it is no Kenyan mobile number (specification §5, Customer order form, 3)
+ */
+export function normalisePhone(input: string): string | null {
+  const compact = input.replace(/[\s-]/g, '');
+  const withPrefix = /^254\d/.test(compact) ? `+${compact}` : /^[17]/.test(compact) ? `0${compact}` : compact;
+  return specified.test(withPrefix) ? `+254${withPrefix.replace(/^(\+254|0)/, '')}` : null;
+}
+
+/**
+ * The form M-PESA wants (Daraja, STK push, PartyA).
+ * @param phone a number as `normalisePhone` gives it
+ * @returns `254` and nine digits
+ */
+export function msisdn(phone: string): string {
+  return phone.replace(/^\+/, '');
+}
+
+/**
+ * A number as people read it aloud.
+ * @param phone a number as `normalisePhone` gives it; anything else comes back unchanged
+ * @returns such as `0712 345 678`
+ */
+export function formatPhone(phone: string): string {
+  const match = /^\+254(\d{3})(\d{3})(\d{3})$/.exec(phone);
+  return match ? `0${match[1]} ${match[2]} ${match[3]}` : phone;
+}
