@@ -1,0 +1,152 @@
+// Writes the database's public schema in the Database shape that supabase-js is typed with.
+import type { Database } from '../backend/database/database.ts';
+
+interface Column {
+  table: string;
+  name: string;
+  type: string;
+  is_nullable: boolean;
+  has_default: boolean;
+  is_generated: boolean;
+}
+interface Relationship {
+  table: string;
+  constraint_name: string;
+  columns: string[];
+  referenced: string;
+  referenced_columns: string[];
+  is_one_to_one: boolean;
+}
+interface Procedure {
+  name: string;
+  arguments: { name: string; type: string; has_default: boolean }[];
+  returns: string;
+  is_set: boolean;
+}
+
+const columnsQuery = `
+  select c.relname as table, a.attname as name, t.typname as type, not a.attnotnull as is_nullable,
+         a.atthasdef or a.attidentity <> '' as has_default, a.attidentity = 'a' or a.attgenerated <> '' as is_generated
+  from pg_attribute a
+  join pg_class c on c.oid = a.attrelid
+  join pg_type t on t.oid = a.atttypid
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
+  order by c.relname, a.attname`;
+
+const relationshipsQuery = `
+  select c.relname as table, k.conname as constraint_name, f.relname as referenced,
+         (select array_agg(a.attname::text order by u.position) from unnest(k.conkey) with ordinality u (number, position)
+            join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.number) as columns,
+         (select array_agg(a.attname::text order by u.position) from unnest(k.confkey) with ordinality u (number, position)
+            join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.number) as referenced_columns,
+         exists (select from pg_index i where i.indrelid = k.conrelid and i.indisunique and i.indpred is null
+            and i.indkey::int2[] @> k.conkey and i.indkey::int2[] <@ k.conkey) as is_one_to_one
+  from pg_constraint k
+  join pg_class c on c.oid = k.conrelid
+  join pg_class f on f.oid = k.confrelid
+  where k.contype = 'f' and c.relnamespace = 'public'::regnamespace and f.relnamespace = 'public'::regnamespace
+  order by c.relname, k.conname`;
+
+const proceduresQuery = `
+  select p.proname as name, t.typname as returns, p.proretset as is_set,
+         coalesce((
+           select json_agg(json_build_object(
+             'name', u.name, 'type', format_type(u.type, null), 'has_default', u.position > p.pronargs - p.pronargdefaults
+           ) order by u.position)
+           from unnest(p.proargnames[:p.pronargs], p.proargtypes::oid[]) with ordinality u (name, type, position)
+         ), '[]') as arguments
+  from pg_proc p
+  join pg_type t on t.oid = p.prorettype
+  where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and t.typname <> 'trigger'
+  order by p.proname`;
+
+/**
+ * Describes the public schema as TypeScript.
+ * @param database a migrated database
+ * @returns the text of `supabase/types.ts`
+ */
+export async function describeDatabase(database: Database): Promise<string> {
+  const columns = await database.query<Column>(columnsQuery);
+  const relationships = await database.query<Relationship>(relationshipsQuery);
+  const procedures = await database.query<Procedure>(proceduresQuery);
+  const tables = [...new Set(columns.rows.map(({ table }) => table))].map((table) =>
+    describeTable(
+      table,
+      columns.rows.filter((column) => column.table === table),
+      relationships.rows.filter((relationship) => relationship.table === table),
+    ),
+  );
+  return `// Generated from the database by \`npm run generate-types\`; a test compares it with the migrations.
+
+export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
+
+export type Database = {
+  public: {
+    Tables: {
+${tables.join('\n')}
+    };
+    Views: { [name in never]: never };
+    Functions: {
+${procedures.rows.map(describeProcedure).join('\n')}
+    };
+    Enums: { [name in never]: never };
+    CompositeTypes: { [name in never]: never };
+  };
+};
+`;
+}
+
+function describeTable(table: string, columns: Column[], relationships: Relationship[]): string {
+  const row = columns.map(
+    ({ name, type, is_nullable }) => `${name}: ${typeScriptType(type)}${is_nullable ? ' | null' : ''};`,
+  );
+  const optional = (column: Column, isInsert: boolean) => {
+    if (column.is_generated) return `${column.name}?: never;`;
+    const isOptional = !isInsert || column.is_nullable || column.has_default;
+    return `${column.name}${isOptional ? '?' : ''}: ${typeScriptType(column.type)}${column.is_nullable ? ' | null' : ''};`;
+  };
+  const list = (names: string[]) => `[${names.map((name) => `'${name}'`).join(', ')}]`;
+  const lines = [
+    `      ${table}: {`,
+    `        Row: { ${row.join(' ')} };`,
+    `        Insert: { ${columns.map((column) => optional(column, true)).join(' ')} };`,
+    `        Update: { ${columns.map((column) => optional(column, false)).join(' ')} };`,
+    `        Relationships: [`,
+    ...relationships.map(
+      (relationship) =>
+        `          { foreignKeyName: ${JSON.stringify(relationship.constraint_name)}; columns: ${list(relationship.columns)}; ` +
+        `isOneToOne: ${relationship.is_one_to_one}; referencedRelation: '${relationship.referenced}'; ` +
+        `referencedColumns: ${list(relationship.referenced_columns)} },`,
+    ),
+    `        ];`,
+    `      };`,
+  ];
+  return lines.join('\n');
+}
+
+function describeProcedure({ name, arguments: parameters, returns, is_set }: Procedure): string {
+  const described = parameters.map(
+    ({ name: parameter, type, has_default }) =>
+      `${parameter}${has_default ? '?' : ''}: ${typeScriptType(shortName(type))}${has_default ? ' | null' : ''};`,
+  );
+  const args = described.length > 0 ? `{ ${described.join(' ')} }` : 'Record<PropertyKey, never>';
+  return `      ${name}: { Args: ${args}; Returns: ${returns === 'void' ? 'undefined' : typeScriptType(returns)}${is_set ? '[]' : ''} };`;
+}
+
+const shortNames: Record<string, string> = {
+  integer: 'int4',
+  bigint: 'int8',
+  smallint: 'int2',
+  boolean: 'bool',
+  'timestamp with time zone': 'timestamptz',
+  'double precision': 'float8',
+};
+const shortName = (type: string) => shortNames[type] ?? type;
+
+function typeScriptType(type: string): string {
+  if (type.startsWith('_')) return `${typeScriptType(type.slice(1))}[]`;
+  if (['int2', 'int4', 'int8', 'float4', 'float8', 'numeric'].includes(type)) return 'number';
+  if (type === 'bool') return 'boolean';
+  if (type === 'json' || type === 'jsonb') return 'Json';
+  return 'string';
+}

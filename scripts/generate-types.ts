@@ -1,0 +1,9 @@
+// `npm run generate-types`: writes supabase/types.ts from the migrations.
+import { writeFile } from 'node:fs/promises';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { describeDatabase } from './database-types.ts';
+import { shopMigrations } from './shop-migrations.ts';
+
+const database = await throwawayDatabase('pglite', shopMigrations);
+await writeFile(new URL('../supabase/types.ts', import.meta.url), await describeDatabase(database));
+await database.close();

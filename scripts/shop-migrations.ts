@@ -1,0 +1,10 @@
+// Where the migrations of the platform and of the shop are, in the order they apply.
+import { fileURLToPath } from 'node:url';
+import type { MigrationSource } from '../backend/database/migrate.ts';
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export const shopMigrations: MigrationSource[] = [
+  { name: 'platform', folder: at('../backend/platform') },
+  { name: 'shop', folder: at('../supabase/migrations') },
+];

@@ -1,0 +1,101 @@
+// Generated from the database by `npm run generate-types`; a test compares it with the migrations.
+
+export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
+
+export type Database = {
+  public: {
+    Tables: {
+      admin_profiles: {
+        Row: { created_at: string; is_active: boolean; user_id: string; };
+        Insert: { created_at?: string; is_active?: boolean; user_id: string; };
+        Update: { created_at?: string; is_active?: boolean; user_id?: string; };
+        Relationships: [
+        ];
+      };
+      categories: {
+        Row: { created_at: string; id: string; is_active: boolean; name: string; };
+        Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; };
+        Update: { created_at?: string; id?: string; is_active?: boolean; name?: string; };
+        Relationships: [
+        ];
+      };
+      deliveries: {
+        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: string; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; updated_at: string; };
+        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: string; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; updated_at?: string; };
+        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: string; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; updated_at?: string; };
+        Relationships: [
+          { foreignKeyName: "deliveries_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
+        ];
+      };
+      inquiries: {
+        Row: { created_at: string; email: string; id: string; is_read: boolean; message: string; name: string; phone: string | null; subject: string | null; };
+        Insert: { created_at?: string; email: string; id?: string; is_read?: boolean; message: string; name: string; phone?: string | null; subject?: string | null; };
+        Update: { created_at?: string; email?: string; id?: string; is_read?: boolean; message?: string; name?: string; phone?: string | null; subject?: string | null; };
+        Relationships: [
+        ];
+      };
+      order_items: {
+        Row: { created_at: string; id: string; order_id: string; product_id: string | null; product_name: string; quantity: number; unit_price: number; };
+        Insert: { created_at?: string; id?: string; order_id: string; product_id?: string | null; product_name: string; quantity: number; unit_price: number; };
+        Update: { created_at?: string; id?: string; order_id?: string; product_id?: string | null; product_name?: string; quantity?: number; unit_price?: number; };
+        Relationships: [
+          { foreignKeyName: "order_items_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
+          { foreignKeyName: "order_items_product_id_fkey"; columns: ['product_id']; isOneToOne: false; referencedRelation: 'products'; referencedColumns: ['id'] },
+        ];
+      };
+      orders: {
+        Row: { city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; id: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; total_amount: number; tracking_number: string; updated_at: string; };
+        Insert: { city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; total_amount: number; tracking_number: string; updated_at?: string; };
+        Update: { city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; total_amount?: number; tracking_number?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
+      payment_messages: {
+        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; received_at: string; source: string; source_address: string | null; };
+        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; source: string; source_address?: string | null; };
+        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; source?: string; source_address?: string | null; };
+        Relationships: [
+          { foreignKeyName: "payment_messages_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+        ];
+      };
+      payments: {
+        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; created_at: string; id: string; merchant_request_id: string | null; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Relationships: [
+          { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
+        ];
+      };
+      products: {
+        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
+        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Relationships: [
+          { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
+        ];
+      };
+      store_settings: {
+        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; updated_at: string; };
+        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; updated_at?: string; };
+        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
+    };
+    Views: { [name in never]: never };
+    Functions: {
+      begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
+      find_payment: { Args: { reference: string; }; Returns: Json };
+      find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
+      lease_payment_queries: { Args: { at_most?: number | null; }; Returns: Json[] };
+      place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
+      record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
+      settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
+      track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+    };
+    Enums: { [name in never]: never };
+    CompositeTypes: { [name in never]: never };
+  };
+};

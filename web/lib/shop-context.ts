@@ -1,0 +1,21 @@
+// What the server hands to every loader: where the data is, and what may be told to the browser.
+import { createContext } from 'react-router';
+import type { Store, StoreAddress } from './store.ts';
+
+/** Facts of this installation that a browser may know. */
+export interface PublicConfig extends StoreAddress {
+  /** What the outside calls the shop, without a slash at the end. */
+  publicUrl: string;
+  /** Whether payments are pretended: then the storefront says plainly that no money moves. */
+  isSimulated: boolean;
+  /** Address of the simulator's phone page, when payments are pretended. */
+  phonePageUrl: string | null;
+}
+
+export interface ShopContext {
+  /** Asks as the anonymous visitor whose request is being answered. */
+  store: Store;
+  config: PublicConfig;
+}
+
+export const shopContext = createContext<ShopContext>();
