@@ -1,0 +1,28 @@
+// Which callback addresses Daraja takes; it looks at them when the push is made.
+
+const FORBIDDEN_WORDS = ['mpesa', 'm-pesa', 'safaricom', 'exe', 'cmd', 'sql', 'query'];
+
+export function isLoopback(hostname: string): boolean {
+  return (
+    hostname === 'localhost' ||
+    hostname.endsWith('.localhost') ||
+    hostname === '[::1]' ||
+    /^127(\.\d{1,3}){3}$/.test(hostname)
+  );
+}
+
+/** Secure and public, or on this very machine; in lower-case; without the words Daraja forbids in any place. */
+export function isAcceptedCallbackUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
+  const isReachable = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+  const writtenHost = /^[a-z]+:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
+  const lowered = text.toLowerCase();
+  return (
+    isReachable &&
+    url.username === '' &&
+    url.hash === '' &&
+    writtenHost === writtenHost.toLowerCase() &&
+    !FORBIDDEN_WORDS.some((word) => lowered.includes(word))
+  );
+}

@@ -1,0 +1,20 @@
+// Checks the three fields by which a push or a query proves to come from the merchant.
+import { badRequest, type DarajaError, noAnswer } from './daraja-errors.ts';
+import { isCompactTime } from './nairobi-time.ts';
+import { type Fields, fieldText } from './request-fields.ts';
+
+/** Password is base64 of shortcode, passkey and the very Timestamp that is sent with it. */
+export function checkMerchant(
+  fields: Fields,
+  merchant: { shortcode: string; passkey: string },
+): DarajaError | null {
+  const shortcode = fieldText(fields, 'BusinessShortCode');
+  const timestamp = fieldText(fields, 'Timestamp');
+  const password = fieldText(fields, 'Password');
+  if (!/^\d{5,7}$/.test(shortcode)) return badRequest('BusinessShortCode');
+  if (!isCompactTime(timestamp)) return badRequest('Timestamp');
+  if (password === '') return badRequest('Password');
+  if (shortcode !== merchant.shortcode) return noAnswer('Merchant does not exist');
+  const expected = Buffer.from(shortcode + merchant.passkey + timestamp).toString('base64');
+  return password === expected ? null : noAnswer('Wrong credentials');
+}

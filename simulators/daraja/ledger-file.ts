@@ -1,0 +1,63 @@
+// Keeps ledger entries on disk as JSON lines; what has been acknowledged survives a kill.
+import { mkdir, open, readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { type LedgerEntry, readEntry } from './ledger-entries.ts';
+
+export type LedgerFile = {
+  /** Resolves when the entry is on disk. Entries appended at the same time share one write. */
+  append(entry: LedgerEntry): Promise<void>;
+  empty(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Opens (or makes) the file and gives what it holds. Throws when a line before the last one is damaged. */
+export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; entries: LedgerEntry[] }> {
+  await mkdir(dirname(path), { recursive: true });
+  const handle = await open(path, 'a');
+  const { entries, intactBytes } = readEntries(path, await readFile(path));
+  await handle.truncate(intactBytes);
+
+  let tail: Promise<void> = Promise.resolve();
+  let batch: { lines: string[]; written: Promise<void> } | null = null;
+
+  function enqueue(work: () => Promise<void>): Promise<void> {
+    const done = tail.then(work);
+    tail = done.catch(() => undefined);
+    return done;
+  }
+
+  const file: LedgerFile = {
+    append(entry) {
+      if (batch === null) {
+        const lines: string[] = [];
+        const written = enqueue(async () => {
+          batch = null;
+          await handle.appendFile(lines.join(''));
+          await handle.datasync();
+        });
+        batch = { lines, written };
+      }
+      batch.lines.push(`${JSON.stringify(entry)}\n`);
+      return batch.written;
+    },
+    empty: () => enqueue(() => handle.truncate(0)),
+    async close() {
+      await tail;
+      await handle.close();
+    },
+  };
+  return { file, entries };
+}
+
+function readEntries(path: string, bytes: Buffer): { entries: LedgerEntry[]; intactBytes: number } {
+  // A kill in the middle of a write leaves a last line without its end; it was never acknowledged.
+  const intactBytes = bytes.lastIndexOf('\n') + 1;
+  const lines = bytes.subarray(0, intactBytes).toString('utf8').split('\n').slice(0, -1);
+  const entries = lines.map((line, index) => {
+    const entry = readEntry(line);
+    if (entry === null)
+      throw new Error(`Line ${index + 1} of the simulator's ledger ${path} cannot be read.`);
+    return entry;
+  });
+  return { entries, intactBytes };
+}

@@ -1,0 +1,84 @@
+// The page at /phone: a phone on which a person sees the prompt and enters a PIN or declines.
+import { html } from 'hono/html';
+import { scriptedOutcomes } from './outcomes.ts';
+import { type Markup, pageResponse, pageStyle } from './page.ts';
+import { readPhoneNumber, writePhoneNumber } from './phone-number.ts';
+import { phoneScript } from './phone-script.ts';
+import { phoneStyle } from './phone-style.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+const style = pageStyle + phoneStyle;
+
+/** The phone with this number, or a form that asks for one. */
+export function phonePage(number: string | undefined, settings: SimulatorSettings): Promise<Response> {
+  const phone = readPhoneNumber(number ?? '');
+  if (phone !== null) {
+    return pageResponse({
+      title: `Phone ${writePhoneNumber(phone)}`,
+      style,
+      script: phoneScript,
+      body: phoneBody(phone, settings),
+    });
+  }
+  const isWrong = number !== undefined && number.trim() !== '';
+  return pageResponse({
+    title: 'Which phone?',
+    style,
+    body: numberForm(isWrong ? number : ''),
+    status: isWrong ? 400 : 200,
+  });
+}
+
+function numberForm(wrongNumber: string): Markup {
+  return html`<main>
+<p class="badge">Simulator: no money moves</p>
+<h1>Which phone do you want to hold?</h1>
+<form class="field" action="phone" method="get">
+<label for="number">Phone number</label>
+<input id="number" name="number" type="tel" inputmode="tel" autocomplete="off" placeholder="0712345678" value="${wrongNumber}" required aria-describedby="number-problem">
+<button class="main-button">Open the phone</button>
+</form>
+<p id="number-problem" class="problem">${wrongNumber === '' ? '' : 'That is not a Kenyan mobile number. Try one like 0712345678.'}</p>
+<p><a href="./">What each number does</a></p>
+</main>`;
+}
+
+function phoneBody(phone: string, { merchantName }: SimulatorSettings): Markup {
+  const scripted = scriptedOutcomes.find(({ ending }) => phone.endsWith(ending));
+  return html`<main class="stage" data-phone="${phone}" data-merchant="${merchantName}">
+<div class="story">
+<p class="badge">Simulator: no money moves</p>
+<h1>This is the phone <span class="number">${writePhoneNumber(phone)}</span></h1>
+<p>Pay in the shop with this number and keep this page open: the M-PESA prompt appears on the phone, and waits for you.</p>
+<ul class="hints">
+<li><strong>1234</strong> (or any other PIN) pays.</li>
+<li><strong>0000</strong> is a wrong PIN.</li>
+<li><strong>Cancel</strong> declines.</li>
+</ul>
+${scripted ? html`<p class="script">This number follows a script, whatever PIN you enter: ${scripted.tells}.</p>` : ''}
+<p><a href="./">What each number does</a></p>
+</div>
+<div class="phone">
+<div class="screen">
+<div class="bar"><span id="time">--:--</span><span>Pretend network</span></div>
+<svg class="skyline" viewBox="0 0 320 120" preserveAspectRatio="xMidYMax slice" aria-hidden="true" focusable="false"><circle cx="228" cy="62" r="26"/><path d="M0 120V92h22V70h14v22h16V58h20v34h12V44l8-14 8 14v48h18V66h26v26h20V78h10v14h28c4-16 2-22-2-28-18 2-30-2-34-8 22 0 26-10 52-10s32 8 54 10c-6 6-18 10-36 8-6 8-8 16-6 28h50v28z"/></svg>
+<div id="home" class="home">
+<p id="connection" class="quiet" role="status">Waiting for a prompt. It appears here by itself.</p>
+<h2 class="unseen">Messages</h2>
+<ol id="messages" class="messages" aria-live="polite"></ol>
+</div>
+<section id="prompt" class="prompt" role="dialog" aria-labelledby="question" hidden>
+<form id="pin-form" novalidate autocomplete="off">
+<p id="question" class="question"></p>
+<label for="pin">Enter M-PESA PIN</label>
+<input id="pin" name="pin" type="password" inputmode="numeric" pattern="[0-9]{4}" maxlength="4" autocomplete="off" aria-describedby="pin-hint pin-problem">
+<p id="pin-hint" class="hint">Pretend PIN: 1234. <span id="left"></span></p>
+<p id="pin-problem" class="problem" role="alert"></p>
+<div class="choices"><button type="button" id="decline" class="plain-button">Cancel</button><button class="main-button">Send</button></div>
+</form>
+</section>
+</div>
+</div>
+<noscript><p class="problem">The phone needs JavaScript to receive prompts.</p></noscript>
+</main>`;
+}

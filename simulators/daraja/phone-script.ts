@@ -1,0 +1,141 @@
+// What the phone page does in the browser: asks for prompts every second and sends what the person answers.
+
+export const phoneScript = `
+'use strict';
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const { phone, merchant } = document.querySelector('main').dataset;
+  const dialog = byId('prompt'), form = byId('pin-form'), pin = byId('pin'), problem = byId('pin-problem');
+  const connection = byId('connection'), messages = byId('messages'), decline = byId('decline');
+  const plainTitle = document.title, quietText = connection.textContent;
+  const told = new Map();
+  let shownId = null, isSending = false;
+
+  const money = (amount) => 'KES ' + amount.toLocaleString('en-KE');
+  const failures = {
+    1: 'You do not have enough money in your M-PESA account.',
+    1032: 'You cancelled the request.',
+    1037: 'The request was not answered in time.',
+    2001: 'You entered a wrong PIN.',
+  };
+
+  function say(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
+
+  function setProblem(text) {
+    say(problem, text);
+    if (text) pin.setAttribute('aria-invalid', 'true');
+    else pin.removeAttribute('aria-invalid');
+  }
+
+  function show(prompt, now) {
+    if (!prompt) {
+      if (shownId !== null) {
+        shownId = null;
+        dialog.hidden = true;
+        document.title = plainTitle;
+      }
+      return;
+    }
+    const seconds = Math.max(0, Math.round((prompt.expiresAt - now) / 1000));
+    say(byId('left'), seconds + ' s left to answer.');
+    if (prompt.checkoutRequestId === shownId) return;
+    shownId = prompt.checkoutRequestId;
+    say(byId('question'), 'Do you want to pay ' + money(prompt.amount) + ' to ' + merchant +
+      ', Account ' + prompt.accountReference + '?');
+    pin.value = '';
+    setProblem('');
+    dialog.hidden = false;
+    document.title = 'Prompt! ' + plainTitle;
+    pin.focus();
+  }
+
+  function tell(prompt) {
+    const isPaid = prompt.resultCode === 0;
+    const state = prompt.checkoutRequestId + ':' + prompt.resultCode;
+    const known = told.get(prompt.checkoutRequestId);
+    if (known && known.state === state) return;
+    const item = document.createElement('li');
+    item.className = isPaid ? 'paid' : 'unpaid';
+    const sender = document.createElement('b');
+    sender.textContent = 'PRETEND M-PESA';
+    const text = isPaid
+      ? prompt.receipt + ' Confirmed. ' + money(prompt.amount) + ' paid to ' + merchant + ' for account ' +
+        prompt.accountReference + '. No real money moved.'
+      : 'Failed: ' + money(prompt.amount) + ' to ' + merchant + ' for account ' + prompt.accountReference + '. ' +
+        (failures[prompt.resultCode] || prompt.resultDesc + '.').replace(/\\.\\.$/, '.');
+    item.append(sender, text);
+    if (known) known.item.remove();
+    messages.prepend(item);
+    told.set(prompt.checkoutRequestId, { state, item });
+  }
+
+  function forgetAllBut(prompts) {
+    const kept = new Set(prompts.map((prompt) => prompt.checkoutRequestId));
+    for (const [id, { item }] of told) {
+      if (kept.has(id)) continue;
+      item.remove();
+      told.delete(id);
+    }
+  }
+
+  async function look() {
+    try {
+      const response = await fetch('simulator/prompts?screen=open&phone=' + phone, { cache: 'no-store' });
+      if (!response.ok) throw new Error('status ' + response.status);
+      const { now, prompts } = await response.json();
+      say(byId('time'), new Date(now).toLocaleTimeString('en-GB', {
+        hour: '2-digit', minute: '2-digit', timeZone: 'Africa/Nairobi',
+      }));
+      forgetAllBut(prompts);
+      for (const prompt of [...prompts].reverse()) if (prompt.state === 'decided') tell(prompt);
+      show(prompts.find((prompt) => prompt.state === 'open'), now);
+      say(connection, quietText);
+    } catch {
+      say(connection, 'The simulator does not answer. Trying again…');
+    }
+  }
+
+  async function answer(action, body) {
+    if (isSending || shownId === null) return;
+    isSending = true;
+    for (const button of form.querySelectorAll('button')) button.disabled = true;
+    try {
+      const response = await fetch('simulator/prompts/' + encodeURIComponent(shownId) + '/' + action, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      if (!response.ok && response.status !== 409) throw new Error('status ' + response.status);
+      await look();
+    } catch {
+      setProblem('The simulator does not answer. Please try again.');
+    } finally {
+      isSending = false;
+      for (const button of form.querySelectorAll('button')) button.disabled = false;
+    }
+  }
+
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    if (!/^[0-9]{4}$/.test(pin.value)) {
+      setProblem('A PIN has four digits.');
+      pin.focus();
+      return;
+    }
+    setProblem('');
+    answer('pin', { pin: pin.value });
+  });
+  decline.addEventListener('click', () => answer('decline', {}));
+  dialog.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') answer('decline', {});
+  });
+
+  async function keepLooking() {
+    await look();
+    setTimeout(keepLooking, 1000);
+  }
+  keepLooking();
+})();
+`;

@@ -1,0 +1,39 @@
+// How the phone looks.
+
+export const phoneStyle = `
+.stage{display:grid;gap:2rem;align-items:center;min-height:100vh}
+@media (min-width:48rem){.stage{grid-template-columns:1fr auto;gap:4rem}}
+.number{white-space:nowrap;font-variant-numeric:tabular-nums}
+.hints{padding:0;margin:0 0 1rem;list-style:none;display:grid;gap:.35rem}
+.hints strong{display:inline-block;min-width:4.25rem;font-variant-numeric:tabular-nums}
+.script{padding:.75rem 1rem;border-left:4px solid #c2571a;background:#fff0e2;border-radius:0 .6rem .6rem 0}
+.phone{width:min(100%,21rem);margin:0 auto;padding:.7rem;border-radius:3rem;background:#17112a;box-shadow:0 0 0 2px #3a2f57,0 2rem 4rem -1.5rem #2b1a5299}
+.screen{position:relative;display:flex;flex-direction:column;min-height:38rem;border-radius:2.4rem;overflow:hidden;color:#fff;background:linear-gradient(#24154a,#5a2a5f 45%,#a8485a 72%,#f08a4b)}
+.bar{display:flex;justify-content:space-between;padding:.9rem 1.6rem .5rem;font-size:.85rem;font-weight:600;font-variant-numeric:tabular-nums}
+.skyline{position:absolute;inset:auto 0 0;width:100%;height:8rem}
+.skyline circle{fill:#ffd9a0}
+.skyline path{fill:#2a1638}
+.home{position:relative;flex:1;padding:1rem 1rem 9rem}
+.quiet{margin:1rem .6rem 1.5rem;text-align:center;font-size:.95rem;color:#f3e6f7}
+.messages{display:grid;gap:.6rem;margin:0;padding:0;list-style:none}
+.messages li{padding:.75rem .9rem;border-radius:1rem;background:#fffffff2;color:var(--ink);font-size:.9rem;line-height:1.4;overflow-wrap:anywhere}
+.messages b{display:block;font-size:.75rem;letter-spacing:.03em;color:var(--leaf-deep)}
+.messages li.unpaid b{color:var(--fruit)}
+.prompt{position:absolute;inset:0;display:grid;place-items:center;padding:1rem;background:#120a24b8}
+.prompt[hidden]{display:none}
+.prompt form{width:100%;padding:1.25rem;border-radius:1.4rem;background:var(--card);color:var(--ink);box-shadow:0 1rem 2rem #0006;animation:arrive .22s ease-out}
+.question{font-size:1.05rem;font-weight:600;line-height:1.4;overflow-wrap:anywhere}
+.prompt label{font-size:.875rem;font-weight:600;color:var(--soft)}
+.prompt input{display:block;width:100%;margin:.35rem 0 .5rem;padding:.5rem;border:1px solid #857a9b;border-radius:.8rem;text-align:center;font-size:1.6rem;letter-spacing:.6em;text-indent:.6em;background:#fbf6fb}
+.prompt input[aria-invalid=true]{border-color:var(--fruit)}
+.hint{margin:0;font-size:.875rem;color:var(--soft)}
+.prompt .problem{margin:.25rem 0 0;min-height:1.5em;font-size:.875rem}
+.choices{display:grid;grid-template-columns:1fr 1fr;gap:.6rem;margin-top:.5rem}
+.choices button{min-height:2.9rem;border-radius:.9rem}
+.plain-button{border:1px solid #857a9b;background:transparent;font-weight:600;cursor:pointer}
+.plain-button:hover{background:#f6ecf1}
+button:disabled{opacity:.6;cursor:default}
+.unseen{position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+@keyframes arrive{from{opacity:0;transform:translateY(1rem) scale(.97)}}
+@media (prefers-reduced-motion:reduce){.prompt form{animation:none}}
+`;

@@ -1,0 +1,240 @@
+// The life of a prompt: opened by a push, decided once by script, person or time, then told to the shop.
+import { randomInt } from 'node:crypto';
+import { type CallbackDelivery, writeCallbackBody } from './callbacks.ts';
+import type { SimulatorClock } from './clock.ts';
+import { drawRequestId } from './daraja-errors.ts';
+import type { Faults } from './faults.ts';
+import { type Ledger, outstandingCallbacks, type Prompt } from './ledger.ts';
+import type { PlannedCallback, PromptDecided, PushAccepted } from './ledger-entries.ts';
+import { nairobiTime } from './nairobi-time.ts';
+import { outcomeFor, type ResultCode } from './outcomes.ts';
+import type { PushRequest } from './push-request.ts';
+import { drawReceipt } from './receipt.ts';
+import type { Screens } from './screens.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+const WRONG_PIN = '0000';
+
+export type Prompts = {
+  /** Opens a prompt and resolves when the ledger has it. Nothing decides it until `leaveToTime` or `decideNow`. */
+  open(push: PushRequest): Promise<Prompt>;
+  /** The one undecided prompt of a phone. */
+  openPromptOf(phone: string): Prompt | undefined;
+  /** The script decides after the delay, unless somebody holds the phone. */
+  leaveToTime(prompt: Prompt): void;
+  /** The script decides at once; resolves when its callbacks have been answered. */
+  decideNow(prompt: Prompt): Promise<void>;
+  /** The person enters a PIN or declines; resolves to the decision, or null when the prompt was no longer open. */
+  enterPin(prompt: Prompt, pin: string): Promise<PromptDecided | null>;
+  decline(prompt: Prompt): Promise<PromptDecided | null>;
+  /** After a restart: decides what was open and sends what was not sent. */
+  resume(): void;
+  reset(): void;
+};
+
+type Decision = {
+  resultCode: ResultCode;
+  decidedBy: PromptDecided['decidedBy'];
+  /** Whether the phone's own script (late success, lost callbacks …) goes on from here. */
+  followsScript: boolean;
+};
+
+export function keepPrompts(world: {
+  settings: SimulatorSettings;
+  clock: SimulatorClock;
+  ledger: Ledger;
+  faults: Faults;
+  screens: Screens;
+  delivery: CallbackDelivery;
+}): Prompts {
+  const { settings, clock, ledger, faults, screens, delivery } = world;
+  const appointments = new Map<string, () => void>();
+
+  function appoint(prompt: Prompt, moment: number, work: () => void | Promise<void>): void {
+    const id = prompt.push.checkoutRequestId;
+    appointments.get(id)?.();
+    appointments.set(id, clock.at(moment, work));
+  }
+
+  /** Writes the decision down; null when the prompt had been decided before. */
+  async function decide(prompt: Prompt, decision: Decision): Promise<PromptDecided | null> {
+    if (prompt.decisions.length > 0) return null;
+    const { succeedsLate } = outcomeFor(prompt.push.phone);
+    const lateSuccessAt =
+      decision.followsScript && succeedsLate ? clock.now() + settings.lateSuccessDelayMs : null;
+    return record(prompt, decision, lateSuccessAt);
+  }
+
+  async function record(
+    prompt: Prompt,
+    { resultCode, decidedBy }: Decision,
+    lateSuccessAt: number | null,
+  ): Promise<PromptDecided> {
+    const { push } = prompt;
+    const at = clock.now();
+    const isPaid = resultCode === 0;
+    const receipt = isPaid ? drawReceipt(at, ledger.hasReceipt) : null;
+    const decided: PromptDecided = {
+      kind: 'prompt decided',
+      at,
+      checkoutRequestId: push.checkoutRequestId,
+      resultCode,
+      decidedBy,
+      receipt,
+      moneyMoved: isPaid ? push.amount : 0,
+      lateSuccessAt,
+      callbacks: planCallbacks(prompt, { at, resultCode, receipt }),
+    };
+    appointments.get(push.checkoutRequestId)?.();
+    appointments.delete(push.checkoutRequestId);
+    await ledger.write(decided);
+    if (lateSuccessAt !== null) appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
+    return decided;
+  }
+
+  function planCallbacks(
+    prompt: Prompt,
+    decision: { at: number; resultCode: ResultCode; receipt: string | null },
+  ): PlannedCallback[] {
+    const { push } = prompt;
+    const outcome = outcomeFor(push.phone);
+    const isPaid = decision.resultCode === 0;
+    const wrongAmount = push.amount > 1 ? push.amount - 1 : push.amount + 1;
+    const body = writeCallbackBody(
+      push,
+      decision,
+      isPaid && outcome.namesWrongAmount ? wrongAmount : push.amount,
+    );
+    const fault = faults.takeCallbackFault();
+    const scriptedTimes = isPaid ? outcome.callbacks : 1;
+    const times = fault?.kind === 'duplicate' ? fault.times : Math.max(scriptedTimes, 1);
+    const sentBefore = prompt.decisions.flatMap((earlier) => earlier.callbacks).length;
+    return Array.from({ length: times }, (_, index) => ({
+      ordinal: sentBefore + index + 1,
+      dueAt: decision.at + (fault?.kind === 'delay' ? fault.delayMs : 0),
+      body,
+      isDropped: fault?.kind === 'drop' || scriptedTimes === 0,
+    }));
+  }
+
+  async function tell(prompt: Prompt, callbacks: PlannedCallback[]): Promise<void> {
+    const deliveries = callbacks
+      .filter((callback) => !callback.isDropped)
+      .map((callback) => {
+        if (callback.dueAt <= clock.now()) return delivery.deliver(prompt, callback);
+        clock.at(callback.dueAt, () => delivery.deliver(prompt, callback));
+        return undefined;
+      });
+    await Promise.all(deliveries);
+  }
+
+  async function decideAndTell(prompt: Prompt, decision: Decision): Promise<void> {
+    const decided = await decide(prompt, decision);
+    if (decided) await tell(prompt, decided.callbacks);
+  }
+
+  async function succeedLate(prompt: Prompt): Promise<void> {
+    const decided = await record(prompt, { resultCode: 0, decidedBy: 'script', followsScript: true }, null);
+    await tell(prompt, decided.callbacks);
+  }
+
+  function scriptedDecision({ push }: Prompt): Decision {
+    const overruled = isWrongReceiver(push) ? 'SFC_IC0003' : isRepeat(push) ? 17 : null;
+    return {
+      resultCode: overruled ?? outcomeFor(push.phone).resultCode,
+      decidedBy: 'script',
+      followsScript: overruled === null,
+    };
+  }
+
+  /** The same amount from the same phone, paid again too soon (result 17). */
+  function isRepeat(push: PushAccepted): boolean {
+    if (settings.repeatRuleMs === 0) return false;
+    return ledger
+      .ofPhone(push.phone)
+      .flatMap((prompt) => prompt.decisions)
+      .some(
+        (decision) => decision.moneyMoved === push.amount && push.at - decision.at < settings.repeatRuleMs,
+      );
+  }
+
+  /** At the end of the delay: the script decides, or the person whose phone page is open gets the time-out. */
+  function decideOrWait(prompt: Prompt): Promise<void> | undefined {
+    if (!screens.isOpen(prompt.push.phone)) return decideAndTell(prompt, scriptedDecision(prompt));
+    appoint(prompt, prompt.push.at + settings.promptTimeoutMs, () =>
+      decideAndTell(prompt, { resultCode: 1037, decidedBy: 'nobody', followsScript: false }),
+    );
+    return undefined;
+  }
+
+  async function decideByPerson(prompt: Prompt, decision: Decision): Promise<PromptDecided | null> {
+    const decided = await decide(prompt, decision);
+    if (decided) tell(prompt, decided.callbacks).catch((problem: unknown) => console.error(problem));
+    return decided;
+  }
+
+  return {
+    async open(request) {
+      const at = clock.now();
+      const push: PushAccepted = {
+        kind: 'push accepted',
+        at,
+        checkoutRequestId: drawCheckoutRequestId(at, request.phone, ledger),
+        merchantRequestId: drawRequestId(),
+        ...request,
+      };
+      const written = ledger.write(push);
+      const prompt = ledger.find(push.checkoutRequestId);
+      await written;
+      if (!prompt) throw new Error(`The prompt ${push.checkoutRequestId} is not in the ledger.`);
+      return prompt;
+    },
+    openPromptOf: (phone) => ledger.ofPhone(phone).find((prompt) => prompt.decisions.length === 0),
+    leaveToTime(prompt) {
+      appoint(prompt, prompt.push.at + settings.decisionDelayMs, () => decideOrWait(prompt));
+    },
+    decideNow: (prompt) => decideAndTell(prompt, scriptedDecision(prompt)),
+    enterPin(prompt, pin) {
+      const decision: Decision =
+        pin === WRONG_PIN
+          ? { resultCode: 2001, decidedBy: 'person', followsScript: false }
+          : { ...scriptedDecision(prompt), decidedBy: 'person' };
+      return decideByPerson(prompt, decision);
+    },
+    decline: (prompt) =>
+      decideByPerson(prompt, { resultCode: 1032, decidedBy: 'person', followsScript: false }),
+    resume() {
+      for (const prompt of ledger.prompts()) {
+        const lateSuccessAt = prompt.decisions.length === 1 ? prompt.decisions[0]?.lateSuccessAt : null;
+        if (prompt.decisions.length === 0) {
+          // An open phone page needs a moment to find the simulator again.
+          appoint(prompt, clock.now() + settings.decisionDelayMs, () => decideOrWait(prompt));
+        } else if (typeof lateSuccessAt === 'number') {
+          appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
+        }
+        for (const callback of outstandingCallbacks(prompt)) {
+          clock.at(callback.dueAt, () => delivery.deliver(prompt, callback));
+        }
+      }
+    },
+    reset() {
+      for (const callOff of appointments.values()) callOff();
+      appointments.clear();
+    },
+  };
+}
+
+function isWrongReceiver(push: PushAccepted): boolean {
+  return push.transactionType === 'CustomerPayBillOnline' && push.partyB !== push.shortcode;
+}
+
+/** `ws_CO_`, the Nairobi time to the millisecond, and the phone without its country code. */
+function drawCheckoutRequestId(at: number, phone: string, ledger: Ledger): string {
+  const { year, month, day, hour, minute, second, millisecond } = nairobiTime(at);
+  const time = `${day}${month}${year}${hour}${minute}${second}`;
+  let checkoutRequestId = `ws_CO_${time}${millisecond}${phone.slice(3)}`;
+  while (ledger.find(checkoutRequestId)) {
+    checkoutRequestId = `ws_CO_${time}${String(randomInt(1000)).padStart(3, '0')}${phone.slice(3)}`;
+  }
+  return checkoutRequestId;
+}

@@ -1,0 +1,62 @@
+// Answers POST /mpesa/stkpush/v1/processrequest: opens a prompt on a phone, or says why not.
+import type { SimulatorClock } from './clock.ts';
+import { type DarajaError, errorResponse, invalidPayload, subscriberLocked } from './daraja-errors.ts';
+import type { Ledger, Prompt } from './ledger.ts';
+import { outcomeFor } from './outcomes.ts';
+import type { Prompts } from './prompts.ts';
+import { type PushRequest, readPushRequest } from './push-request.ts';
+import { type Fields, fieldText, readFields } from './request-fields.ts';
+import type { SimulatorSettings } from './settings.ts';
+import { breakConnection, type SimulatorContext } from './spoiled-answers.ts';
+import type { Tokens } from './tokens.ts';
+
+export type PushWorld = {
+  settings: SimulatorSettings;
+  clock: SimulatorClock;
+  ledger: Ledger;
+  tokens: Tokens;
+  prompts: Prompts;
+};
+
+export async function answerPush(c: SimulatorContext, world: PushWorld): Promise<Response> {
+  const tokenError = world.tokens.refuse(c.req.header('authorization'));
+  if (tokenError) return errorResponse(tokenError);
+  const fields = await readFields(c.req);
+  if (fields === null) return errorResponse(invalidPayload);
+
+  const reading = readPushRequest(fields, world.settings);
+  if ('error' in reading) return refuse(fields, reading.error, world);
+  if (isLocked(reading.push, world.prompts)) return refuse(fields, subscriberLocked, world);
+  return answerAccepted(c, await world.prompts.open(reading.push), world.prompts);
+}
+
+/** One open prompt per phone; some numbers are always busy. */
+function isLocked({ phone }: PushRequest, prompts: Prompts): boolean {
+  return outcomeFor(phone).pushAnswer === 'refused' || prompts.openPromptOf(phone) !== undefined;
+}
+
+async function refuse(fields: Fields, error: DarajaError, { clock, ledger }: PushWorld): Promise<Response> {
+  await ledger.write({
+    kind: 'push refused',
+    at: clock.now(),
+    ...error,
+    phone: fieldText(fields, 'PhoneNumber'),
+    amount: fieldText(fields, 'Amount'),
+    accountReference: fieldText(fields, 'AccountReference'),
+  });
+  return errorResponse(error);
+}
+
+async function answerAccepted(c: SimulatorContext, prompt: Prompt, prompts: Prompts): Promise<Response> {
+  const { pushAnswer } = outcomeFor(prompt.push.phone);
+  if (pushAnswer === 'before') await prompts.decideNow(prompt);
+  else prompts.leaveToTime(prompt);
+  if (pushAnswer === 'lost') return breakConnection(c);
+  return c.json({
+    MerchantRequestID: prompt.push.merchantRequestId,
+    CheckoutRequestID: prompt.push.checkoutRequestId,
+    ResponseCode: '0',
+    ResponseDescription: 'Success. Request accepted for processing',
+    CustomerMessage: 'Success. Request accepted for processing',
+  });
+}

@@ -1,0 +1,77 @@
+// Answers POST /mpesa/stkpushquery/v1/query: what became of a prompt, if it can be had.
+import type { SimulatorClock } from './clock.ts';
+import { checkMerchant } from './credentials.ts';
+import { badRequest, errorResponse, invalidPayload, noAnswer } from './daraja-errors.ts';
+import { type Ledger, type Prompt, standingDecision } from './ledger.ts';
+import { fieldText, readFields } from './request-fields.ts';
+import { describeResult } from './result-codes.ts';
+import type { SimulatorSettings } from './settings.ts';
+import { type SpikeArrest, spikeArrestResponse } from './spike-arrest.ts';
+import type { SimulatorContext } from './spoiled-answers.ts';
+import type { Tokens } from './tokens.ts';
+
+export type QueryWorld = {
+  settings: SimulatorSettings;
+  clock: SimulatorClock;
+  ledger: Ledger;
+  tokens: Tokens;
+  spikeArrest: SpikeArrest;
+  queryCounts: QueryCounts;
+};
+
+/** How often each prompt was asked about, and how many queries the limit turned away. */
+export type QueryCounts = {
+  ofPrompt: Map<string, { asked: number; toldPending: number }>;
+  turnedAway: number;
+};
+
+export async function answerQuery(c: SimulatorContext, world: QueryWorld): Promise<Response> {
+  const { settings, clock, ledger, queryCounts } = world;
+  const tokenError = world.tokens.refuse(c.req.header('authorization'));
+  if (tokenError) return errorResponse(tokenError);
+  const fields = await readFields(c.req);
+  if (fields === null) return errorResponse(invalidPayload);
+  if (!world.spikeArrest.admits(fieldText(fields, 'BusinessShortCode'))) {
+    queryCounts.turnedAway += 1;
+    return spikeArrestResponse(settings.queryLimit);
+  }
+  const merchantError = checkMerchant(fields, settings);
+  if (merchantError) return errorResponse(merchantError);
+
+  const checkoutRequestId = fieldText(fields, 'CheckoutRequestID');
+  if (checkoutRequestId === '') return errorResponse(badRequest('CheckoutRequestID'));
+  const prompt = ledger.find(checkoutRequestId);
+  if (!prompt) return errorResponse(noAnswer('The transaction does not Exist'));
+  const count = queryCounts.ofPrompt.get(checkoutRequestId) ?? { asked: 0, toldPending: 0 };
+  queryCounts.ofPrompt.set(checkoutRequestId, count);
+  count.asked += 1;
+  if (clock.now() - prompt.push.at < settings.tooEarlyMs) {
+    return errorResponse(badRequest('CheckoutRequestID'));
+  }
+  const decision = standingDecision(prompt);
+  if (decision) {
+    const { resultCode } = decision;
+    return c.json(queryAnswer(prompt, String(resultCode), describeResult(resultCode, 'query')));
+  }
+  count.toldPending += 1;
+  return tellPending(c, prompt, count.toldPending);
+}
+
+/** Daraja has two ways to say "not yet"; a prompt alternates between them. */
+function tellPending(c: SimulatorContext, prompt: Prompt, timesTold: number): Response {
+  return timesTold % 2 === 1
+    ? c.json(queryAnswer(prompt, '4999', 'The transaction is still under processing'))
+    : errorResponse(noAnswer('The transaction is being processed'));
+}
+
+function queryAnswer({ push }: Prompt, resultCode: string, resultDesc: string) {
+  return {
+    ResponseCode: '0',
+    // The spelling is Daraja's.
+    ResponseDescription: 'The service request has been accepted successsfully',
+    MerchantRequestID: push.merchantRequestId,
+    CheckoutRequestID: push.checkoutRequestId,
+    ResultCode: resultCode,
+    ResultDesc: resultDesc,
+  };
+}

@@ -1,0 +1,31 @@
+// What Daraja says about a result. Callback and query word the same code differently, as observed.
+import type { ResultCode } from './outcomes.ts';
+
+type Wording = { callback: string; query?: string };
+
+const wordings: Record<string, Wording> = {
+  '0': { callback: 'The service request is processed successfully.' },
+  '1': {
+    callback: 'The balance is insufficient for the transaction.',
+    query: 'The balance is insufficient for the transaction',
+  },
+  '17': { callback: 'Rule limited.' },
+  '1001': {
+    callback: 'Unable to lock subscriber, a transaction is already in process for the current subscriber',
+    query: 'Unable to lock subscriber',
+  },
+  '1019': { callback: 'Transaction has expired', query: 'Transaction expired. No MO has been received' },
+  '1025': { callback: 'An error occurred while sending a push request' },
+  '1032': { callback: 'Request cancelled by user', query: 'Request Cancelled by user.' },
+  '1037': {
+    callback: 'No response from user.',
+    query: 'DS timeout user cannot be reached.',
+  },
+  '2001': { callback: 'The initiator information is invalid.' },
+  SFC_IC0003: { callback: 'The operator does not exist.' },
+};
+
+export function describeResult(resultCode: ResultCode, channel: 'callback' | 'query'): string {
+  const wording = wordings[String(resultCode)];
+  return wording?.[channel] ?? wording?.callback ?? 'Unknown result';
+}

@@ -1,0 +1,72 @@
+// What can be set on a simulator, and the values it has when nothing is set.
+
+export type QueryLimit = {
+  /** Answered queries per shortcode within `perMs`; the next one gets HTTP 429. */
+  requests: number;
+  perMs: number;
+  /** True spreads them as Daraja's sandbox does (burst 1): none closer together than `perMs / requests`. */
+  evenly?: boolean;
+};
+
+export type SimulatorOptions = {
+  /** 0 (default) takes any free port. */
+  port?: number;
+  host?: string;
+  /** A file of JSON lines that survives a kill of this process; without it the ledger lives in memory. */
+  ledgerFile?: string;
+  consumerKey?: string;
+  consumerSecret?: string;
+  shortcode?: string;
+  passkey?: string;
+  /** The shop's name in the prompt on the phone. */
+  merchantName?: string;
+  /** From the push to the decision of a prompt nobody looks at. */
+  decisionDelayMs?: number;
+  /** From the first 1037 to the late success of numbers ending in 9006. */
+  lateSuccessDelayMs?: number;
+  /** A query within this time after its push is told that the CheckoutRequestID is invalid. */
+  tooEarlyMs?: number;
+  queryLimit?: QueryLimit;
+  /** How long a prompt on an open phone page waits for its person. */
+  promptTimeoutMs?: number;
+  /** A phone page counts as open for this long after it last asked for prompts. */
+  screenOpenMs?: number;
+  /** Result 17 for the same paid amount from the same phone within this time; 0 (default) switches the rule off. */
+  repeatRuleMs?: number;
+  /** How long an answer to a callback is waited for. */
+  callbackTimeoutMs?: number;
+  /** Where the time comes from; the control API advances it from there. */
+  clock?: { now(): number };
+};
+
+export type SimulatorSettings = Required<Omit<SimulatorOptions, 'ledgerFile'>> & {
+  ledgerFile: string | null;
+};
+
+/** The credentials a simulator accepts by default: sandbox shortcode and public test passkey of Safaricom's portal. */
+export const defaultCredentials = {
+  consumerKey: 'simulator-consumer-key',
+  consumerSecret: 'simulator-consumer-secret',
+  shortcode: '174379',
+  passkey: 'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919',
+};
+
+export function withDefaults(options: SimulatorOptions): SimulatorSettings {
+  return {
+    port: 0,
+    host: '127.0.0.1',
+    ledgerFile: null,
+    ...defaultCredentials,
+    merchantName: 'JANI JUICE',
+    decisionDelayMs: 2_000,
+    lateSuccessDelayMs: 20_000,
+    tooEarlyMs: 1_000,
+    queryLimit: { requests: 5, perMs: 60_000 },
+    promptTimeoutMs: 60_000,
+    screenOpenMs: 5_000,
+    repeatRuleMs: 0,
+    callbackTimeoutMs: 8_000,
+    clock: Date,
+    ...options,
+  };
+}

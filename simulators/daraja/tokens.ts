@@ -1,0 +1,71 @@
+// Gives out access tokens. Only the newest one is valid, and only for an hour.
+import { randomInt, timingSafeEqual } from 'node:crypto';
+import type { SimulatorClock } from './clock.ts';
+import {
+  type DarajaError,
+  errorResponse,
+  invalidAccessToken,
+  invalidAuthenticationHeader,
+} from './daraja-errors.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+const LIFETIME_S = 3599;
+const ALPHANUMERICS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+
+export type Tokens = {
+  /** The answer of GET /oauth/v1/generate. */
+  generate(authorization: string | undefined, grantType: string | undefined): Response;
+  /** Why this Authorization header does not open the other endpoints; null when it does. */
+  refuse(authorization: string | undefined): DarajaError | null;
+  reset(): void;
+};
+
+export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock): Tokens {
+  let current: { token: string; expiresAt: number } | null = null;
+  const ownCredentials = `${settings.consumerKey}:${settings.consumerSecret}`;
+
+  return {
+    generate(authorization, grantType) {
+      const basic = /^Basic\s+(\S+)$/i.exec(authorization ?? '')?.[1];
+      if (basic === undefined) {
+        return errorResponse({
+          status: 400,
+          errorCode: '400.008.01',
+          errorMessage: 'Invalid Authentication passed',
+        });
+      }
+      if (grantType !== 'client_credentials') {
+        return errorResponse({
+          status: 400,
+          errorCode: '400.008.02',
+          errorMessage: 'Invalid grant type passed',
+        });
+      }
+      // As in production: wrong credentials are answered with no body at all.
+      if (!isSame(Buffer.from(basic, 'base64').toString('utf8'), ownCredentials)) {
+        return new Response(null, { status: 400 });
+      }
+      current = { token: drawToken(), expiresAt: clock.now() + LIFETIME_S * 1000 };
+      return Response.json({ access_token: current.token, expires_in: String(LIFETIME_S) });
+    },
+    refuse(authorization) {
+      const bearer = /^Bearer\s+(\S+)$/i.exec(authorization ?? '')?.[1];
+      if (bearer === undefined) return invalidAuthenticationHeader;
+      const isValid = current !== null && isSame(bearer, current.token) && clock.now() < current.expiresAt;
+      return isValid ? null : invalidAccessToken;
+    },
+    reset() {
+      current = null;
+    },
+  };
+}
+
+function drawToken(): string {
+  return Array.from({ length: 28 }, () => ALPHANUMERICS.charAt(randomInt(ALPHANUMERICS.length))).join('');
+}
+
+function isSame(given: string, expected: string): boolean {
+  const left = Buffer.from(given);
+  const right = Buffer.from(expected);
+  return left.length === right.length && timingSafeEqual(left, right);
+}
