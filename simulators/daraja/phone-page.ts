@@ -64,8 +64,7 @@ ${scripted ? html`<p class="script">This number follows a script, whatever PIN y
 <svg class="skyline" viewBox="0 0 320 120" preserveAspectRatio="xMidYMax slice" aria-hidden="true" focusable="false"><circle cx="228" cy="62" r="26"/><path d="M0 120V92h22V70h14v22h16V58h20v34h12V44l8-14 8 14v48h18V66h26v26h20V78h10v14h28c4-16 2-22-2-28-18 2-30-2-34-8 22 0 26-10 52-10s32 8 54 10c-6 6-18 10-36 8-6 8-8 16-6 28h50v28z"/></svg>
 <div id="home" class="home">
 <p id="connection" class="quiet" role="status">Waiting for a prompt. It appears here by itself.</p>
-<h2 class="unseen">Messages</h2>
-<ol id="messages" class="messages" aria-live="polite"></ol>
+<ol id="messages" class="messages" aria-live="polite" aria-label="Messages" tabindex="-1"></ol>
 </div>
 <section id="prompt" class="prompt" role="dialog" aria-labelledby="question" hidden>
 <form id="pin-form" novalidate autocomplete="off">

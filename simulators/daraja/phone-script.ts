@@ -33,6 +33,7 @@ export const phoneScript = `
     if (!prompt) {
       if (shownId !== null) {
         shownId = null;
+        if (dialog.contains(document.activeElement)) messages.focus();
         dialog.hidden = true;
         document.title = plainTitle;
       }

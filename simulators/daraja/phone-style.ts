@@ -33,7 +33,7 @@ export const phoneStyle = `
 .plain-button{border:1px solid #857a9b;background:transparent;font-weight:600;cursor:pointer}
 .plain-button:hover{background:#f6ecf1}
 button:disabled{opacity:.6;cursor:default}
-.unseen{position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.messages:focus{outline:none}
 @keyframes arrive{from{opacity:0;transform:translateY(1rem) scale(.97)}}
 @media (prefers-reduced-motion:reduce){.prompt form{animation:none}}
 `;

@@ -1,0 +1,185 @@
+// What becomes of a push: each scripted ending, through real callbacks.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { compactNairobiTime } from './nairobi-time.ts';
+import { receiptDatePrefix } from './receipt.ts';
+import { anyPhone, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
+
+let shop: TestShop;
+beforeEach(async () => {
+  shop = await openShop();
+});
+afterEach(() => shop.close());
+
+const item = (name: string, from = 0) =>
+  shop.received[from]?.callback.CallbackMetadata?.Item.find(({ Name }) => Name === name)?.Value;
+
+test('an ordinary number pays, and the shop is told once in the words of Daraja', async () => {
+  const checkoutRequestId = await shop.accepted();
+  const { prompts, moneyMoved } = await shop.settled();
+  expect(moneyMoved).toBe(951);
+  expect(prompts[0]).toMatchObject({
+    resultCode: 0,
+    moneyMoved: 951,
+    phone: anyPhone,
+    accountReference: 'JJ2611211234',
+  });
+  expect(prompts[0].callbacks).toMatchObject([{ status: 200, error: null, isDropped: false }]);
+
+  expect(shop.received).toHaveLength(1);
+  const [notice] = shop.received;
+  expect(notice?.path).toBe('/notice/1');
+  expect(notice?.headers).toMatchObject({
+    'content-type': 'application/json;charset=UTF-8',
+    businessshortcode: '174379',
+  });
+  expect(notice?.raw).toContain('{"Name":"Amount","Value":951.00}');
+  const day = compactNairobiTime(Date.now()).slice(0, 8);
+  expect(notice?.callback).toEqual({
+    MerchantRequestID: prompts[0].merchantRequestId,
+    CheckoutRequestID: checkoutRequestId,
+    ResultCode: 0,
+    ResultDesc: 'The service request is processed successfully.',
+    CallbackMetadata: {
+      Item: [
+        { Name: 'Amount', Value: 951 },
+        { Name: 'MpesaReceiptNumber', Value: prompts[0].receipt },
+        { Name: 'Balance' },
+        { Name: 'TransactionDate', Value: expect.any(Number) },
+        { Name: 'PhoneNumber', Value: Number(anyPhone) },
+      ],
+    },
+  });
+  expect(String(item('TransactionDate'))).toMatch(new RegExp(`^${day}\\d{6}$`));
+  expect(prompts[0].receipt).toMatch(/^[A-Z][A-L][1-9A-V][A-Z0-9]{7}$/);
+  expect(prompts[0].receipt.slice(0, 3)).toBe(receiptDatePrefix(Date.now()));
+});
+
+test('a receipt begins with year, month and day on a Nairobi clock', () => {
+  expect(receiptDatePrefix(Date.parse('2019-12-19T10:00:00Z'))).toBe('NLJ');
+  expect(receiptDatePrefix(Date.parse('2026-01-08T23:30:00Z'))).toBe('UA9');
+  expect(receiptDatePrefix(Date.parse('2026-10-31T12:00:00Z'))).toBe('UJV');
+});
+
+describe('a failure brings its code without metadata, and moves no money', () => {
+  test.each([
+    ['0001', 1],
+    ['1001', 1001],
+    ['1019', 1019],
+    ['1025', 1025],
+    ['1032', 1032],
+    ['1037', 1037],
+    ['2001', 2001],
+  ])('a number ending in %s', async (ending, resultCode) => {
+    const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn(ending) });
+    expect(await shop.settled()).toMatchObject({ moneyMoved: 0, prompts: [{ resultCode, receipt: null }] });
+    expect(shop.received).toHaveLength(1);
+    expect(shop.received[0]?.callback).toMatchObject({
+      ResultCode: resultCode,
+      CheckoutRequestID: checkoutRequestId,
+    });
+    expect(shop.received[0]?.callback).not.toHaveProperty('CallbackMetadata');
+    expect((await shop.query(checkoutRequestId)).body.ResultCode).toBe(String(resultCode));
+  });
+});
+
+test('9001: paid, but only a query tells', async () => {
+  const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9001') });
+  expect(await shop.settled()).toMatchObject({
+    moneyMoved: 951,
+    prompts: [{ resultCode: 0, callbacks: [{ isDropped: true, status: null }] }],
+  });
+  const answer = await shop.query(checkoutRequestId);
+  expect(answer.body).toMatchObject({ ResponseCode: '0', ResultCode: '0' });
+  expect(answer.text).not.toContain('Receipt');
+  expect(shop.received).toHaveLength(0);
+});
+
+test('9002: paid once, told three times in the same words', async () => {
+  await shop.accepted({ PhoneNumber: phoneEndingIn('9002') });
+  expect((await shop.settled()).moneyMoved).toBe(951);
+  expect(shop.received).toHaveLength(3);
+  expect(new Set(shop.received.map(({ raw }) => raw)).size).toBe(1);
+});
+
+test('9003: the callback has been answered before the push is', async () => {
+  shop.answerCallbacksWith(200, 80);
+  const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9003') });
+  expect(shop.received.map(({ callback }) => callback.CheckoutRequestID)).toEqual([checkoutRequestId]);
+  expect((await shop.ledger()).prompts[0]).toMatchObject({ moneyMoved: 951, callbacks: [{ status: 200 }] });
+});
+
+test('9004: paid and told, but the push is never answered', async () => {
+  await expect(shop.push({ PhoneNumber: phoneEndingIn('9004') })).rejects.toThrow('fetch failed');
+  expect(await shop.settled()).toMatchObject({ moneyMoved: 951 });
+  expect(shop.received).toMatchObject([{ path: '/notice/1', callback: { ResultCode: 0 } }]);
+});
+
+test('9005: the callback names another amount than the one that moved', async () => {
+  await shop.accepted({ PhoneNumber: phoneEndingIn('9005') });
+  expect((await shop.settled()).moneyMoved).toBe(951);
+  expect(item('Amount')).toBe(950);
+});
+
+test('9006: first unreachable, later paid after all', async () => {
+  const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9006') });
+  await vi.waitFor(() => expect(shop.received).toHaveLength(2));
+  expect(shop.received.map(({ callback }) => callback.ResultCode)).toEqual([1037, 0]);
+  expect(await shop.settled()).toMatchObject({
+    moneyMoved: 951,
+    prompts: [{ resultCode: 0, decisions: [{ resultCode: 1037 }, { resultCode: 0, moneyMoved: 951 }] }],
+  });
+  expect((await shop.query(checkoutRequestId)).body.ResultCode).toBe('0');
+});
+
+test('9007: the push is refused and nothing was prompted', async () => {
+  expect(await shop.push({ PhoneNumber: phoneEndingIn('9007') })).toMatchObject({
+    status: 500,
+    body: { errorCode: '500.001.1001' },
+  });
+  expect(await shop.ledger()).toMatchObject({
+    prompts: [],
+    refused: [{ errorCode: '500.001.1001', amount: '951' }],
+  });
+});
+
+test('a paybill push to another receiver fails with a code that is a string', async () => {
+  await shop.accepted({ PartyB: '600000' });
+  expect((await shop.settled()).moneyMoved).toBe(0);
+  expect(shop.received[0]?.callback.ResultCode).toBe('SFC_IC0003');
+});
+
+test('a till pays to another number than its own', async () => {
+  await shop.accepted({ TransactionType: 'CustomerBuyGoodsOnline', PartyB: '600000' });
+  expect((await shop.settled()).moneyMoved).toBe(951);
+});
+
+test('the same reference twice is two payments', async () => {
+  await shop.accepted();
+  await shop.settled();
+  await shop.accepted();
+  expect((await shop.settled()).moneyMoved).toBe(1902);
+});
+
+test('a callback that the shop answers with an error, or not at all, is not repeated', async () => {
+  shop.answerCallbacksWith(500);
+  await shop.accepted();
+  await shop.settled();
+  await shop.accepted({ PhoneNumber: phoneEndingIn('1111'), CallBackURL: 'http://127.0.0.1:1/notice' });
+  const { prompts } = await shop.settled();
+  expect(prompts[0].callbacks).toMatchObject([{ status: 500 }]);
+  expect(prompts[1].callbacks).toMatchObject([{ status: null, error: expect.any(String) }]);
+  expect(shop.received).toHaveLength(1);
+});
+
+test('with the repeat rule on, the same amount from the same phone fails with 17 until its time is over', async () => {
+  await shop.close();
+  shop = await openShop({ ...quick, repeatRuleMs: 120_000 });
+  await shop.accepted();
+  await shop.settled();
+  await shop.accepted();
+  await shop.settled();
+  await shop.control('clock', { advanceMs: 120_000 });
+  await shop.accepted();
+  const { prompts } = await shop.settled();
+  expect(prompts.map((prompt: { resultCode: number }) => prompt.resultCode)).toEqual([0, 17, 0]);
+});
