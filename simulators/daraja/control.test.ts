@@ -1,0 +1,131 @@
+// Faults to order, and the way the simulator ends.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { startDarajaSimulator } from './simulator.ts';
+import { call, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
+
+let shop: TestShop;
+beforeEach(async () => {
+  shop = await openShop();
+});
+afterEach(() => shop.close());
+
+test('the next pushes meet the firewall, then it works again', async () => {
+  await shop.control('faults', { pushes: { next: 2, kind: 'forbidden-html' } });
+  for (const _ of [1, 2]) {
+    const answer = await shop.push();
+    expect(answer).toMatchObject({ status: 403, body: null });
+    expect(answer.text).toContain('Incapsula');
+  }
+  expect((await shop.ledger()).prompts).toEqual([]);
+  await shop.accepted();
+});
+
+test('an endpoint can be unavailable, busy or break the connection before anything happens', async () => {
+  await shop.control('faults', { pushes: { next: 1, kind: 'unavailable' } });
+  expect((await shop.push()).status).toBe(503);
+  await shop.control('faults', { queries: { next: 1, kind: 'busy' } });
+  expect((await shop.query('x')).body.errorMessage).toBe('The transaction is being processed');
+  await shop.control('faults', {
+    pushes: { next: 1, kind: 'drop-connection' },
+    tokens: { next: 1, kind: 'drop-connection' },
+  });
+  await expect(shop.push()).rejects.toThrow('fetch failed');
+  await expect(shop.authorize('a:b')).rejects.toThrow('fetch failed');
+  expect((await shop.ledger()).prompts).toEqual([]);
+});
+
+test('a lost answer leaves a prompt behind that gets paid', async () => {
+  await shop.control('faults', { pushes: { next: 1, kind: 'lose-answer' } });
+  await expect(shop.push()).rejects.toThrow('fetch failed');
+  expect((await shop.settled()).moneyMoved).toBe(951);
+});
+
+test('a delayed answer comes after the callback', async () => {
+  await shop.control('faults', { pushes: { next: 1, kind: 'delay', delayMs: 60_000 } });
+  const answer = shop.push();
+  await vi.waitFor(() => expect(shop.received).toHaveLength(1));
+  await shop.control('clock', { advanceMs: 60_000 });
+  expect((await answer).body.CheckoutRequestID).toBe(shop.received[0]?.callback.CheckoutRequestID);
+});
+
+test('callbacks can be dropped, duplicated and delayed', async () => {
+  await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });
+  await shop.accepted();
+  await shop.settled();
+  expect(shop.received).toHaveLength(0);
+
+  await shop.control('faults', { callbacks: { next: 1, kind: 'duplicate', times: 4 } });
+  await shop.accepted();
+  await shop.settled();
+  expect(shop.received).toHaveLength(4);
+
+  await shop.control('faults', { callbacks: { next: 1, kind: 'delay', delayMs: 600_000 } });
+  await shop.accepted();
+  await vi.waitFor(async () => expect((await shop.ledger()).moneyMoved).toBe(3 * 951));
+  expect((await shop.ledger()).prompts[2].callbacksOutstanding).toBe(1);
+  await shop.control('clock', { advanceMs: 600_000 });
+  await shop.settled();
+  expect(shop.received).toHaveLength(5);
+});
+
+test('a fault that makes no sense is refused with what would', async () => {
+  for (const body of [
+    {},
+    { pushes: { next: 1, kind: 'fire' } },
+    { callbacks: { next: -1, kind: 'drop' } },
+    { moon: {} },
+  ]) {
+    const answer = await shop.control('faults', body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toEqual(expect.any(String));
+  }
+  expect((await call(`${shop.url}/simulator/faults`)).body).toEqual({
+    tokens: null,
+    pushes: null,
+    queries: null,
+    callbacks: null,
+  });
+});
+
+test('the clock goes forward only', async () => {
+  expect((await shop.control('clock', { advanceMs: -1 })).status).toBe(400);
+  expect((await shop.control('clock', { advanceMs: 'a day' })).status).toBe(400);
+});
+
+test('the ledger can be asked about one phone or one reference', async () => {
+  await shop.accepted({ AccountReference: 'JJ1' });
+  await shop.accepted({ AccountReference: 'JJ2', PhoneNumber: phoneEndingIn('1111'), Amount: 10 });
+  await shop.settled();
+  const byPhone = await call(`${shop.url}/simulator/ledger?phone=0712341111`);
+  expect(byPhone.body).toMatchObject({ moneyMoved: 10, prompts: [{ accountReference: 'JJ2' }] });
+  const byReference = await call(`${shop.url}/simulator/ledger?reference=JJ1`);
+  expect(byReference.body).toMatchObject({ moneyMoved: 951, prompts: [{ accountReference: 'JJ1' }] });
+});
+
+test('a reset forgets prompts, tokens, faults and the advanced clock', async () => {
+  await shop.control('faults', { pushes: { next: 9, kind: 'unavailable' } });
+  await shop.control('clock', { advanceMs: 3_600_000 });
+  await shop.control('reset');
+  expect((await shop.push()).body.errorCode).toBe('404.001.03');
+  await shop.takeToken();
+  await shop.accepted();
+  const page = await shop.settled();
+  expect(page.prompts).toHaveLength(1);
+  expect(Math.abs(page.now - Date.now())).toBeLessThan(60_000);
+});
+
+test('a closed simulator answers no more and calls nobody back', async () => {
+  const own = await openShop({ ...quick, decisionDelayMs: 60_000 });
+  await own.accepted();
+  const { url } = own;
+  const slow = fetch(`${url}/simulator/ledger`).catch(() => undefined);
+  await own.close();
+  await slow;
+  await expect(fetch(url)).rejects.toThrow('fetch failed');
+  expect(own.received).toHaveLength(0);
+});
+
+test('an address in use stops the start', async () => {
+  const { port } = new URL(shop.url);
+  await expect(startDarajaSimulator({ ...quick, port: Number(port) })).rejects.toThrow('EADDRINUSE');
+});
