@@ -46,22 +46,15 @@ function numberForm(wrongNumber: string): Markup {
 function phoneBody(phone: string, { merchantName }: SimulatorSettings): Markup {
   const scripted = scriptedOutcomes.find(({ ending }) => phone.endsWith(ending));
   return html`<main class="stage" data-phone="${phone}" data-merchant="${merchantName}">
-<div class="story">
+<header>
 <p class="badge">Simulator: no money moves</p>
 <h1>This is the phone <span class="number">${writePhoneNumber(phone)}</span></h1>
-<p>Pay in the shop with this number and keep this page open: the M-PESA prompt appears on the phone, and waits for you.</p>
-<ul class="hints">
-<li><strong>1234</strong> (or any other PIN) pays.</li>
-<li><strong>0000</strong> is a wrong PIN.</li>
-<li><strong>Cancel</strong> declines.</li>
-</ul>
-${scripted ? html`<p class="script">This number follows a script, whatever PIN you enter: ${scripted.tells}.</p>` : ''}
-<p><a href="./">What each number does</a></p>
-</div>
+<p>Pay in the shop with this number and keep this page open: the <span class="number">M-PESA</span> prompt appears on the phone, and waits for you.</p>
+</header>
 <div class="phone">
 <div class="screen">
 <div class="bar"><span id="time">--:--</span><span>Pretend network</span></div>
-<svg class="skyline" viewBox="0 0 320 120" preserveAspectRatio="xMidYMax slice" aria-hidden="true" focusable="false"><circle cx="228" cy="62" r="26"/><path d="M0 120V92h22V70h14v22h16V58h20v34h12V44l8-14 8 14v48h18V66h26v26h20V78h10v14h28c4-16 2-22-2-28-18 2-30-2-34-8 22 0 26-10 52-10s32 8 54 10c-6 6-18 10-36 8-6 8-8 16-6 28h50v28z"/></svg>
+<svg class="skyline" viewBox="0 0 320 120" preserveAspectRatio="xMidYMax slice" aria-hidden="true" focusable="false"><circle cx="268" cy="70" r="24"/><path d="M0 120V96h20V72h15v24h14V60h20v36h12V44l8-18 8 18v52h16V68h24v28h20V82h8v14q90-10 175 0v24z"/><path d="M225 94l4-22-17-13 2-3 16 10 1-10h4l1 10 15-10 2 3-16 13 3 22z"/><path d="M188 60c3-11 22-18 44-18s42 7 45 18c-9-4-16-1-23-4-8 4-15 3-22 2-8 1-15 2-22-2-7 3-14 0-22 4z"/></svg>
 <div id="home" class="home">
 <p id="connection" class="quiet" role="status">Waiting for a prompt. It appears here by itself.</p>
 <ol id="messages" class="messages" aria-live="polite" aria-label="Messages" tabindex="-1"></ol>
@@ -77,6 +70,15 @@ ${scripted ? html`<p class="script">This number follows a script, whatever PIN y
 </form>
 </section>
 </div>
+</div>
+<div class="story">
+<ul class="hints">
+<li><strong>1234</strong> (or any other PIN) pays.</li>
+<li><strong>0000</strong> is a wrong PIN.</li>
+<li><strong>Cancel</strong> declines.</li>
+</ul>
+${scripted ? html`<p class="script">This number follows a script, whatever PIN you enter: ${scripted.tells}.</p>` : ''}
+<p><a href="./">What each number does</a></p>
 </div>
 <noscript><p class="problem">The phone needs JavaScript to receive prompts.</p></noscript>
 </main>`;

@@ -1,8 +1,10 @@
 // How the phone looks.
 
 export const phoneStyle = `
-.stage{display:grid;gap:2rem;align-items:center;min-height:100vh}
-@media (min-width:48rem){.stage{grid-template-columns:1fr auto;gap:4rem}}
+.stage{display:grid;gap:1rem}
+.stage header p:last-child{margin:0}
+.story{margin-top:1rem}
+@media (min-width:48rem){.stage{grid-template:1fr auto auto 1fr/1fr 21rem;column-gap:4rem;min-height:100vh;align-content:center}.stage header{grid-area:2/1}.story{grid-area:3/1;margin:0}.phone{grid-area:1/2/5/3;align-self:center}}
 .number{white-space:nowrap;font-variant-numeric:tabular-nums}
 .hints{padding:0;margin:0 0 1rem;list-style:none;display:grid;gap:.35rem}
 .hints strong{display:inline-block;min-width:4.25rem;font-variant-numeric:tabular-nums}
@@ -22,7 +24,7 @@ export const phoneStyle = `
 .prompt{position:absolute;inset:0;display:grid;place-items:center;padding:1rem;background:#120a24b8}
 .prompt[hidden]{display:none}
 .prompt form{width:100%;padding:1.25rem;border-radius:1.4rem;background:var(--card);color:var(--ink);box-shadow:0 1rem 2rem #0006;animation:arrive .22s ease-out}
-.question{font-size:1.05rem;font-weight:600;line-height:1.4;overflow-wrap:anywhere}
+.question{font-size:1.05rem;font-weight:600;line-height:1.4;overflow-wrap:anywhere;text-wrap:balance}
 .prompt label{font-size:.875rem;font-weight:600;color:var(--soft)}
 .prompt input{display:block;width:100%;margin:.35rem 0 .5rem;padding:.5rem;border:1px solid #857a9b;border-radius:.8rem;text-align:center;font-size:1.6rem;letter-spacing:.6em;text-indent:.6em;background:#fbf6fb}
 .prompt input[aria-invalid=true]{border-color:var(--fruit)}
@@ -33,6 +35,7 @@ export const phoneStyle = `
 .plain-button{border:1px solid #857a9b;background:transparent;font-weight:600;cursor:pointer}
 .plain-button:hover{background:#f6ecf1}
 button:disabled{opacity:.6;cursor:default}
+.messages li:nth-child(n+4){display:none}
 .messages:focus{outline:none}
 @keyframes arrive{from{opacity:0;transform:translateY(1rem) scale(.97)}}
 @media (prefers-reduced-motion:reduce){.prompt form{animation:none}}
