@@ -1,0 +1,142 @@
+// The root of the built-in services: who is asking, from where, and which service answers.
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { ApiKeys } from './api-keys.ts';
+import { createAuthenticate, InvalidToken } from './authenticate.ts';
+import type { Caller, Service } from './caller.ts';
+import { createDataService } from './data/service.ts';
+import type { Database } from './database/database.ts';
+import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
+import { createRealtimeService } from './realtime/service.ts';
+
+export interface BackendOptions {
+  database: Database;
+  keys: ApiKeys;
+  functions: Record<string, FunctionHandler>;
+  /** Origins besides the services' own that may call them from a browser. */
+  allowedOrigins?: readonly string[];
+  /** Told of faults no caller is told the details of. */
+  onFault?: (error: unknown, where: string) => void;
+}
+
+export interface Backend {
+  /** Answers a request to one of the services; `x-forwarded-for` in it must be trustworthy. */
+  fetch(request: Request): Promise<Response>;
+  /** Whether a path belongs to the services. */
+  serves(path: string): boolean;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Puts the services together.
+ * @throws DatabaseError when the database cannot be reached
+ */
+export async function createBackend(options: BackendOptions): Promise<Backend> {
+  const { database, keys, functions, allowedOrigins = [], onFault = () => {} } = options;
+  const authenticate = createAuthenticate(keys);
+  const data = await createDataService({
+    database,
+    schemas: ['public'],
+    onFault: (error) => onFault(error, 'data'),
+  });
+  const realtime = await createRealtimeService({
+    database,
+    authenticate,
+    onFault: (error) => onFault(error, 'realtime'),
+  });
+  const services: Record<string, Service> = {
+    '/rest/v1': data,
+    '/functions/v1': createFunctionsService({ functions, onFault: (error) => onFault(error, 'functions') }),
+    '/realtime/v1': realtime,
+  };
+  const serviceOf = (path: string) =>
+    Object.keys(services).find((prefix) => path === prefix || path.startsWith(`${prefix}/`));
+
+  const answer = async (request: Request): Promise<Response> => {
+    const url = new URL(request.url);
+    const prefix = serviceOf(url.pathname);
+    const service = prefix && services[prefix];
+    if (!service) return problem(404, 'not_found', 'No service has this path');
+    const origin = request.headers.get('origin');
+    const isForeign = origin !== null && !isOwnOrigin(origin, request) && !allowedOrigins.includes(origin);
+    if (isForeign && !['GET', 'HEAD'].includes(request.method)) {
+      return problem(403, 'origin_not_allowed', 'Requests from pages of other sites are not accepted');
+    }
+    const token = bearer(request) ?? request.headers.get('apikey') ?? url.searchParams.get('apikey');
+    // Third parties that report to a function bring no key of ours.
+    if (!token && prefix !== '/functions/v1') {
+      return problem(401, 'no_api_key', 'No API key found in request');
+    }
+    if (url.searchParams.has('apikey')) url.searchParams.delete('apikey');
+    try {
+      const caller: Caller = {
+        claims: token ? await authenticate(token) : { role: 'anon' },
+        address: request.headers.get('x-forwarded-for')?.split(',')[0]?.trim() || null,
+      };
+      return await service.fetch(request, caller);
+    } catch (error) {
+      if (!(error instanceof InvalidToken)) throw error;
+      // A function may take tokens of its own; an unknown one is nobody's.
+      if (prefix === '/functions/v1')
+        return service.fetch(request, { claims: { role: 'anon' }, address: null });
+      return problem(401, error.code, error.message, {
+        'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
+      });
+    }
+  };
+
+  return {
+    async fetch(request) {
+      try {
+        return withCors(await answer(request), request, allowedOrigins);
+      } catch (error) {
+        onFault(error, 'backend');
+        return problem(500, 'unexpected_failure', 'Something went wrong on our side');
+      }
+    },
+    serves: (path) => serviceOf(path) !== undefined,
+    upgrade(request, socket, head) {
+      const { origin, host } = request.headers;
+      if (origin && hostOf(origin) !== host && !allowedOrigins.includes(origin)) {
+        socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+        return;
+      }
+      realtime.upgrade(request, socket, head);
+    },
+    async close() {
+      await realtime.close();
+      await data.close();
+    },
+  };
+}
+
+function bearer(request: Request): string | null {
+  return /^bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? null;
+}
+
+function isOwnOrigin(origin: string, request: Request): boolean {
+  return hostOf(origin) === (request.headers.get('host') ?? new URL(request.url).host);
+}
+
+function hostOf(origin: string): string | null {
+  return URL.canParse(origin) ? new URL(origin).host : null;
+}
+
+function problem(
+  status: number,
+  code: string,
+  message: string,
+  headers: Record<string, string> = {},
+): Response {
+  return Response.json({ code, message, details: null, hint: null }, { status, headers });
+}
+
+function withCors(response: Response, request: Request, allowedOrigins: readonly string[]): Response {
+  const origin = request.headers.get('origin');
+  if (!origin || !allowedOrigins.includes(origin)) return response;
+  const headers = new Headers(response.headers);
+  headers.set('access-control-allow-origin', origin);
+  headers.append('vary', 'origin');
+  return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
+}

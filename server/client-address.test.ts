@@ -1,0 +1,27 @@
+import type { IncomingMessage } from 'node:http';
+import { expect, test } from 'vitest';
+import { establishClientAddress } from './client-address.ts';
+
+const seenFrom = (remoteAddress: string, forwarded: string | null, trustedProxies: number) => {
+  const request = {
+    headers: forwarded === null ? {} : { 'x-forwarded-for': forwarded },
+    rawHeaders: forwarded === null ? ['Host', 'shop'] : ['Host', 'shop', 'X-Forwarded-For', forwarded],
+    socket: { remoteAddress },
+  } as unknown as IncomingMessage;
+  establishClientAddress(request, trustedProxies);
+  return request.rawHeaders;
+};
+
+test('without a proxy a client cannot choose its address', () => {
+  expect(seenFrom('::ffff:196.201.214.200', '1.2.3.4', 0)).toEqual([
+    'Host',
+    'shop',
+    'x-forwarded-for',
+    '196.201.214.200',
+  ]);
+});
+
+test('behind a proxy the address is the one that proxy saw', () => {
+  expect(seenFrom('127.0.0.1', '6.6.6.6, 41.90.1.1', 1).at(-1)).toBe('41.90.1.1');
+  expect(seenFrom('127.0.0.1', null, 1).at(-1)).toBe('127.0.0.1');
+});

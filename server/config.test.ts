@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { readConfig } from './config.ts';
+
+test('nothing needs to be set', () => {
+  expect(readConfig({}, '/shop')).toMatchObject({
+    port: 3000,
+    host: '127.0.0.1',
+    publicUrl: 'http://localhost:3000',
+    dataDir: '/shop/data',
+    databaseUrl: null,
+    supabase: null,
+    seed: 'demo',
+    mpesa: { environment: 'simulator', port: 3001 },
+  });
+});
+
+test('a blank setting counts as not set, and a slash at the end of a URL does not matter', () => {
+  expect(readConfig({ PORT: ' ', PUBLIC_URL: 'https://jani.example/' }, '/').publicUrl).toBe(
+    'https://jani.example',
+  );
+});
+
+test.each([
+  [{ PORT: 'eighty' }, 'PORT is "eighty", but it takes a whole number from 0 to 65535.'],
+  [{ SEED: 'full' }, 'SEED is "full", but it takes demo or none.'],
+  [{ MPESA_ENV: 'live' }, 'MPESA_ENV is "live", but it takes simulator or sandbox or production.'],
+  [{ MPESA_ENV: 'sandbox' }, 'With MPESA_ENV=sandbox, MPESA_CONSUMER_KEY must be set.'],
+  [
+    { SUPABASE_URL: 'https://x.example' },
+    'With SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY must be set too.',
+  ],
+  [
+    { DATABASE_URL: 'mysql://u:secret@h/d' },
+    'DATABASE_URL is not a URL that begins with postgres:// or postgresql://.',
+  ],
+])('%j stops the start with one sentence', (environment, sentence) => {
+  expect(() => readConfig(environment, '/')).toThrow(sentence);
+});

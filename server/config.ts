@@ -1,0 +1,132 @@
+// What a person sets, read once at the start. A wrong setting stops the start with one clear sentence.
+import { resolve } from 'node:path';
+
+export interface Config {
+  port: number;
+  host: string;
+  publicUrl: string;
+  dataDir: string;
+  databaseUrl: string | null;
+  /** A hosted project instead of the built-in services. */
+  supabase: { url: string; publishableKey: string; secretKey: string } | null;
+  /** Keys for the built-in services, where a person sets them. */
+  givenKeys: { publishable: string | undefined; secret: string | undefined };
+  seed: 'demo' | 'none';
+  /** How many proxies in front of the shop add themselves to X-Forwarded-For. */
+  trustedProxies: number;
+  mpesa: MpesaConfig;
+}
+
+export type MpesaConfig =
+  | { environment: 'simulator'; port: number }
+  | {
+      environment: 'sandbox' | 'production';
+      consumerKey: string;
+      consumerSecret: string;
+      shortcode: string;
+      passkey: string;
+      transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
+      /** The till, where money goes to one (transaction type CustomerBuyGoodsOnline). */
+      till: string | undefined;
+    };
+
+/** A setting has a value that cannot be meant. The message names it and says what it takes. */
+export class WrongSetting extends Error {
+  override readonly name = 'WrongSetting';
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads the settings.
+ * @param environment variables; blank ones count as not set
+ * @param root the project's folder, which relative paths start from
+ * @throws WrongSetting naming the first wrong one
+ */
+export function readConfig(environment: Environment, root: string): Config {
+  const text = (name: string): string | undefined => environment[name]?.trim() || undefined;
+  const port = readPort('PORT', text('PORT'), 3000);
+  const host = text('HOST') ?? '127.0.0.1';
+  return {
+    port,
+    host,
+    publicUrl: readUrl('PUBLIC_URL', text('PUBLIC_URL'), ['http:', 'https:']) ?? `http://localhost:${port}`,
+    dataDir: resolve(root, text('DATA_DIR') ?? 'data'),
+    databaseUrl: readUrl('DATABASE_URL', text('DATABASE_URL'), ['postgres:', 'postgresql:']),
+    supabase: readSupabase(text),
+    givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
+    seed: readChoice('SEED', text('SEED') ?? 'demo', ['demo', 'none']),
+    trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
+    mpesa: readMpesa(text, port),
+  };
+}
+
+function readSupabase(text: (name: string) => string | undefined): Config['supabase'] {
+  const url = readUrl('SUPABASE_URL', text('SUPABASE_URL'), ['http:', 'https:']);
+  if (!url) return null;
+  const [publishableKey, secretKey] = [text('SUPABASE_PUBLISHABLE_KEY'), text('SUPABASE_SECRET_KEY')];
+  if (!publishableKey || !secretKey) {
+    throw new WrongSetting(
+      'With SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY must be set too.',
+    );
+  }
+  return { url, publishableKey, secretKey };
+}
+
+function readMpesa(text: (name: string) => string | undefined, port: number): MpesaConfig {
+  const environment = readChoice('MPESA_ENV', text('MPESA_ENV') ?? 'simulator', [
+    'simulator',
+    'sandbox',
+    'production',
+  ]);
+  if (environment === 'simulator') {
+    const next = port === 0 ? 0 : port === 65_535 ? port - 1 : port + 1;
+    return { environment, port: readPort('SIMULATOR_PORT', text('SIMULATOR_PORT'), next) };
+  }
+  const required = (name: string): string => {
+    const value = text(name);
+    if (!value) throw new WrongSetting(`With MPESA_ENV=${environment}, ${name} must be set.`);
+    return value;
+  };
+  return {
+    environment,
+    consumerKey: required('MPESA_CONSUMER_KEY'),
+    consumerSecret: required('MPESA_CONSUMER_SECRET'),
+    shortcode: required('MPESA_SHORTCODE'),
+    passkey: required('MPESA_PASSKEY'),
+    transactionType: readChoice('MPESA_TRANSACTION_TYPE', required('MPESA_TRANSACTION_TYPE'), [
+      'CustomerPayBillOnline',
+      'CustomerBuyGoodsOnline',
+    ]),
+    till: text('MPESA_TILL'),
+  };
+}
+
+function readPort(name: string, value: string | undefined, fallback: number): number {
+  return value === undefined ? fallback : readNumber(name, value, 0, 65_535);
+}
+
+function readNumber(name: string, value: string, least: number, most: number): number {
+  const number = Number(value);
+  if (!Number.isInteger(number) || number < least || number > most) {
+    throw new WrongSetting(`${name} is "${value}", but it takes a whole number from ${least} to ${most}.`);
+  }
+  return number;
+}
+
+function readChoice<Choice extends string>(name: string, value: string, choices: readonly Choice[]): Choice {
+  const choice = choices.find((known) => known === value);
+  if (!choice) throw new WrongSetting(`${name} is "${value}", but it takes ${choices.join(' or ')}.`);
+  return choice;
+}
+
+function readUrl(name: string, value: string | undefined, protocols: readonly string[]): string | null {
+  if (value === undefined) return null;
+  if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
+    // The value may hold a password: it is not repeated.
+    throw new WrongSetting(
+      `${name} is not a URL that begins with ${protocols.map((p) => `${p}//`).join(' or ')}.`,
+    );
+  }
+  return value.replace(/\/+$/, '');
+}

@@ -1,0 +1,32 @@
+// The content security policy of a rendered page: scripts run only when they are ours or their hash is named.
+import { createHash } from 'node:crypto';
+
+const inlineScript = /<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/gi;
+
+/**
+ * Builds the policy for one page.
+ * @param html the whole page
+ * @param connectTo further origins the page's scripts may talk to
+ * @returns the value of the Content-Security-Policy header
+ */
+export function contentSecurityPolicy(html: string, connectTo: readonly string[] = []): string {
+  const hashes = new Set<string>();
+  for (const [, script = ''] of html.matchAll(inlineScript)) {
+    hashes.add(`'sha256-${createHash('sha256').update(script).digest('base64')}'`);
+  }
+  return [
+    `default-src 'self'`,
+    `script-src 'self' ${[...hashes].join(' ')}`.trim(),
+    // Dialogs and toasts set styles of their own while they move.
+    `style-src 'self' 'unsafe-inline'`,
+    `img-src 'self' data: blob: ${connectTo.filter((origin) => origin.startsWith('http')).join(' ')}`.trim(),
+    `font-src 'self'`,
+    `connect-src 'self' ${connectTo.join(' ')}`.trim(),
+    `manifest-src 'self'`,
+    `worker-src 'self'`,
+    `object-src 'none'`,
+    `base-uri 'self'`,
+    `form-action 'self'`,
+    `frame-ancestors 'none'`,
+  ].join('; ');
+}
