@@ -1,0 +1,44 @@
+// Words as outlines, so that labels look the same on every machine that draws them.
+import { readFileSync } from 'node:fs';
+import { n } from './sheet.ts';
+
+type Face = Record<string, [advance: number, outline: string]>;
+export type FaceName = 'display' | 'narrow' | 'text';
+
+const faces = JSON.parse(readFileSync(new URL('./letterforms.json', import.meta.url), 'utf8')) as Record<FaceName, Face>;
+
+/** Capital height of the brand's capitals, in thousandths of the size. */
+export const CAPITAL_HEIGHT = 0.66;
+
+/** Width of `words` at `size`, with `spacing` in thousandths of an em between letters. */
+export function widthOf(words: string, face: FaceName, size: number, spacing = 0): number {
+  const letters = [...words].map((letter) => faces[face][letter]?.[0] ?? 250);
+  return ((letters.reduce((sum, advance) => sum + advance + spacing, 0) - spacing) * size) / 1000;
+}
+
+/** `words` as outlines with the baseline at `y`, centred on `x` (or starting or ending there). */
+export function write(
+  words: string,
+  x: number,
+  y: number,
+  size: number,
+  fill: string,
+  face: FaceName = 'display',
+  spacing = 0,
+  anchor: 'start' | 'middle' | 'end' = 'middle',
+): string {
+  const width = widthOf(words, face, size, spacing);
+  let at = x - (anchor === 'middle' ? width / 2 : anchor === 'end' ? width : 0);
+  let letters = '';
+  for (const letter of words) {
+    const [advance, outline] = faces[face][letter] ?? [250, ''];
+    if (outline)
+      letters += `<path transform="translate(${n(at)} ${n(y)}) scale(${(size / 1000).toFixed(4)})" d="${outline}"/>`;
+    at += ((advance + spacing) * size) / 1000;
+  }
+  return `<g fill="${fill}">${letters}</g>`;
+}
+
+/** The size at which `words` fill `width`, at most `largest`. */
+export const sizeToFit = (words: string, face: FaceName, width: number, largest: number): number =>
+  Math.min(largest, width / widthOf(words, face, 1));
