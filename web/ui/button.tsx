@@ -1,0 +1,44 @@
+// Buttons, and links that look like them.
+import type { ComponentProps } from 'react';
+
+export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glass';
+export type ButtonSize = 'medium' | 'large';
+
+const shape =
+  'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none ' +
+  'transition-[background-color,border-color,color,box-shadow,translate] active:translate-y-px ' +
+  'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none';
+
+const tones: Record<ButtonTone, string> = {
+  leaf: 'bg-leaf-600 text-white shadow-md hover:bg-leaf-700',
+  ember: 'bg-ember-300 text-ink shadow-md hover:bg-ember-200',
+  dusk: 'bg-dusk-800 text-white hover:bg-dusk-700',
+  outline: 'border-2 border-dusk-800 text-dusk-800 hover:bg-dusk-800 hover:text-white',
+  quiet: 'bg-paper-deep text-ink hover:bg-line',
+  glass: 'border border-white/45 bg-dusk-950/35 text-white hover:border-white hover:bg-dusk-950/60',
+};
+
+const sizes: Record<ButtonSize, string> = {
+  medium: 'min-h-11 px-5 text-sm',
+  large: 'min-h-13 px-7 text-base',
+};
+
+/** Classes of a button, for a link that looks like one. */
+export function buttonStyle(tone: ButtonTone = 'leaf', size: ButtonSize = 'medium'): string {
+  return `${shape} ${tones[tone]} ${sizes[size]}`;
+}
+
+interface ButtonProps extends ComponentProps<'button'> {
+  tone?: ButtonTone;
+  size?: ButtonSize;
+}
+
+export function Button({
+  tone = 'leaf',
+  size = 'medium',
+  className = '',
+  type = 'button',
+  ...rest
+}: ButtonProps) {
+  return <button type={type} className={`${buttonStyle(tone, size)} ${className}`} {...rest} />;
+}

@@ -1,0 +1,22 @@
+// A flavour's name and colour.
+
+/** The slug that picks a flavour's colour from the palette: put it in `data-flavour`, then `var(--flavour)` is set. */
+export function flavourSlug(category: string | null): string | undefined {
+  return category?.trim().toLowerCase().replaceAll(/\s+/g, '-');
+}
+
+export function FlavourDot({
+  category,
+  className = 'size-3',
+}: {
+  category: string | null;
+  className?: string;
+}) {
+  return (
+    <span
+      aria-hidden="true"
+      data-flavour={flavourSlug(category)}
+      className={`inline-block shrink-0 rounded-pill bg-(--flavour) shadow-[inset_0_0_0_1px_rgb(35_20_47/0.18)] ${className}`}
+    />
+  );
+}
