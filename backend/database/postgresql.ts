@@ -42,7 +42,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     pipeline: true,
     types,
     connectionTimeoutMillis: 10_000,
-    application_name: 'jani-juice',
+    application_name: 'backend',
   });
   pool.on('error', onFault);
   const notifications = new NotificationConnection(url, onFault);
@@ -188,7 +188,7 @@ class NotificationConnection {
     const client = new pg.Client({
       connectionString: this.#url,
       keepAlive: true,
-      application_name: 'jani-juice notifications',
+      application_name: 'backend notifications',
     });
     let isLost = false;
     const onLost = (error?: Error) => {

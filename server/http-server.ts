@@ -1,0 +1,146 @@
+// The one listener: kept pages straight from memory, then files, then the services, then rendering.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import sirv from 'sirv';
+import type { Backend } from '../backend/backend.ts';
+import { establishClientAddress } from './client-address.ts';
+import { type Log, maskPath } from './log.ts';
+import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
+import type { PageRenderer } from './page-renderer.ts';
+
+export interface HttpServerOptions {
+  backend: Pick<Backend, 'fetch' | 'serves' | 'upgrade'> | null;
+  pages: PageCache;
+  renderPage: PageRenderer;
+  /** Folder of the built files for browsers; null when somebody else serves them (development). */
+  assets: string | null;
+  isReady: () => Promise<boolean>;
+  trustedProxies: number;
+  isHttps: boolean;
+  log: Log;
+}
+
+const year = 365 * 24 * 60 * 60;
+
+/** Puts the listener together; it is not listening yet. */
+export function createHttpServer(options: HttpServerOptions): Server {
+  const { backend, pages, renderPage, assets, isReady, trustedProxies, isHttps, log } = options;
+  const securityHeaders: Record<string, string> = {
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'strict-origin-when-cross-origin',
+    'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
+    'cross-origin-opener-policy': 'same-origin',
+    ...(isHttps ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` } : {}),
+  };
+  const files = assets
+    ? sirv(assets, {
+        etag: true,
+        brotli: true,
+        gzip: true,
+        setHeaders: (response, pathname) => {
+          for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value);
+          const isNamedByContent = pathname.startsWith('/assets/');
+          const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
+          const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
+          response.setHeader(
+            'cache-control',
+            `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
+          );
+        },
+      })
+    : null;
+
+  const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
+    const headers: Record<string, string> = { ...securityHeaders, ...page.headers, etag: page.etag };
+    headers.vary = headers.vary ? `${headers.vary}, accept-encoding` : 'accept-encoding';
+    if (page.status === 200 && request.headers['if-none-match'] === page.etag) {
+      response.writeHead(304, headers).end();
+      return;
+    }
+    const encoding = bestEncoding(request.headers['accept-encoding']);
+    const body = page.bodies[encoding];
+    if (encoding !== 'identity') headers['content-encoding'] = encoding;
+    headers['content-length'] = String(body.length);
+    response.writeHead(page.status, headers).end(request.method === 'HEAD' ? undefined : body);
+  };
+
+  const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
+    const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
+    // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
+    const page = key
+      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, webRequest.url)), 'kept'))
+      : await renderPage(webRequest, 'once');
+    sendPage(request, response, page);
+  };
+
+  const web = getRequestListener(
+    async (webRequest, { incoming, outgoing }) => {
+      const { pathname } = new URL(webRequest.url);
+      if (pathname === '/healthz') return new Response('ok\n');
+      if (pathname === '/readyz') {
+        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
+      }
+      if (backend?.serves(pathname)) return withHeaders(await backend.fetch(webRequest), securityHeaders);
+      await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, webRequest);
+      return new Response(null, { headers: { 'x-hono-already-sent': 'true' } });
+    },
+    {
+      overrideGlobalObjects: false,
+      errorHandler: (error) => {
+        log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
+        return new Response('Something went wrong on our side. Please try again.\n', { status: 500 });
+      },
+    },
+  );
+
+  const server = createServer((request, response) => {
+    establishClientAddress(request, trustedProxies);
+    const started = performance.now();
+    const path = request.url ?? '/';
+    if (log.isLevelEnabled('debug')) {
+      response.once('finish', () => {
+        const ms = Math.round(performance.now() - started);
+        log.debug(
+          { method: request.method, path: maskPath(path), status: response.statusCode, ms },
+          'request',
+        );
+      });
+    }
+    if (isRead(request) && path.startsWith('/')) {
+      const key = URL.canParse(path, 'http://shop') ? pageKey(new URL(path, 'http://shop')) : null;
+      const page = key ? pages.get(key) : undefined;
+      if (page) {
+        sendPage(request, response, page);
+        return;
+      }
+      if (files && !backend?.serves(path.split('?', 1)[0] ?? path)) {
+        files(request, response, () => void web(request, response));
+        return;
+      }
+    }
+    void web(request, response);
+  });
+  server.on('upgrade', (request, socket, head) => {
+    establishClientAddress(request, trustedProxies);
+    if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
+    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+  });
+  return server;
+}
+
+function isRead(request: IncomingMessage): boolean {
+  return request.method === 'GET' || request.method === 'HEAD';
+}
+
+function bestEncoding(accepted: string | string[] | undefined): Encoding {
+  const offered = String(accepted ?? '');
+  if (/\bbr\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(offered)) return 'br';
+  if (/\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(offered)) return 'gzip';
+  return 'identity';
+}
+
+function withHeaders(response: Response, extra: Record<string, string>): Response {
+  const headers = new Headers(response.headers);
+  for (const [name, value] of Object.entries(extra)) if (!headers.has(name)) headers.set(name, value);
+  return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
+}

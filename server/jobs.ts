@@ -1,0 +1,49 @@
+// Work that nobody asks for: open payments are asked about, unpaid orders give their units back, old rows go.
+import type { Log } from './log.ts';
+
+export interface Job {
+  name: string;
+  everyMs: number;
+  run(): Promise<void>;
+}
+
+/**
+ * Runs each job again and again, never twice at once. A failure is logged and tried again at the next turn.
+ * @returns a function that stops them and waits for those that are running
+ */
+export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
+  let isStopped = false;
+  const timers = new Map<Job, NodeJS.Timeout>();
+  const running = new Map<Job, Promise<void>>();
+  const failed = new Set<Job>();
+  const schedule = (job: Job, delayMs: number) => {
+    if (isStopped) return;
+    const timer = setTimeout(() => {
+      const turn = job
+        .run()
+        .then(
+          () => {
+            if (failed.delete(job)) log.info({ job: job.name }, 'a job works again');
+          },
+          (error: unknown) => {
+            // Said once, not at every turn of a long outage.
+            if (!failed.has(job))
+              log.error({ job: job.name, error: String(error) }, 'a job failed; it is tried again');
+            failed.add(job);
+          },
+        )
+        .finally(() => {
+          running.delete(job);
+          schedule(job, job.everyMs);
+        });
+      running.set(job, turn);
+    }, delayMs);
+    timers.set(job, timer);
+  };
+  for (const job of jobs) schedule(job, Math.min(job.everyMs, 1000));
+  return async () => {
+    isStopped = true;
+    for (const timer of timers.values()) clearTimeout(timer);
+    await Promise.all(running.values());
+  };
+}

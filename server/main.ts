@@ -1,0 +1,49 @@
+// The process: reads the settings, starts the shop, says where it is, and stops it when asked.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ServerBuild } from 'react-router';
+import { readConfig, WrongSetting } from './config.ts';
+import { openLog } from './log.ts';
+import { type Shop, startShop } from './shop.ts';
+
+/**
+ * Runs the built shop until the process is told to stop.
+ * @param root the project's folder
+ */
+export async function main(root: string): Promise<void> {
+  const log = openLog(process.env.LOG_LEVEL ?? 'info');
+  let shop: Shop;
+  try {
+    const config = readConfig(process.env, root);
+    const build = (await import(pathToFileURL(join(root, 'build/server/index.js')).href)) as ServerBuild;
+    shop = await startShop({
+      config,
+      root,
+      log,
+      build,
+      mode: 'production',
+      assets: join(root, 'build/client'),
+    });
+  } catch (error) {
+    if (error instanceof WrongSetting) process.stderr.write(`\nThe shop was not started. ${error.message}\n`);
+    else process.stderr.write(`\nThe shop could not start: ${(error as Error).stack ?? error}\n`);
+    process.exitCode = 1;
+    return;
+  }
+  process.stdout.write(`\n  Jani Juice is open at ${shop.url}\n`);
+  if (shop.phonePageUrl)
+    process.stdout.write(`  Payments are simulated. The practice phone: ${shop.phonePageUrl}\n`);
+  process.stdout.write('\n');
+
+  let isStopping = false;
+  const stop = async () => {
+    if (isStopping) process.exit(1);
+    isStopping = true;
+    // A second signal, or a shop that does not end in time, ends the process all the same.
+    setTimeout(() => process.exit(1), 10_000).unref();
+    await shop.close();
+    process.exit(0);
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+}

@@ -1,0 +1,52 @@
+// From a request to a finished page: React Router renders it, here it gets its policy, its headers and its encodings.
+import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'react-router';
+import { type PublicConfig, shopContext } from '../web/lib/shop-context.ts';
+import { createStore } from '../web/lib/store.ts';
+import { contentSecurityPolicy } from './content-security-policy.ts';
+import { type CachedPage, compressPage } from './page-cache.ts';
+
+export interface PageRendererOptions {
+  /** The built storefront; a function where it changes while we run (development). */
+  build: ServerBuild | (() => Promise<ServerBuild>);
+  mode: 'production' | 'development';
+  config: PublicConfig;
+  /** Reaches the services without the network. Absent: over HTTP. */
+  serviceFetch?: typeof fetch;
+}
+
+export type PageRenderer = (request: Request, effort: 'kept' | 'once') => Promise<CachedPage>;
+
+/**
+ * Makes the renderer.
+ * @returns a function that renders whole pages, and the data of pages that the browser navigates to
+ */
+export function createPageRenderer({ build, mode, config, serviceFetch }: PageRendererOptions): PageRenderer {
+  const handle = createRequestHandler(build, mode);
+  const connectTo = connectOrigins(config);
+  return async (request, effort) => {
+    const address = request.headers.get('x-forwarded-for');
+    const store = createStore(config, {
+      ...(serviceFetch ? { fetch: serviceFetch } : {}),
+      // A page that is kept must not depend on who asked for it first.
+      headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
+    });
+    const context = new RouterContextProvider();
+    context.set(shopContext, { store, config });
+    const response = await handle(request, context);
+    const body = Buffer.from(await response.arrayBuffer());
+    const headers: Record<string, string> = {};
+    for (const [name, value] of response.headers) headers[name] = value;
+    delete headers['content-length'];
+    if (headers['content-type']?.startsWith('text/html')) {
+      headers['content-security-policy'] = contentSecurityPolicy(body.toString(), connectTo);
+    }
+    headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';
+    return compressPage(response.status, headers, body, effort);
+  };
+}
+
+function connectOrigins({ url, publicUrl }: PublicConfig): string[] {
+  // Older browsers do not count a WebSocket to the page's own host as 'self'.
+  const origins = new Set([new URL(url).origin, new URL(publicUrl).origin]);
+  return [...origins].flatMap((origin) => [origin, origin.replace(/^http/, 'ws')]);
+}

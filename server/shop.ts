@@ -1,0 +1,288 @@
+// The composition root: the only place where the rooms of the house are wired together.
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import { join } from 'node:path';
+import type { ServerBuild } from 'react-router';
+import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
+import { type Backend, createBackend } from '../backend/backend.ts';
+import type { Database } from '../backend/database/database.ts';
+import { migrate } from '../backend/database/migrate.ts';
+import { openPglite } from '../backend/database/pglite.ts';
+import { openPostgresql } from '../backend/database/postgresql.ts';
+import { defaultCredentials } from '../simulators/daraja/settings.ts';
+import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
+import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
+import type { PublicConfig } from '../web/lib/shop-context.ts';
+import { createStore, type Store } from '../web/lib/store.ts';
+import type { Config } from './config.ts';
+import { createHttpServer } from './http-server.ts';
+import { type Job, startJobs } from './jobs.ts';
+import type { Log } from './log.ts';
+import { PageCache } from './page-cache.ts';
+import { createPageRenderer } from './page-renderer.ts';
+
+export interface Shop {
+  /** Where it answers. */
+  url: string;
+  phonePageUrl: string | null;
+  keys: Pick<ApiKeys, 'publishable' | 'secret'>;
+  close(): Promise<void>;
+}
+
+export interface ShopOptions {
+  config: Config;
+  /** The project's folder. */
+  root: string;
+  log: Log;
+  build: ServerBuild | (() => Promise<ServerBuild>);
+  mode: 'production' | 'development';
+  /** Folder of the built files for browsers; null when somebody else serves them. */
+  assets: string | null;
+}
+
+/**
+ * Starts a shop: opens and migrates its database, starts its services, pages and jobs, and listens.
+ * @throws when any of that cannot be done; what was started is stopped again
+ */
+export async function startShop(options: ShopOptions): Promise<Shop> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    return { ...(await wire(options, closers)), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function wire(
+  { config, root, log, build, mode, assets }: ShopOptions,
+  closers: (() => Promise<unknown>)[],
+): Promise<Omit<Shop, 'close'>> {
+  const onFault = (error: unknown, where: string) =>
+    log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
+
+  const database = config.supabase ? null : await openDatabase(config, onFault);
+  if (database) closers.push(() => database.close());
+  if (database) await prepareDatabase(database, config, root, log);
+
+  const keys: Pick<ApiKeys, 'publishable' | 'secret'> = config.supabase
+    ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey }
+    : await loadApiKeys(config.dataDir, config.givenKeys);
+
+  // The port is known only once we listen, and the simulator must know where to send its notices.
+  let ownUrl = '';
+  const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
+  if (simulator) closers.push(() => simulator.close());
+
+  let backend: Backend | null = null;
+  const serviceFetch: typeof fetch | undefined = database
+    ? (input, init) => {
+        if (!backend) throw new Error('the services are not started yet');
+        return backend.fetch(new Request(input, init));
+      }
+    : undefined;
+  const servicesUrl = config.supabase?.url ?? config.publicUrl;
+  if (database) {
+    const mobileMoney = createMobileMoney({
+      store: { url: servicesUrl, secretKey: keys.secret, ...(serviceFetch ? { fetch: serviceFetch } : {}) },
+      daraja: darajaSettings(config, simulator?.url),
+      noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
+      log: (event) => log.info(event, 'mobile money'),
+    });
+    backend = await createBackend({
+      database,
+      keys: await loadApiKeys(config.dataDir, config.givenKeys),
+      functions: { 'mobile-money': mobileMoney },
+      allowedOrigins: [new URL(config.publicUrl).origin],
+      onFault,
+    });
+    const started = backend;
+    closers.push(() => started.close());
+  }
+
+  const publicConfig: PublicConfig = {
+    url: servicesUrl,
+    key: keys.publishable,
+    publicUrl: config.publicUrl,
+    isSimulated: simulator !== null,
+    phonePageUrl: simulator ? `${simulator.url}/phone` : null,
+  };
+  const pages = new PageCache();
+  if (database) {
+    const stopListening = await database.listen(
+      'page_changes',
+      () => pages.clear(),
+      () => pages.clear(),
+    );
+    closers.push(stopListening);
+  } else {
+    // A hosted project does not tell us of changes: pages are kept for a moment only.
+    const timer = setInterval(() => pages.clear(), 5000);
+    closers.push(async () => clearInterval(timer));
+  }
+
+  const server = createHttpServer({
+    backend,
+    pages,
+    renderPage: createPageRenderer({
+      build,
+      mode,
+      config: publicConfig,
+      ...(serviceFetch ? { serviceFetch } : {}),
+    }),
+    assets,
+    isReady: () => isReady(database),
+    trustedProxies: config.trustedProxies,
+    isHttps: config.publicUrl.startsWith('https:'),
+    log,
+  });
+  await listen(server, config);
+  closers.push(() => closeServer(server));
+  const address = server.address();
+  const port = address && typeof address === 'object' ? address.port : config.port;
+  ownUrl = `http://127.0.0.1:${port}`;
+
+  const secretStore = createStore(
+    { url: servicesUrl, key: keys.secret },
+    serviceFetch ? { fetch: serviceFetch } : {},
+  );
+  closers.push(startJobs(shopJobs(secretStore, database), log));
+  return {
+    url: config.port === 0 ? ownUrl : config.publicUrl,
+    phonePageUrl: publicConfig.phonePageUrl,
+    keys,
+  };
+}
+
+async function openDatabase(
+  config: Config,
+  onFault: (error: unknown, where: string) => void,
+): Promise<Database> {
+  return config.databaseUrl
+    ? openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') })
+    : openPglite(join(config.dataDir, 'database'));
+}
+
+async function prepareDatabase(database: Database, config: Config, root: string, log: Log): Promise<void> {
+  const applied = await migrate(database, [
+    { name: 'platform', folder: join(root, 'backend/platform') },
+    { name: 'shop', folder: join(root, 'supabase/migrations') },
+  ]);
+  if (applied.length > 0) log.info({ applied: applied.length }, 'database migrated');
+  if (config.seed !== 'demo') return;
+  const seed = await readFile(join(root, 'supabase/seed.sql'), 'utf8');
+  await database.transaction(async (session) => {
+    // Only a shop that never had anything is filled, and by one process.
+    await session.query(`select pg_advisory_xact_lock(hashtext('seed'))`);
+    const { rows } = await session.query<{ is_empty: boolean }>(
+      `select not exists (select from platform.schema_migrations where source = 'seed')
+         and not exists (select from public.products) and not exists (select from public.categories)
+         and not exists (select from public.orders) as is_empty`,
+    );
+    if (!rows[0]?.is_empty) return;
+    await session.execute(seed);
+    await session.query(
+      `insert into platform.schema_migrations (source, version, hash) values ('seed', 'demo', '')`,
+    );
+    log.info('demo catalogue loaded');
+  });
+}
+
+async function startSimulator(config: Config, log: Log): Promise<{ url: string; close(): Promise<void> }> {
+  const port = config.mpesa.environment === 'simulator' ? config.mpesa.port : 0;
+  try {
+    return await startDarajaSimulator({
+      port,
+      host: '127.0.0.1',
+      ledgerFile: join(config.dataDir, 'daraja-simulator.jsonl'),
+    });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    // Another process of this shop may have started it.
+    const url = `http://127.0.0.1:${port}`;
+    const answer = await fetch(`${url}/simulator/ledger`).catch(() => null);
+    if (!answer?.ok) throw new Error(`port ${port} is taken; set SIMULATOR_PORT to a free one`);
+    log.info({ url }, 'the simulator already runs');
+    return { url, close: async () => {} };
+  }
+}
+
+function darajaSettings(config: Config, simulatorUrl: string | undefined): DarajaSettings {
+  const { mpesa } = config;
+  if (mpesa.environment === 'simulator') {
+    return { baseUrl: simulatorUrl ?? '', ...defaultCredentials, transactionType: 'CustomerPayBillOnline' };
+  }
+  return {
+    baseUrl:
+      mpesa.environment === 'production' ? 'https://api.safaricom.co.ke' : 'https://sandbox.safaricom.co.ke',
+    consumerKey: mpesa.consumerKey,
+    consumerSecret: mpesa.consumerSecret,
+    shortcode: mpesa.shortcode,
+    passkey: mpesa.passkey,
+    transactionType: mpesa.transactionType,
+    ...(mpesa.till ? { partyB: mpesa.till } : {}),
+  };
+}
+
+function shopJobs(store: Store, database: Database | null): Job[] {
+  const jobs: Job[] = [
+    {
+      name: 'ask about open payments',
+      everyMs: 3000,
+      async run() {
+        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'query-open' } });
+        if (error) throw error;
+      },
+    },
+    {
+      name: 'expire reservations',
+      everyMs: 30_000,
+      async run() {
+        const { error } = await store.tables.rpc('expire_reservations');
+        if (error) throw new Error(error.message);
+      },
+    },
+  ];
+  if (database) {
+    jobs.push({
+      name: 'forget old messages and counters',
+      everyMs: 60 * 60 * 1000,
+      async run() {
+        await database.query('select realtime.prune_messages()');
+        await database.query(
+          `delete from private.rate_limits where window_start < now() - interval '2 hours'`,
+        );
+      },
+    });
+  }
+  return jobs;
+}
+
+async function isReady(database: Database | null): Promise<boolean> {
+  if (!database) return true;
+  return database.query('select from platform.schema_migrations limit 1').then(
+    () => true,
+    () => false,
+  );
+}
+
+function listen(server: Server, { port, host }: Config): Promise<void> {
+  return new Promise((done, fail) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      fail(error.code === 'EADDRINUSE' ? new Error(`port ${port} is taken; set PORT to a free one`) : error),
+    );
+    server.listen(port, host, () => done());
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((done) => {
+    server.close(() => done());
+    server.closeIdleConnections();
+    // Whoever is still connected after a moment is let go.
+    setTimeout(() => server.closeAllConnections(), 2000).unref();
+  });
+}
