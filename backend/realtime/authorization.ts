@@ -1,0 +1,97 @@
+// What a caller may do on a private topic: the policies of realtime.messages decide, asked with rows that never stay.
+import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
+import { type Database, DatabaseError, type Session } from '../database/database.ts';
+
+/** What of a private topic is allowed, in one direction. */
+export interface Rights {
+  broadcast: boolean;
+  presence: boolean;
+}
+
+/** Rights on topics that are not private. */
+export const allRights: Rights = { broadcast: true, presence: true };
+const noRights: Rights = { broadcast: false, presence: false };
+const extensions = ['broadcast', 'presence'] as const;
+
+/** On whose behalf, and where. */
+export interface RightsQuestion {
+  claims: Claims;
+  /** Without `realtime:`. */
+  topic: string;
+  headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * Whether the select policies show messages of the topic.
+ * @throws DatabaseError when a policy itself fails or the database cannot be asked
+ */
+export function readRights(database: Database, question: RightsQuestion): Promise<Rights> {
+  return ask(database, question, async (session) => {
+    const rights = { ...noRights };
+    await session.query('savepoint probe');
+    // The rows to look for are written by the owner of the table, whom no policy stops.
+    await session.query(`select set_config('role', 'none', true)`);
+    const probes = await session.query<{ id: string }>(
+      `insert into realtime.messages (topic, extension, private)
+       select $1, extension, true from unnest($2::text[]) as extension returning id`,
+      [question.topic, `{${extensions.join(',')}}`],
+    );
+    await session.query(`select set_config('role', $1, true)`, [question.claims.role]);
+    const visible = await session.query<{ extension: keyof Rights }>(
+      'select extension from realtime.messages where id = any($1::uuid[])',
+      [`{${probes.rows.map(({ id }) => id).join(',')}}`],
+    );
+    for (const { extension } of visible.rows) rights[extension] = true;
+    await session.query('rollback to savepoint probe');
+    return rights;
+  });
+}
+
+/**
+ * Whether the insert policies take messages to the topic.
+ * @throws DatabaseError when a policy itself fails or the database cannot be asked
+ */
+export function writeRights(database: Database, question: RightsQuestion): Promise<Rights> {
+  return ask(database, question, async (session) => {
+    const rights = { ...noRights };
+    for (const extension of extensions) {
+      await session.query('savepoint probe');
+      rights[extension] = await session
+        .query('insert into realtime.messages (topic, extension, private) values ($1, $2, true)', [
+          question.topic,
+          extension,
+        ])
+        .then(() => true, refusal);
+      await session.query('rollback to savepoint probe');
+    }
+    return rights;
+  });
+}
+
+async function ask(
+  database: Database,
+  { claims, topic, headers }: RightsQuestion,
+  work: (session: Session) => Promise<Rights>,
+): Promise<Rights> {
+  if (!requestRoles.has(claims.role)) return noRights;
+  return asRole(
+    database,
+    claims,
+    async (session) => {
+      await session.query(
+        `select set_config('realtime.topic', $1, true), set_config('request.jwt.claim.sub', $2, true),
+                set_config('request.jwt.claim.role', $3, true)`,
+        [topic, claims.sub ?? '', claims.role],
+      );
+      return work(session);
+    },
+    { request: { headers } },
+  );
+}
+
+const insufficientPrivilege = '42501';
+
+function refusal(error: unknown): false {
+  if (error instanceof DatabaseError && error.code === insufficientPrivilege) return false;
+  throw error;
+}

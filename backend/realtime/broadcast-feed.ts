@@ -1,0 +1,317 @@
+// The database side of broadcasts: rows that SQL sends come in, clients' broadcasts go to the other processes.
+//
+// Clients' broadcasts travel as NOTIFY, in parts where they are large, and not as rows: nothing has to be written to disk
+// or read back, and a hosted project does not keep them either. The sender's own process does not wait for any of it.
+import { randomBytes } from 'node:crypto';
+import type { Database } from '../database/database.ts';
+import { type Broadcast, packBroadcast, unpackBroadcast } from './broadcast.ts';
+
+const rowChannel = 'realtime_messages';
+const peerChannel = 'realtime_broadcasts';
+// PostgreSQL refuses payloads of 8000 bytes and more; the rest is for the address of the part.
+const partBytes = 7_800;
+const mostWaitingParts = 10_000;
+const retryMilliseconds = 500;
+const pruneMilliseconds = 3_600_000;
+// A row carries the time its transaction began, so one committed late may lie behind rows that came before it.
+const overlapSeconds = 60;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Brings broadcasts in and out of the database. */
+export interface BroadcastFeed {
+  /** Resolves when what is committed from now on is heard. */
+  ready: Promise<void>;
+  /** Tells the other processes; returns at once. */
+  publish(broadcast: Broadcast): void;
+  close(): Promise<void>;
+}
+
+interface MessageRow {
+  id: string;
+  topic: string;
+  event: string | null;
+  private: boolean;
+  payload: string | null;
+  inserted_at: number;
+}
+
+/**
+ * Starts listening.
+ * @param deliver called for each broadcast from SQL (in the order of commits) and from other processes
+ * @param onFault told about problems with the database; the feed goes on by itself
+ */
+export function startBroadcastFeed(
+  database: Database,
+  deliver: (broadcast: Broadcast) => void,
+  onFault: (error: unknown) => void,
+): BroadcastFeed {
+  const rows = new RowFeed(database, deliver, onFault);
+  const peers = new PeerFeed(database, deliver, onFault);
+  const pruning = setInterval(() => {
+    database.query('select realtime.prune_messages()').catch(onFault);
+  }, pruneMilliseconds);
+  pruning.unref();
+  return {
+    ready: Promise.all([rows.start(), peers.start()]).then(() => {}),
+    publish: (broadcast) => peers.publish(broadcast),
+    async close() {
+      clearInterval(pruning);
+      await Promise.all([rows.close(), peers.close()]);
+    },
+  };
+}
+
+/**
+ * Listens, and treats a first failure like a later one: the driver comes back by itself and then reports a gap.
+ * @returns when the channel is heard
+ */
+async function listening(
+  database: Database,
+  channel: string,
+  listener: (payload: string) => void,
+  onGap: () => void,
+  onFault: (error: unknown) => void,
+): Promise<() => Promise<void>> {
+  let hear = () => {};
+  const heardAfterGap = new Promise<void>((done) => {
+    hear = done;
+  });
+  try {
+    return await database.listen(channel, listener, () => {
+      hear();
+      onGap();
+    });
+  } catch (error) {
+    onFault(error);
+    await heardAfterGap;
+    return async () => {};
+  }
+}
+
+/** Rows of realtime.messages: announced with their id, fetched together, delivered in the order of the announcements. */
+class RowFeed {
+  readonly #database: Database;
+  readonly #deliver: (broadcast: Broadcast) => void;
+  readonly #onFault: (error: unknown) => void;
+  #announced: string[] = [];
+  #isCatchUpDue = false;
+  #newestSeconds = 0;
+  /** What was delivered lately, with its time: a row fetched after a gap may be among it. */
+  readonly #delivered = new Map<string, number>();
+  #work: Promise<void> | null = null;
+  #retry: NodeJS.Timeout | null = null;
+  #isClosed = false;
+  #stop = async () => {};
+
+  constructor(
+    database: Database,
+    deliver: (broadcast: Broadcast) => void,
+    onFault: (error: unknown) => void,
+  ) {
+    this.#database = database;
+    this.#deliver = deliver;
+    this.#onFault = onFault;
+  }
+
+  async start(): Promise<void> {
+    const onAnnounced = (id: string) => {
+      if (!uuid.test(id)) return;
+      this.#announced.push(id);
+      this.#workSoon();
+    };
+    const onGap = () => {
+      this.#isCatchUpDue = true;
+      this.#workSoon();
+    };
+    this.#newestSeconds = Date.now() / 1000;
+    this.#stop = await listening(this.#database, rowChannel, onAnnounced, onGap, this.#onFault);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    if (this.#retry) clearTimeout(this.#retry);
+    await this.#stop().catch(this.#onFault);
+    await this.#work;
+  }
+
+  #workSoon() {
+    if (this.#work || this.#retry || this.#isClosed) return;
+    this.#work = this.#fetchAll()
+      .catch((error) => {
+        this.#onFault(error);
+        this.#retry = setTimeout(() => {
+          this.#retry = null;
+          this.#workSoon();
+        }, retryMilliseconds);
+      })
+      .finally(() => {
+        this.#work = null;
+        if (this.#announced.length > 0 || this.#isCatchUpDue) this.#workSoon();
+      });
+  }
+
+  async #fetchAll(): Promise<void> {
+    while (!this.#isClosed && (this.#announced.length > 0 || this.#isCatchUpDue)) {
+      if (this.#isCatchUpDue) await this.#catchUp();
+      const ids = this.#announced;
+      if (ids.length === 0) continue;
+      this.#announced = [];
+      try {
+        const found = await this.#select('id = any($1::uuid[])', `{${ids.join(',')}}`);
+        const byId = new Map(found.map((row) => [row.id, row]));
+        for (const id of ids) this.#pass(byId.get(id));
+      } catch (error) {
+        this.#announced = [...ids, ...this.#announced];
+        throw error;
+      }
+    }
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#isCatchUpDue = false;
+    try {
+      const since = this.#newestSeconds - overlapSeconds;
+      for (const row of await this.#select('inserted_at > to_timestamp($1::float8)', since)) this.#pass(row);
+    } catch (error) {
+      this.#isCatchUpDue = true;
+      throw error;
+    }
+  }
+
+  async #select(condition: string, parameter: unknown): Promise<MessageRow[]> {
+    const { rows } = await this.#database.query<MessageRow>(
+      `select id, topic, event, private, payload::text as payload,
+              extract(epoch from inserted_at)::float8 as inserted_at
+       from realtime.messages where extension = 'broadcast' and ${condition} order by inserted_at`,
+      [parameter],
+    );
+    return rows;
+  }
+
+  #pass(row: MessageRow | undefined) {
+    if (!row || this.#delivered.has(row.id)) return;
+    this.#delivered.set(row.id, row.inserted_at);
+    this.#newestSeconds = Math.max(this.#newestSeconds, row.inserted_at);
+    for (const [id, insertedAt] of this.#delivered) {
+      if (insertedAt >= this.#newestSeconds - overlapSeconds) break;
+      this.#delivered.delete(id);
+    }
+    this.#deliver({
+      topic: row.topic,
+      isPrivate: row.private,
+      event: row.event ?? '',
+      data: { encoding: 'json', text: row.payload ?? 'null' },
+      meta: { id: row.id },
+      isFramedBinary: false,
+    });
+  }
+}
+
+/** Clients' broadcasts between processes. What is on the way while a connection is lost is lost: they promise no more. */
+class PeerFeed {
+  readonly #database: Database;
+  readonly #deliver: (broadcast: Broadcast) => void;
+  readonly #onFault: (error: unknown) => void;
+  readonly #self = randomBytes(6).toString('hex');
+  #sequence = 0;
+  #waiting: string[] = [];
+  #work: Promise<void> | null = null;
+  readonly #partial = new Map<string, { sequence: string; parts: string[] }>();
+  #stop = async () => {};
+
+  constructor(
+    database: Database,
+    deliver: (broadcast: Broadcast) => void,
+    onFault: (error: unknown) => void,
+  ) {
+    this.#database = database;
+    this.#deliver = deliver;
+    this.#onFault = onFault;
+  }
+
+  /** The embedded database belongs to one process: there is nobody else to tell. */
+  get #isAlone() {
+    return this.#database.kind === 'pglite';
+  }
+
+  async start(): Promise<void> {
+    if (this.#isAlone) return;
+    const onPart = (part: string) => this.#receive(part);
+    const onGap = () => this.#partial.clear();
+    this.#stop = await listening(this.#database, peerChannel, onPart, onGap, this.#onFault);
+  }
+
+  async close(): Promise<void> {
+    await this.#stop().catch(this.#onFault);
+    await this.#work;
+  }
+
+  publish(broadcast: Broadcast): void {
+    if (this.#isAlone) return;
+    const parts = inParts(packBroadcast(broadcast));
+    if (this.#waiting.length + parts.length > mostWaitingParts) {
+      this.#onFault(new Error('broadcasts to other processes come faster than the database takes them'));
+      return;
+    }
+    this.#sequence += 1;
+    parts.forEach((part, index) => {
+      this.#waiting.push(`${this.#self}:${this.#sequence}:${index}/${parts.length}:${part}`);
+    });
+    this.#work ??= this.#sendAll().finally(() => {
+      this.#work = null;
+    });
+  }
+
+  async #sendAll(): Promise<void> {
+    // One statement at a time keeps the order; what comes in meanwhile goes with the next.
+    while (this.#waiting.length > 0) {
+      const parts = this.#waiting;
+      this.#waiting = [];
+      await this.#database
+        .query(`select pg_notify('${peerChannel}', part) from jsonb_array_elements_text($1::jsonb) as part`, [
+          JSON.stringify(parts),
+        ])
+        .catch(this.#onFault);
+    }
+  }
+
+  #receive(text: string) {
+    const [address, origin, sequence, index, count] = /^(\w+):(\d+):(\d+)\/(\d+):/.exec(text) ?? [];
+    if (!address || !origin || !sequence || origin === this.#self) return;
+    const part = text.slice(address.length);
+    if (count === '1') return this.#unpack(part);
+    if (index === '0') this.#partial.set(origin, { sequence, parts: [] });
+    const partial = this.#partial.get(origin);
+    if (!partial || partial.sequence !== sequence || partial.parts.length !== Number(index)) {
+      this.#partial.delete(origin);
+      return;
+    }
+    partial.parts.push(part);
+    if (partial.parts.length < Number(count)) return;
+    this.#partial.delete(origin);
+    this.#unpack(Buffer.from(partial.parts.join(''), 'base64').toString());
+  }
+
+  #unpack(packed: string) {
+    let broadcast: Broadcast;
+    try {
+      broadcast = unpackBroadcast(packed);
+    } catch (error) {
+      // Another version of this program may speak differently while the two change places.
+      this.#onFault(error);
+      return;
+    }
+    this.#deliver(broadcast);
+  }
+}
+
+/**
+ * Cuts a packed broadcast to what a notification holds: as it is when it fits, otherwise in base64, which may be cut anywhere.
+ */
+function inParts(packed: string): string[] {
+  if (Buffer.byteLength(packed) <= partBytes) return [packed];
+  const base64 = Buffer.from(packed).toString('base64');
+  return Array.from({ length: Math.ceil(base64.length / partBytes) }, (_, index) =>
+    base64.slice(index * partBytes, (index + 1) * partBytes),
+  );
+}

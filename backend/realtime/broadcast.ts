@@ -1,0 +1,82 @@
+// A broadcast on its way: what it is, how it looks in each version of the protocol, and how it travels between processes.
+import { type BroadcastData, encodeBroadcast, encodeBroadcastText, type Version } from './protocol.ts';
+
+/** One message to all members of a topic. */
+export interface Broadcast {
+  /** Without `realtime:`. */
+  topic: string;
+  isPrivate: boolean;
+  event: string;
+  data: BroadcastData;
+  meta: Readonly<Record<string, unknown>> | null;
+  /** Whether clients of version 2 get it as a binary frame, as they do when it came in as one. */
+  isFramedBinary: boolean;
+}
+
+/**
+ * The key members of a topic are found by: public and private topics of one name are separate.
+ */
+export function audienceOf(topic: string, isPrivate: boolean): string {
+  return `${isPrivate ? 'private' : 'public'}:${topic}`;
+}
+
+/** Writes a broadcast for many sockets, once per version. */
+export class BroadcastFrames {
+  readonly #broadcast: Broadcast;
+  readonly #frames = new Map<Version, string | Buffer | null>();
+
+  constructor(broadcast: Broadcast) {
+    this.#broadcast = broadcast;
+  }
+
+  /** The frame for a version; null when that version cannot carry it. */
+  for(version: Version): string | Buffer | null {
+    let frame = this.#frames.get(version);
+    if (frame === undefined) {
+      frame = this.#write(version);
+      this.#frames.set(version, frame);
+    }
+    return frame;
+  }
+
+  #write(version: Version): string | Buffer | null {
+    const { event, data, meta, isFramedBinary } = this.#broadcast;
+    const topic = `realtime:${this.#broadcast.topic}`;
+    if (version === 2 && (isFramedBinary || data.encoding === 'binary')) {
+      const frame = encodeBroadcast(topic, event, data, meta);
+      if (frame) return frame;
+    }
+    return data.encoding === 'json' ? encodeBroadcastText(version, topic, event, data.text, meta) : null;
+  }
+}
+
+/** Writes a broadcast as text for another process. */
+export function packBroadcast(broadcast: Broadcast): string {
+  const { data } = broadcast;
+  const carried =
+    data.encoding === 'json' ? { json: data.text } : { binary: Buffer.from(data.bytes).toString('base64') };
+  return JSON.stringify({
+    topic: broadcast.topic,
+    private: broadcast.isPrivate,
+    event: broadcast.event,
+    framed: broadcast.isFramedBinary,
+    ...(broadcast.meta ? { meta: broadcast.meta } : {}),
+    ...carried,
+  });
+}
+
+/** Reads what `packBroadcast` wrote. */
+export function unpackBroadcast(packed: string): Broadcast {
+  const { topic, private: isPrivate, event, framed, meta, json, binary } = JSON.parse(packed);
+  return {
+    topic,
+    isPrivate,
+    event,
+    isFramedBinary: framed,
+    meta: meta ?? null,
+    data:
+      json === undefined
+        ? { encoding: 'binary', bytes: Buffer.from(binary, 'base64') }
+        : { encoding: 'json', text: json },
+  };
+}

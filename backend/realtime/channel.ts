@@ -1,0 +1,338 @@
+// One membership of one connection in one topic, from the accepted join to the end.
+import type { Claims } from '../database/as-role.ts';
+import { allRights, type Rights, readRights, writeRights } from './authorization.ts';
+import { audienceOf, type Broadcast, type BroadcastFrames } from './broadcast.ts';
+import { broadcastToAll, type Hub } from './channels.ts';
+import type { JoinConfig } from './join-config.ts';
+import { RateWindow } from './limits.ts';
+import { acceptBindings, subscriptionProblem } from './postgres-changes.ts';
+import type { PresenceDiff } from './presence.ts';
+import {
+  type BroadcastData,
+  encodeBroadcastText,
+  encodeText,
+  isRecord,
+  type Message,
+  type Version,
+} from './protocol.ts';
+import { storedMessages } from './replay.ts';
+import { claimsOf, expired, secondsUntilExpiry, TokenRefused } from './tokens.ts';
+
+const recheckMilliseconds = 5 * 60_000;
+const presenceWindowMilliseconds = 30_000;
+
+/** The connection as its channels see it. */
+export interface ChannelLink {
+  version: Version;
+  /** Headers of the handshake, for policies. */
+  headers: Readonly<Record<string, string>>;
+  send(frame: string | Buffer): void;
+  /** The channel ended itself. */
+  onClosed(channel: Channel): void;
+}
+
+/** Who holds a channel: the claims in force, and the token they came from. */
+export interface Holder {
+  claims: Claims;
+  token: string;
+}
+
+export class Channel {
+  readonly audience: string;
+  readonly joinRef: string | null;
+  readonly #hub: Hub;
+  readonly #link: ChannelLink;
+  readonly #name: string;
+  readonly #config: JoinConfig;
+  readonly #presenceCalls: RateWindow;
+  /** Ids already sent, while stored messages are replayed beside new ones. */
+  readonly #replayed = new Set<unknown>();
+  #holder: Holder;
+  #readRights: Rights;
+  #writeRights: Promise<Rights> | null = null;
+  #hasPresence: boolean;
+  #recheck: NodeJS.Timeout | null = null;
+  #isClosed = false;
+
+  /** @param topic without `realtime:` */
+  constructor(
+    hub: Hub,
+    link: ChannelLink,
+    join: { topic: string; joinRef: string | null; config: JoinConfig; holder: Holder; rights: Rights },
+  ) {
+    this.#hub = hub;
+    this.#link = link;
+    this.#name = join.topic;
+    this.#config = join.config;
+    this.#holder = join.holder;
+    this.#readRights = join.rights;
+    this.#hasPresence = join.config.presence.isEnabled;
+    this.#presenceCalls = new RateWindow(hub.limits.presenceCalls, presenceWindowMilliseconds);
+    this.joinRef = join.joinRef;
+    this.audience = audienceOf(join.topic, join.config.isPrivate);
+  }
+
+  get topic(): string {
+    return `realtime:${this.#name}`;
+  }
+
+  /** Answers the join and begins to take messages: in this order, and nothing in between. */
+  open(ref: string | null): void {
+    const bindings = acceptBindings(this.#config.postgresChanges);
+    this.reply(ref, 'ok', { postgres_changes: bindings });
+    this.#hub.channels.add(this);
+    if (this.#hasPresence) this.#sendPresenceState();
+    if (this.#config.wantsReplicationReady)
+      this.#sendSystem('system', 'ok', 'Replication connection established');
+    // Changes of tables are not served yet; whoever asks for them is told so instead of waiting for them.
+    for (const binding of bindings)
+      this.#sendSystem('postgres_changes', 'error', subscriptionProblem(binding));
+    this.#scheduleRecheck();
+  }
+
+  /** Sends what the client asked to have repeated. */
+  async replay(): Promise<void> {
+    const { replay } = this.#config;
+    if (!replay || replay === 'invalid') return;
+    for (const { id, event, payload } of await storedMessages(this.#hub.database, this.#name, replay)) {
+      if (this.#replayed.has(id)) continue;
+      this.#replayed.add(id);
+      const meta = { replayed: true, id };
+      this.#link.send(
+        encodeBroadcastText(this.#link.version, this.topic, event, payload, meta, this.joinRef),
+      );
+    }
+  }
+
+  /** Takes a text message of the client. */
+  async receive(message: Message): Promise<void> {
+    const payload = isRecord(message.payload) ? message.payload : {};
+    switch (message.event) {
+      case 'broadcast': {
+        if (typeof payload.event !== 'string') return;
+        const text = JSON.stringify(payload.payload ?? {});
+        await this.receiveBroadcast(message.ref, payload.event, { encoding: 'json', text }, false);
+        return;
+      }
+      case 'presence':
+        await this.#receivePresence(message.ref, payload);
+        return;
+      case 'access_token':
+        await this.#receiveToken(payload.access_token);
+        return;
+      default:
+      // Unknown events are passed over without a word, as the protocol has it.
+    }
+  }
+
+  /** Takes a broadcast of the client, from either kind of frame. */
+  async receiveBroadcast(
+    ref: string | null,
+    event: string,
+    data: BroadcastData,
+    isFramedBinary: boolean,
+  ): Promise<void> {
+    const { isAcknowledged, reachesSelf } = this.#config.broadcast;
+    const bytes = data.encoding === 'json' ? Buffer.byteLength(data.text) : data.bytes.length;
+    if (bytes > this.#hub.limits.payloadBytes) {
+      if (isAcknowledged) this.reply(ref, 'error', { reason: 'payload_size_exceeded' });
+      return;
+    }
+    if (!(await this.#mayWrite('broadcast')) || this.#isClosed) return;
+    broadcastToAll(
+      this.#hub,
+      {
+        topic: this.#name,
+        isPrivate: this.#config.isPrivate,
+        event,
+        data,
+        meta: null,
+        isFramedBinary,
+      },
+      reachesSelf ? null : this,
+    );
+    if (isAcknowledged) this.reply(ref, 'ok', {});
+  }
+
+  /** Passes on a broadcast of somebody else. */
+  passBroadcast(broadcast: Broadcast, frames: BroadcastFrames): void {
+    if (!this.#readRights.broadcast) return;
+    if (this.#config.replay && broadcast.meta) {
+      if (this.#replayed.has(broadcast.meta.id)) return;
+      this.#replayed.add(broadcast.meta.id);
+      // Only what comes while the stored messages are read can be among them.
+      if (this.#replayed.size > 100) this.#replayed.delete(this.#replayed.values().next().value);
+    }
+    const frame = frames.for(this.#link.version);
+    if (frame !== null) this.#link.send(frame);
+  }
+
+  /** Passes on who came and went. */
+  passPresence(diff: PresenceDiff): void {
+    if (!this.#hasPresence || !this.#readRights.presence) return;
+    this.#link.send(
+      encodeText(this.#link.version, {
+        joinRef: null,
+        ref: null,
+        topic: this.topic,
+        event: 'presence_diff',
+        payload: diff,
+      }),
+    );
+  }
+
+  reply(ref: string | null, status: 'ok' | 'error', response: Record<string, unknown>): void {
+    this.#send('phx_reply', { status, response }, ref);
+  }
+
+  /** Tells the client why, and ends. */
+  shutDown(reason: string): void {
+    if (this.#isClosed) return;
+    this.#sendSystem('system', 'error', reason);
+    this.close();
+  }
+
+  /** Ends, and says so to the client. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#send('phx_close', {});
+    this.end();
+    this.#link.onClosed(this);
+  }
+
+  /** Ends without a word: something failed (the client is told to join again) or the socket is gone. */
+  end(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    if (this.#recheck) clearTimeout(this.#recheck);
+    this.#hub.channels.remove(this);
+    this.#hub.channels.deliverPresence(this.audience, this.#hub.presences.untrack(this.audience, this));
+  }
+
+  /** Ends after a fault of ours; the client joins again after a while. */
+  fail(): void {
+    if (this.#isClosed) return;
+    this.#send('phx_error', {});
+    this.end();
+    this.#link.onClosed(this);
+  }
+
+  async #receivePresence(ref: string | null, payload: Record<string, unknown>): Promise<void> {
+    if (!this.#presenceCalls.take()) return this.shutDown('Client presence rate limit exceeded');
+    const { presences, channels } = this.#hub;
+    if (payload.event === 'untrack') {
+      channels.deliverPresence(this.audience, presences.untrack(this.audience, this));
+      this.reply(ref, 'ok', {});
+      return;
+    }
+    if (payload.event !== 'track') return this.reply(ref, 'error', { reason: 'Unknown presence event' });
+    const tracked = payload.payload ?? {};
+    if (!isRecord(tracked))
+      return this.reply(ref, 'error', { reason: 'Presence track payload must be a map' });
+    if (Buffer.byteLength(JSON.stringify(tracked)) > this.#hub.limits.payloadBytes)
+      return this.reply(ref, 'error', { reason: 'payload_size_exceeded' });
+    if (!(await this.#mayWrite('presence')) || this.#isClosed) return;
+    if (!this.#hasPresence) {
+      this.#hasPresence = true;
+      this.#sendPresenceState();
+    }
+    const diff = presences.track(this.audience, this, this.#config.presence.key, tracked);
+    channels.deliverPresence(this.audience, diff);
+    this.reply(ref, 'ok', {});
+  }
+
+  async #receiveToken(token: unknown): Promise<void> {
+    if (typeof token !== 'string' || token.startsWith('sb_') || token === this.#holder.token) return;
+    try {
+      const claims = await claimsOf(this.#hub.authenticate, token);
+      this.#holder = { claims, token };
+      this.#writeRights = null;
+      await this.#renewReadRights();
+    } catch (error) {
+      if (!(error instanceof TokenRefused)) throw error;
+      this.shutDown(error.message);
+    }
+  }
+
+  async #mayWrite(extension: keyof Rights): Promise<boolean> {
+    if (!this.#config.isPrivate) return true;
+    this.#writeRights ??= writeRights(this.#hub.database, this.#question());
+    try {
+      return (await this.#writeRights)[extension];
+    } catch (error) {
+      this.#writeRights = null;
+      throw error;
+    }
+  }
+
+  async #renewReadRights(): Promise<void> {
+    if (this.#isClosed) return;
+    if (this.#config.isPrivate) {
+      const { claims } = this.#holder;
+      const rights = await readRights(this.#hub.database, this.#question());
+      // A newer token was taken in the meantime: its own answer counts.
+      if (claims !== this.#holder.claims) return;
+      if (!rights.broadcast && !rights.presence) return this.shutDown(unreadable(this.#name));
+      this.#readRights = rights;
+    }
+    this.#scheduleRecheck();
+  }
+
+  #scheduleRecheck() {
+    if (this.#isClosed) return;
+    if (this.#recheck) clearTimeout(this.#recheck);
+    const secondsLeft = secondsUntilExpiry(this.#holder.claims) ?? Number.POSITIVE_INFINITY;
+    this.#recheck = setTimeout(
+      () => this.#checkAgain(),
+      Math.min(Math.max(0, secondsLeft * 1000), recheckMilliseconds),
+    );
+    this.#recheck.unref();
+  }
+
+  #checkAgain() {
+    const secondsLeft = secondsUntilExpiry(this.#holder.claims);
+    if (secondsLeft !== null && secondsLeft <= 0) return this.shutDown(expired(-secondsLeft).message);
+    this.#writeRights = null;
+    this.#renewReadRights().catch((error) => {
+      this.#hub.onFault(error);
+      this.#scheduleRecheck();
+    });
+  }
+
+  #question() {
+    return { claims: this.#holder.claims, topic: this.#name, headers: this.#link.headers };
+  }
+
+  #sendPresenceState() {
+    if (!this.#readRights.presence) return;
+    this.#send('presence_state', this.#hub.presences.stateOf(this.audience));
+  }
+
+  #sendSystem(extension: string, status: 'ok' | 'error', message: string) {
+    this.#send('system', { extension, status, message, channel: this.#name });
+  }
+
+  #send(event: string, payload: unknown, ref: string | null = null) {
+    if (this.#isClosed) return;
+    this.#link.send(
+      encodeText(this.#link.version, { joinRef: this.joinRef, ref, topic: this.topic, event, payload }),
+    );
+  }
+}
+
+/** What is said when no policy lets someone read a topic. */
+export function unreadable(topic: string): string {
+  return `You do not have permissions to read from this Channel topic: ${topic}`;
+}
+
+/** The rights to join with: what the policies say of a private topic, all of them on a public one. */
+export async function rightsToJoin(
+  hub: Hub,
+  link: ChannelLink,
+  topic: string,
+  isPrivate: boolean,
+  holder: Holder,
+): Promise<Rights> {
+  if (!isPrivate) return allRights;
+  return readRights(hub.database, { claims: holder.claims, topic, headers: link.headers });
+}

@@ -1,0 +1,167 @@
+// The frames on the wire: Phoenix's text messages in both versions, and the binary frames of user broadcasts. Pure.
+
+/** Protocol versions: 1 frames messages as objects, 2 as arrays and may use binary frames. */
+export type Version = 1 | 2;
+
+/** One message of the Phoenix protocol. */
+export interface Message {
+  joinRef: string | null;
+  ref: string | null;
+  topic: string;
+  event: string;
+  payload: unknown;
+}
+
+/** What a user broadcasts: JSON kept as the text it came in, or bytes. */
+export type BroadcastData = { encoding: 'json'; text: string } | { encoding: 'binary'; bytes: Uint8Array };
+
+/** A binary frame of kind 3: a client's broadcast. */
+export interface PushedBroadcast {
+  joinRef: string | null;
+  ref: string | null;
+  topic: string;
+  userEvent: string;
+  metadata: string;
+  data: BroadcastData;
+}
+
+/** A frame that does not follow the protocol. */
+export class MalformedFrame extends Error {
+  override readonly name = 'MalformedFrame';
+}
+
+const kinds = { push: 3, broadcast: 4 };
+const encodings = { binary: 0, json: 1 };
+const longestField = 255;
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Reads the protocol version a client asks for.
+ * @param vsn the query parameter; absent means 1.0.0
+ * @returns null when it is not spoken here
+ */
+export function versionOf(vsn: string | null): Version | null {
+  if (vsn === null || vsn === '') return 1;
+  if (/^1\.\d+\.\d+$/.test(vsn)) return 1;
+  return /^2\.\d+\.\d+$/.test(vsn) ? 2 : null;
+}
+
+/**
+ * Reads a text frame.
+ * @throws MalformedFrame when it is not JSON or has another shape
+ */
+export function decodeText(version: Version, text: string): Message {
+  const frame = parseJson(text);
+  const fields =
+    version === 1
+      ? isRecord(frame) && [frame.join_ref, frame.ref, frame.topic, frame.event, frame.payload]
+      : Array.isArray(frame) && frame.length === 5 && frame;
+  if (!fields) throw new MalformedFrame(`not a message of version ${version}`);
+  const [joinRef, ref, topic, event, payload] = fields as unknown[];
+  if (typeof topic !== 'string' || typeof event !== 'string')
+    throw new MalformedFrame('a message needs a topic and an event');
+  return { joinRef: reference(joinRef), ref: reference(ref), topic, event, payload: payload ?? {} };
+}
+
+/** Writes a text frame. */
+export function encodeText(version: Version, message: Message): string {
+  return frameText(version, message, JSON.stringify(message.payload ?? {}));
+}
+
+/**
+ * Writes the text frame of a JSON user broadcast without parsing what the user sent.
+ * @param topic the full topic, with `realtime:`
+ * @param json what the user sent, as JSON text
+ * @param joinRef of the one channel it is for; null when it goes to many
+ */
+export function encodeBroadcastText(
+  version: Version,
+  topic: string,
+  event: string,
+  json: string,
+  meta: Readonly<Record<string, unknown>> | null,
+  joinRef: string | null = null,
+): string {
+  const payload = `{"type":"broadcast","event":${JSON.stringify(event)},"payload":${json}${meta ? `,"meta":${JSON.stringify(meta)}` : ''}}`;
+  return frameText(version, { joinRef, ref: null, topic, event: 'broadcast' }, payload);
+}
+
+/**
+ * Reads a binary frame: kind 3, the only one clients send.
+ * @throws MalformedFrame for another kind, a frame cut short, bad UTF-8 or a payload that is not the JSON it says it is
+ */
+export function decodeBinary(frame: Uint8Array): PushedBroadcast {
+  const [kind, joinRefSize, refSize, topicSize, eventSize, metadataSize, encoding] = frame;
+  if (kind !== kinds.push) throw new MalformedFrame(`unknown kind of binary frame: ${kind}`);
+  const sizes = [joinRefSize, refSize, topicSize, eventSize, metadataSize];
+  let offset = 7;
+  const fields = sizes.map((size) => {
+    const start = offset;
+    offset += size ?? 0;
+    return readUtf8(frame.subarray(start, offset));
+  });
+  if (frame.length < offset) throw new MalformedFrame('a binary frame cut short');
+  const [joinRef = '', ref = '', topic = '', userEvent = '', metadata = ''] = fields;
+  const bytes = frame.subarray(offset);
+  let data: BroadcastData;
+  if (encoding === encodings.binary) data = { encoding: 'binary', bytes };
+  else if (encoding === encodings.json) {
+    const text = readUtf8(bytes);
+    parseJson(text);
+    data = { encoding: 'json', text };
+  } else throw new MalformedFrame(`unknown encoding: ${encoding}`);
+  return { joinRef: joinRef || null, ref: ref || null, topic, userEvent, metadata, data };
+}
+
+/**
+ * Writes a binary frame of kind 4: a broadcast to a client of version 2.
+ * @param topic the full topic, with `realtime:`
+ * @returns null when a field is longer than the 255 bytes such a frame has room for
+ */
+export function encodeBroadcast(
+  topic: string,
+  userEvent: string,
+  data: BroadcastData,
+  meta: Readonly<Record<string, unknown>> | null,
+): Buffer | null {
+  const fields = [topic, userEvent, meta ? JSON.stringify(meta) : ''].map((text) => Buffer.from(text));
+  if (fields.some((field) => field.length > longestField)) return null;
+  const encoding = data.encoding === 'json' ? encodings.json : encodings.binary;
+  const payload = data.encoding === 'json' ? Buffer.from(data.text) : data.bytes;
+  const header = Buffer.from([kinds.broadcast, ...fields.map((field) => field.length), encoding]);
+  return Buffer.concat([header, ...fields, payload]);
+}
+
+function frameText(version: Version, message: Omit<Message, 'payload'>, payloadJson: string): string {
+  const [joinRef, ref, topic, event] = [message.joinRef, message.ref, message.topic, message.event].map(
+    (field) => JSON.stringify(field),
+  );
+  return version === 1
+    ? `{"topic":${topic},"event":${event},"payload":${payloadJson},"ref":${ref},"join_ref":${joinRef}}`
+    : `[${joinRef},${ref},${topic},${event},${payloadJson}]`;
+}
+
+/** Whether a value is a JSON object. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function reference(value: unknown): string | null {
+  return typeof value === 'string' ? value : typeof value === 'number' ? String(value) : null;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new MalformedFrame('not JSON', { cause: error });
+  }
+}
+
+function readUtf8(bytes: Uint8Array): string {
+  try {
+    return strictUtf8.decode(bytes);
+  } catch (error) {
+    throw new MalformedFrame('not UTF-8', { cause: error });
+  }
+}

@@ -1,0 +1,456 @@
+// The service as the official client sees it.
+import { REALTIME_SUBSCRIBE_STATES as states } from '@supabase/realtime-js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Database } from '../database/database.ts';
+import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+
+const platform = { name: 'platform', folder: 'backend/platform' };
+const sub = '00000000-0000-4000-8000-000000000001';
+const joined = { status: states.SUBSCRIBED, error: undefined };
+
+interface Told {
+  event: string;
+  payload: Record<string, unknown>;
+  meta?: Record<string, unknown>;
+}
+
+describe.each(testDatabases())('realtime on %s', (kind) => {
+  let database: Database & { url?: string };
+  let service: ThrowawayService;
+
+  beforeAll(async () => {
+    database = await throwawayDatabase(kind, [platform]);
+    await database.execute(`
+      create policy "members read their room" on realtime.messages for select to authenticated
+        using (realtime.topic() = 'room-' || (select auth.uid())::text and topic = realtime.topic());
+      create policy "members write to their room" on realtime.messages for insert to authenticated
+        with check (realtime.topic() = 'room-' || (select auth.uid())::text and extension = 'broadcast');
+      create policy "everyone reads the news" on realtime.messages for select using (realtime.topic() = 'news');
+    `);
+    service = await startService(database);
+  });
+  afterAll(async () => {
+    expect(service.faults).toEqual([]);
+    await service.close();
+    await database.close();
+  });
+
+  const send = (payload: unknown, event: string, topic: string, isPrivate = false) =>
+    database.query('select realtime.send($1::jsonb, $2, $3, $4)', [payload, event, topic, isPrivate]);
+  const messageCount = async () =>
+    (await database.query<{ n: number }>('select count(*) as n from realtime.messages')).rows[0]?.n;
+
+  describe.each(['1.0.0', '2.0.0'])('in version %s of the protocol', (vsn) => {
+    const options = { vsn };
+
+    test('a broadcast reaches the others on the topic, and the sender only when it asks for that', async () => {
+      const heard = new Heard<Told>();
+      const echoed = new Heard<Told>();
+      const listener = service.client(options).channel(`hall ${vsn}`);
+      listener.on('broadcast', { event: 'hello' }, heard.add as never);
+      const echo = service.client(options).channel(`hall ${vsn}`, {
+        config: { broadcast: { self: true, ack: true } },
+      });
+      echo.on('broadcast', { event: '*' }, echoed.add as never);
+      expect(await subscribed(listener)).toEqual(joined);
+      expect(await subscribed(echo)).toEqual(joined);
+      expect(await echo.send({ type: 'broadcast', event: 'hello', payload: { name: 'Wanjikũ' } })).toBe('ok');
+      expect(await heard.atLeast(1)).toEqual([
+        { type: 'broadcast', event: 'hello', payload: { name: 'Wanjikũ' } },
+      ]);
+      await listener.send({ type: 'broadcast', event: 'answer', payload: {} });
+      expect((await echoed.atLeast(2)).map(({ event }) => event)).toEqual(['hello', 'answer']);
+      expect(heard.all).toHaveLength(1);
+    });
+
+    test('what SQL sends is heard after the commit, in order, and never after a rollback', async () => {
+      const heard = new Heard<Told>();
+      const topic = `orders ${vsn}`;
+      const channel = service.client(options).channel(topic);
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(channel);
+      let heardInside = -1;
+      await database.transaction(async (session) => {
+        const sendInside = (n: number) =>
+          session.query('select realtime.send($1::jsonb, $2, $3, false)', [{ n }, 'UPDATE', topic]);
+        await sendInside(1);
+        await sendInside(2);
+        heardInside = heard.all.length;
+      });
+      const changeOfMind = database.transaction(async (session) => {
+        await session.query('select realtime.send($1::jsonb, $2, $3, false)', [{ n: 0 }, 'UPDATE', topic]);
+        await session.query('select 1 / 0');
+      });
+      await expect(changeOfMind).rejects.toMatchObject({ code: '22012' });
+      for (const n of [3, 4, 5]) await send({ n }, 'UPDATE', topic);
+      expect((await heard.atLeast(5)).map(({ payload }) => payload.n)).toEqual([1, 2, 3, 4, 5]);
+      expect(heardInside).toBe(0);
+      expect(heard.all[0]?.meta).toEqual({ id: heard.all[0]?.payload.id });
+    });
+
+    test('a heartbeat is answered', async () => {
+      const beats = new Heard<string>();
+      const client = service.client({ ...options, heartbeatCallback: beats.add });
+      await subscribed(client.channel(`pulse ${vsn}`));
+      await client.sendHeartbeat();
+      await vi.waitFor(() => expect(beats.all).toContain('ok'));
+    });
+
+    test('leaving is confirmed, and the topic can be joined again', async () => {
+      const client = service.client(options);
+      const first = client.channel('again');
+      await subscribed(first);
+      expect(await first.unsubscribe()).toBe('ok');
+      expect(await subscribed(client.channel('again'))).toEqual(joined);
+    });
+
+    test('presence shows who is there, who comes and who goes', async () => {
+      const watcher = service.client(options).channel(`lobby ${vsn}`);
+      const events = new Heard<string>();
+      watcher.on('presence', { event: 'join' }, ({ key, newPresences }) =>
+        events.add(`${key} joins as ${newPresences.map((presence) => presence.mood)}`),
+      );
+      watcher.on('presence', { event: 'leave' }, ({ key }) => events.add(`${key} leaves`));
+      await subscribed(watcher);
+      const guest = service
+        .client(options)
+        .channel(`lobby ${vsn}`, { config: { presence: { key: 'guest' } } });
+      await subscribed(guest);
+      expect(await guest.track({ mood: 'calm' })).toBe('ok');
+      await events.atLeast(1);
+      expect(watcher.presenceState()).toMatchObject({ guest: [{ mood: 'calm' }] });
+      const late = service.client(options).channel(`lobby ${vsn}`);
+      const synced = new Promise<void>((done) => late.on('presence', { event: 'sync' }, done));
+      await subscribed(late);
+      await synced;
+      expect(late.presenceState()).toMatchObject({ guest: [{ mood: 'calm' }] });
+      await guest.unsubscribe();
+      expect(await events.atLeast(2)).toEqual(['guest joins as calm', 'guest leaves']);
+      expect(watcher.presenceState()).toEqual({});
+    });
+  });
+
+  test('a client of each version hears the other', async () => {
+    const heard = new Heard<Told>();
+    const old = service.client({ vsn: '1.0.0' }).channel('mixed');
+    old.on('broadcast', { event: '*' }, heard.add as never);
+    const young = service.client().channel('mixed');
+    young.on('broadcast', { event: '*' }, heard.add as never);
+    await subscribed(old);
+    await subscribed(young);
+    await old.send({ type: 'broadcast', event: 'from old', payload: { a: 1 } });
+    await young.send({ type: 'broadcast', event: 'from young', payload: { a: 2 } });
+    const told = await heard.atLeast(2);
+    expect(told.map(({ event }) => event).sort()).toEqual(['from old', 'from young']);
+  });
+
+  test('bytes come through as bytes', async () => {
+    const heard = new Heard<{ payload: ArrayBuffer }>();
+    const listener = service.client().channel('bytes');
+    listener.on('broadcast', { event: 'blob' }, heard.add as never);
+    await subscribed(listener);
+    const sender = service.client().channel('bytes');
+    await subscribed(sender);
+    await sender.send({ type: 'broadcast', event: 'blob', payload: new Uint8Array([0, 255, 7]).buffer });
+    const [told] = await heard.atLeast(1);
+    expect(new Uint8Array(told?.payload ?? new ArrayBuffer(0))).toEqual(new Uint8Array([0, 255, 7]));
+  });
+
+  test('public and private topics of one name do not hear each other', async () => {
+    const heard = new Heard<Told>();
+    const open = service.client().channel('news');
+    open.on('broadcast', { event: '*' }, heard.add as never);
+    const closed = service.client().channel('news', { config: { private: true } });
+    const closedHeard = new Heard<Told>();
+    closed.on('broadcast', { event: '*' }, closedHeard.add as never);
+    await subscribed(open);
+    expect(await subscribed(closed)).toEqual(joined);
+    await send({}, 'private', 'news', true);
+    await send({}, 'public', 'news', false);
+    expect((await closedHeard.atLeast(1))[0]?.event).toBe('private');
+    expect((await heard.atLeast(1))[0]?.event).toBe('public');
+  });
+
+  describe('a private topic', () => {
+    const room = `room-${sub}`;
+    const isPrivate = { config: { private: true, broadcast: { ack: true, self: true } } };
+    const member = async () => {
+      const client = service.client();
+      await client.setAuth(await tokenOf({ role: 'authenticated', sub }));
+      return client;
+    };
+
+    test('is joined and written to by whom its policies allow', async () => {
+      const heard = new Heard<Told>();
+      const channel = (await member()).channel(room, isPrivate);
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      expect(await subscribed(channel)).toEqual(joined);
+      expect(await channel.send({ type: 'broadcast', event: 'hi', payload: {} })).toBe('ok');
+      await send({}, 'from SQL', room, true);
+      expect((await heard.atLeast(2)).map(({ event }) => event)).toEqual(['hi', 'from SQL']);
+    });
+
+    test('is closed to others, and asking leaves no trace', async () => {
+      const before = await messageCount();
+      const refusal = /Unauthorized: You do not have permissions to read from this Channel topic: room-/;
+      const visitor = await subscribed(service.client().channel(room, isPrivate));
+      expect([visitor.status, visitor.error?.message]).toEqual([
+        states.CHANNEL_ERROR,
+        expect.stringMatching(refusal),
+      ]);
+      const stranger = service.client();
+      await stranger.setAuth(
+        await tokenOf({ role: 'authenticated', sub: '00000000-0000-4000-8000-000000000002' }),
+      );
+      expect((await subscribed(stranger.channel(room, isPrivate))).error?.message).toMatch(refusal);
+      expect(await messageCount()).toBe(before);
+    });
+
+    test('swallows what somebody who may only read sends to it', async () => {
+      const heard = new Heard<Told>();
+      const reader = service.client({ timeout: 300 }).channel('news', isPrivate);
+      reader.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(reader);
+      expect(await reader.send({ type: 'broadcast', event: 'fake', payload: {} })).toBe('timed out');
+      await send({}, 'true', 'news', true);
+      expect((await heard.atLeast(1)).map(({ event }) => event)).toEqual(['true']);
+    });
+
+    test('is left by force when a new token no longer allows it, and with an expired one', async () => {
+      for (const [claims, expiry, reason] of [
+        [
+          { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000002' },
+          '1h',
+          /do not have permissions/,
+        ],
+        [
+          { role: 'authenticated', sub },
+          Math.floor(Date.now() / 1000) - 60,
+          /Token has expired 6\d seconds ago/,
+        ],
+      ] as const) {
+        const client = await member();
+        const channel = client.channel(room, isPrivate);
+        const told = new Heard<{ status: string; message: string }>();
+        const statuses = new Heard<string>();
+        channel.on('system', {}, told.add);
+        channel.subscribe((status) => statuses.add(status));
+        await statuses.atLeast(1);
+        await client.setAuth(await tokenOf(claims, expiry));
+        expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
+        expect(told.all).toMatchObject([{ status: 'error', message: expect.stringMatching(reason) }]);
+      }
+    });
+
+    test('replays what was sent before, oldest first, to whoever asks', async () => {
+      const { rows } = await database.query<{ now: number }>(
+        'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
+      );
+      for (const n of [1, 2, 3]) await send({ n }, 'past', room, true);
+      const heard = new Heard<Told>();
+      const channel = (await member()).channel(room, {
+        config: { private: true, broadcast: { replay: { since: Number(rows[0]?.now), limit: 2 } } },
+      });
+      channel.on('broadcast', { event: 'past' }, heard.add as never);
+      await subscribed(channel);
+      const told = await heard.atLeast(2);
+      expect(told.map(({ payload, meta }) => [payload.n, meta?.replayed])).toEqual([
+        [2, true],
+        [3, true],
+      ]);
+    });
+  });
+
+  test('a channel ends when its token runs out', async () => {
+    const client = service.client();
+    await client.setAuth(await tokenOf({ role: 'authenticated', sub }, Math.floor(Date.now() / 1000) + 2));
+    const channel = client.channel('short');
+    const told = new Heard<{ message: string }>();
+    const statuses = new Heard<string>();
+    channel.on('system', {}, told.add);
+    channel.subscribe((status) => statuses.add(status));
+    expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
+    expect(told.all[0]?.message).toMatch(/^Token has expired 0 seconds ago/);
+  });
+
+  test.each([
+    [
+      'forged',
+      async () => tokenOf({ role: 'service_role' }, '1h', Buffer.alloc(32, 7)),
+      /^JwtSignatureError: /,
+    ],
+    ['malformed', async () => 'a.b.c', /^MalformedJWT: The token provided is not a valid JWT/],
+    [
+      'expired',
+      async () => tokenOf({ role: 'anon' }, 1),
+      /^InvalidJWTToken: Token has expired \d+ seconds ago/,
+    ],
+    [
+      'without a role',
+      async () => tokenOf({ sub }),
+      /^InvalidJWTToken: Fields `role` and `exp` are required/,
+    ],
+  ])('a %s token joins nothing', async (_, token, reason) => {
+    const client = service.client();
+    await client.setAuth(await token());
+    const { status, error } = await subscribed(client.channel('hall'));
+    expect([status, error?.message]).toEqual([states.CHANNEL_ERROR, expect.stringMatching(reason)]);
+  });
+
+  test.each([
+    ['without a key', '', 401, 'API key is missing'],
+    ['with a wrong key', '&apikey=sb_publishable_wrong', 401, 'The token provided is not a valid JWT'],
+    ['in an unknown version', '&apikey=sb_publishable_test&vsn=9.0.0', 400, 'Unsupported protocol version'],
+  ])('a handshake %s is refused with JSON', async (_, query, status, error) => {
+    const socket = new WebSocket(`${service.url.replace('http', 'ws')}/websocket?x=1${query}`);
+    const answer = await new Promise<[number | undefined, string]>((done) => {
+      socket.on('unexpected-response', (_request, response) => {
+        response.on('data', (body) => done([response.statusCode, String(body)]));
+      });
+    });
+    expect(answer).toEqual([status, JSON.stringify({ error })]);
+  });
+
+  test('subscribing to table changes joins, and says that there will be none', async () => {
+    const channel = service.client().channel('changes');
+    const told = new Heard<{ extension: string; status: string; message: string }>();
+    channel.on('system', {}, told.add);
+    channel.on(
+      'postgres_changes',
+      { event: '*', schema: 'public', table: 'orders', filter: 'id=eq.1' },
+      () => {},
+    );
+    expect(await subscribed(channel)).toEqual(joined);
+    expect(await told.atLeast(1)).toMatchObject([
+      {
+        extension: 'postgres_changes',
+        status: 'error',
+        message: expect.stringContaining('Unable to subscribe to changes with given parameters.'),
+      },
+    ]);
+  });
+
+  describe('over HTTP', () => {
+    const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+      fetch(`${service.url}/api/broadcast${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', apikey: 'sb_publishable_test', ...headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      });
+
+    test('the official client sends without joining, text or bytes', async () => {
+      const heard = new Heard<Told>();
+      const listener = service.client().channel('by/post é');
+      listener.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(listener);
+      const sender = service.client().channel('by/post é');
+      expect(await sender.httpSend('greeting', { n: 1 })).toEqual({ success: true });
+      expect(await sender.httpSend('blob', new Uint8Array([1, 2]).buffer)).toEqual({ success: true });
+      const told = await heard.atLeast(2);
+      expect(told[0]).toEqual({ type: 'broadcast', event: 'greeting', payload: { n: 1 } });
+      expect(new Uint8Array(told[1]?.payload as never)).toEqual(new Uint8Array([1, 2]));
+    });
+
+    test('a batch is sent where the caller may send, and answered alike', async () => {
+      const heard = new Heard<Told>();
+      const channel = service.client().channel('news', { config: { private: true } });
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(channel);
+      const message = (event: string) => ({ topic: 'news', event, payload: {}, private: true });
+      const asVisitor = await post('', { messages: [message('rumour')] });
+      const asShop = await post(
+        '',
+        { messages: [message('fact'), message('fact too')] },
+        {
+          authorization: 'Bearer sb_secret_test',
+        },
+      );
+      expect([asVisitor.status, asShop.status]).toEqual([202, 202]);
+      expect((await heard.atLeast(2)).map(({ event }) => event)).toEqual(['fact', 'fact too']);
+    });
+
+    test('what cannot be understood is named', async () => {
+      const unreadable = await post('', {
+        messages: [
+          { topic: 'a', event: 'b', payload: {} },
+          { topic: '', payload: 1 },
+        ],
+      });
+      expect([unreadable.status, await unreadable.json()]).toEqual([
+        422,
+        {
+          errors: {
+            messages: [{}, { topic: [`can't be blank`], event: [`can't be blank`], payload: ['is invalid'] }],
+          },
+        },
+      ]);
+      expect((await post('', 'nonsense')).status).toBe(422);
+      expect((await post('/a/events/b', '{', {})).status).toBe(422);
+      expect((await post('/a/events/b', 'x', { 'content-type': 'text/plain' })).status).toBe(415);
+    });
+  });
+
+  describe('SQL', () => {
+    test('that sends in vain is warned and goes on', async () => {
+      const done = await database.transaction(async (session) => {
+        await session.query(`select realtime.send('{}', 'event', null, false)`);
+        return session.query('select 1 as still_here');
+      });
+      expect(done.rows).toEqual([{ still_here: 1 }]);
+    });
+
+    test('announces the changes of a table from a trigger', async () => {
+      await database.execute(`
+        create table public.orders (id int primary key, status text);
+        create function public.tell_orders() returns trigger language plpgsql security definer set search_path = '' as $$
+        begin
+          perform realtime.broadcast_changes(
+            'news', tg_op, tg_op, tg_table_name, tg_table_schema, new, old);
+          return null;
+        end $$;
+        create trigger tell_orders after insert or update or delete on public.orders
+          for each row execute function public.tell_orders();
+      `);
+      const heard = new Heard<Told>();
+      const channel = service.client().channel('news', { config: { private: true } });
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(channel);
+      await database.query(`insert into public.orders values (1, 'pending')`);
+      await database.query(`update public.orders set status = 'paid'`);
+      await database.query('delete from public.orders');
+      const change = { schema: 'public', table: 'orders' };
+      expect((await heard.atLeast(3)).map(({ payload: { id: _, ...payload } }) => payload)).toEqual([
+        { ...change, operation: 'INSERT', record: { id: 1, status: 'pending' }, old_record: null },
+        {
+          ...change,
+          operation: 'UPDATE',
+          record: { id: 1, status: 'paid' },
+          old_record: { id: 1, status: 'pending' },
+        },
+        { ...change, operation: 'DELETE', record: null, old_record: { id: 1, status: 'paid' } },
+      ]);
+    });
+
+    test('sends more than a notification could hold', async () => {
+      const heard = new Heard<Told>();
+      const channel = service.client().channel('large');
+      channel.on('broadcast', { event: 'all' }, heard.add as never);
+      await subscribed(channel);
+      await send({ text: 'é'.repeat(50_000) }, 'all', 'large');
+      expect((await heard.atLeast(1))[0]?.payload.text).toHaveLength(50_000);
+    });
+
+    test('forgets what is older than a day', async () => {
+      await send({}, 'old', 'attic');
+      await send({}, 'new', 'attic');
+      await database.query(
+        `update realtime.messages set inserted_at = now() - interval '25 hours' where topic = 'attic' and event = 'old'`,
+      );
+      await database.query('select realtime.prune_messages()');
+      const { rows } = await database.query(`select event from realtime.messages where topic = 'attic'`);
+      expect(rows).toEqual([{ event: 'new' }]);
+    });
+  });
+});

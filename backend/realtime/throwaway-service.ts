@@ -1,0 +1,122 @@
+// For tests: the realtime service behind a real HTTP server on a free port, and the official client for it.
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type RealtimeChannel, RealtimeClient, type RealtimeClientOptions } from '@supabase/realtime-js';
+import { jwtVerify, SignJWT } from 'jose';
+import { WebSocket } from 'ws';
+import type { Claims } from '../database/as-role.ts';
+import type { Database } from '../database/database.ts';
+import type { Limits } from './limits.ts';
+import { createRealtimeService } from './service.ts';
+import type { Authenticate } from './tokens.ts';
+
+const secret = new TextEncoder().encode('a secret that is only good for tests, and long enough');
+const keys: Record<string, Claims> = {
+  sb_publishable_test: { role: 'anon' },
+  sb_secret_test: { role: 'service_role' },
+};
+
+/** Verifies tokens as the backend's root would. */
+export const authenticate: Authenticate = async (token) => {
+  const key = keys[token];
+  if (key) return key;
+  return (await jwtVerify(token, secret)).payload as unknown as Claims;
+};
+
+/** A signed token. @param expiry as `jose` takes it, such as '1h' or seconds since 1970 */
+export function tokenOf(claims: Record<string, unknown>, expiry: string | number = '1h', key = secret) {
+  return new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(expiry).sign(key);
+}
+
+/** A running service. */
+export interface ThrowawayService {
+  url: string;
+  faults: unknown[];
+  /** A client of it; closed with the service. */
+  client(options?: Omit<RealtimeClientOptions, 'transport'>): RealtimeClient;
+  close(): Promise<void>;
+}
+
+/** Starts a service on a free port. */
+export async function startService(
+  database: Database,
+  limits: Partial<Limits> = {},
+): Promise<ThrowawayService> {
+  const faults: unknown[] = [];
+  const service = createRealtimeService({
+    database,
+    authenticate,
+    limits,
+    onFault: (error) => faults.push(error),
+  });
+  const server: Server = createServer(async (request, response) => {
+    const token = request.headers.authorization?.replace('Bearer ', '') ?? request.headers.apikey;
+    const claims = await authenticate(String(token)).catch(() => ({ role: 'anon' }));
+    const answer = await service.fetch(await webRequest(request), { claims, address: null });
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.end(Buffer.from(await answer.arrayBuffer()));
+  });
+  server.on('upgrade', (request, socket, head) => service.upgrade(request, socket, head));
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/realtime/v1`;
+  const clients: RealtimeClient[] = [];
+  return {
+    url,
+    faults,
+    client(options = {}) {
+      const client = new RealtimeClient(url.replace('http', 'ws'), {
+        params: { apikey: 'sb_publishable_test' },
+        timeout: 8_000,
+        transport: WebSocket as never,
+        ...options,
+      });
+      clients.push(client);
+      return client;
+    },
+    async close() {
+      for (const client of clients) client.disconnect();
+      await service.close();
+      server.closeAllConnections();
+      await new Promise((done) => server.close(done));
+    },
+  };
+}
+
+async function webRequest(request: IncomingMessage): Promise<Request> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const method = request.method ?? 'GET';
+  return new Request(`http://127.0.0.1${request.url}`, {
+    method,
+    headers: request.headers as Record<string, string>,
+    ...(method === 'GET' || method === 'HEAD' ? {} : { body: Buffer.concat(chunks) }),
+  });
+}
+
+/** Joins and waits for the first answer. */
+export function subscribed(channel: RealtimeChannel): Promise<{ status: string; error?: Error | undefined }> {
+  return new Promise((done) => {
+    channel.subscribe((status, error) => done({ status, error }));
+  });
+}
+
+/** Collects what happens and lets a test wait for it. */
+export class Heard<T> {
+  readonly all: T[] = [];
+  #waiting: { count: number; done: (all: T[]) => void }[] = [];
+
+  readonly add = (item: T): void => {
+    this.all.push(item);
+    this.#waiting = this.#waiting.filter(({ count, done }) => {
+      if (this.all.length < count) return true;
+      done(this.all);
+      return false;
+    });
+  };
+
+  /** Resolves with everything heard once there are that many. */
+  atLeast(count: number): Promise<T[]> {
+    if (this.all.length >= count) return Promise.resolve(this.all);
+    return new Promise((done) => this.#waiting.push({ count, done }));
+  }
+}
