@@ -1,0 +1,199 @@
+// The runner as the official client sees it, and as third parties do who know nothing of it.
+import { FunctionsClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/functions-js';
+import { describe, expect, test } from 'vitest';
+import type { Caller } from '../caller.ts';
+import { createFunctionsService, type FunctionHandler, type FunctionsOptions } from './service.ts';
+
+const visitor: Caller = { claims: { role: 'anon' }, address: '192.0.2.1' };
+
+function run(functions: Record<string, FunctionHandler>, options: Omit<FunctionsOptions, 'functions'> = {}) {
+  const faults: [unknown, string][] = [];
+  const service = createFunctionsService({
+    functions,
+    onFault: (error, name) => faults.push([error, name]),
+    ...options,
+  });
+  const send = (url: string, init?: RequestInit) =>
+    service.fetch(new Request(new URL(url, 'http://shop.example/functions/v1/'), init), visitor);
+  const client = new FunctionsClient('http://shop.example/functions/v1', {
+    headers: { apikey: 'key' },
+    customFetch: (input, init) => service.fetch(new Request(input, init), visitor),
+  });
+  return { client, send, faults };
+}
+
+const echo: FunctionHandler = async (request, { caller }) =>
+  Response.json({
+    method: request.method,
+    url: request.url,
+    type: request.headers.get('content-type'),
+    body: await request.text(),
+    role: caller.claims.role,
+    address: caller.address,
+  });
+
+describe('a function', () => {
+  test.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const)(
+    'is called with %s, its caller and the request as it came in',
+    async (method) => {
+      const { data, error } = await run({ echo }).client.invoke('echo/notice/7?a=1', {
+        method,
+        ...(method === 'GET' ? {} : { body: { amount: 100 } }),
+      });
+      expect(error).toBeNull();
+      expect(data).toEqual({
+        method,
+        url: 'http://shop.example/functions/v1/echo/notice/7?a=1',
+        type: method === 'GET' ? null : 'application/json',
+        body: method === 'GET' ? '' : '{"amount":100}',
+        role: 'anon',
+        address: '192.0.2.1',
+      });
+    },
+  );
+
+  test('gets a raw body byte for byte, with and without a length', async () => {
+    const body = new Uint8Array([0, 255, 10, 13, 195, 40]);
+    const mirror: FunctionHandler = async (request) =>
+      new Response(await request.arrayBuffer(), { headers: { 'content-type': 'application/octet-stream' } });
+    for (const headers of [{}, { 'content-length': '6' }]) {
+      const answer = await run({ mirror }).send('mirror', { method: 'POST', body, headers });
+      expect(new Uint8Array(await answer.arrayBuffer())).toEqual(body);
+    }
+  });
+
+  test('answers with any status, headers and body of its own', async () => {
+    const { client, send } = run({
+      teapot: () => Response.json({ short: true }, { status: 418, headers: { 'x-own': 'yes' } }),
+      text: () => new Response('habari'),
+      nothing: () => new Response(null, { status: 204 }),
+    });
+    const { error, response } = await client.invoke('teapot');
+    expect(error).toBeInstanceOf(FunctionsHttpError);
+    expect([response?.status, response?.headers.get('x-own'), await error.context.json()]).toEqual([
+      418,
+      'yes',
+      { short: true },
+    ]);
+    expect((await client.invoke('text')).data).toBe('habari');
+    expect((await send('nothing')).status).toBe(204);
+  });
+
+  test('that throws is answered for, in words that give nothing away', async () => {
+    const failure = new Error('password=hunter2');
+    const { client, faults } = run({
+      broken: () => {
+        throw failure;
+      },
+      rejecting: () => Promise.reject(failure),
+    });
+    for (const name of ['broken', 'rejecting']) {
+      const { error } = await client.invoke(name);
+      expect(error).toBeInstanceOf(FunctionsHttpError);
+      expect([error.context.status, await error.context.text()]).toEqual([
+        500,
+        '{"error":"Internal Server Error"}',
+      ]);
+    }
+    expect(faults).toEqual([
+      [failure, 'broken'],
+      [failure, 'rejecting'],
+    ]);
+  });
+
+  test('that answers with something else is answered for too', async () => {
+    const { client, faults } = run({ wrong: (() => 'text') as never });
+    expect((await client.invoke('wrong')).error.context.status).toBe(500);
+    expect(faults).toMatchObject([[expect.any(TypeError), 'wrong']]);
+  });
+
+  test('that takes too long is told so, answered for, and heard of when it fails later', async () => {
+    const late = new Error('late');
+    let fail = () => {};
+    const slow: FunctionHandler = (_, { signal }) =>
+      new Promise((_done, reject) => {
+        fail = () => reject(signal.aborted ? late : new Error('was not told'));
+      });
+    const { client, faults } = run({ slow }, { timeLimitMilliseconds: 20 });
+    const { error } = await client.invoke('slow');
+    expect(error).toBeInstanceOf(FunctionsRelayError);
+    expect([error.context.status, await error.context.json()]).toEqual([
+      504,
+      { code: 'TIMEOUT', message: 'Function took too long to answer' },
+    ]);
+    fail();
+    await new Promise(setImmediate);
+    expect(faults).toEqual([
+      [new Error('function "slow" took longer than 20 ms'), 'slow'],
+      [late, 'slow'],
+    ]);
+  });
+
+  test('never sees a body that is too large, however it comes', async () => {
+    let calls = 0;
+    const count: FunctionHandler = () => {
+      calls += 1;
+      return new Response();
+    };
+    const { client, send, faults } = run({ count }, { bodyBytes: 10 });
+    const { error } = await client.invoke('count', { body: 'eleven byte' });
+    expect(error).toBeInstanceOf(FunctionsRelayError);
+    const withLength = await send('count', {
+      method: 'POST',
+      body: 'eleven byte',
+      headers: { 'content-length': '11' },
+    });
+    const { error: none } = await client.invoke('count', { body: 'ten bytes!' });
+    expect([error.context.status, withLength.status, none, calls]).toEqual([413, 413, null, 1]);
+    expect(faults).toEqual([]);
+  });
+});
+
+test.each(['unknown', 'constructor', '__proto__', '', '%', 'echo%2Fnotice', '../echo'])(
+  'the name "%s" is not found',
+  async (name) => {
+    const answer = await run({ echo }).send(name || 'http://shop.example/functions/v1/');
+    expect([answer.status, answer.headers.get('x-relay-error'), await answer.json()]).toEqual([
+      404,
+      'true',
+      { code: 'NOT_FOUND', message: 'Requested function was not found' },
+    ]);
+  },
+);
+
+describe('pages of other origins', () => {
+  test('may call functions with the headers they ask for', async () => {
+    const answer = await run({ echo }).send('echo', {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'http://elsewhere.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'apikey, x-retry-count',
+      },
+    });
+    expect(answer.status).toBe(204);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'access-control-allow-origin': '*',
+      'access-control-allow-headers': 'apikey, x-retry-count',
+      'access-control-allow-methods': expect.stringContaining('POST'),
+    });
+  });
+
+  test('may read every answer, unless the function says who may', async () => {
+    const { send } = run({
+      echo,
+      choosy: () => new Response('', { headers: { 'access-control-allow-origin': 'http://one.example' } }),
+    });
+    const origins = await Promise.all(
+      ['echo', 'choosy', 'unknown'].map(async (name) =>
+        (await send(name)).headers.get('access-control-allow-origin'),
+      ),
+    );
+    expect(origins).toEqual(['*', 'http://one.example', '*']);
+  });
+
+  test('reach the function with an OPTIONS request that is no preflight', async () => {
+    const answer = await run({ echo }).send('echo', { method: 'OPTIONS' });
+    expect(await answer.json()).toMatchObject({ method: 'OPTIONS' });
+  });
+});
