@@ -1,0 +1,60 @@
+// A real Chromium for the stories, and visitors in it whose console must stay clean.
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+
+export const phone = { width: 360, height: 740 };
+export const desktop = { width: 1440, height: 900 };
+
+export function openBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+}
+
+export interface Visitor {
+  page: Page;
+  context: BrowserContext;
+  /** What the browser's console complained of, in every tab of this visitor. */
+  complaints: string[];
+  close(): Promise<void>;
+}
+
+/** A visitor with a browser profile of their own. */
+export async function visit(
+  browser: Browser,
+  options: {
+    viewport?: { width: number; height: number };
+    javaScriptEnabled?: boolean;
+    expectedFailures?: RegExp;
+  } = {},
+): Promise<Visitor> {
+  const context = await browser.newContext({
+    viewport: options.viewport ?? phone,
+    hasTouch: (options.viewport ?? phone).width < 768,
+    javaScriptEnabled: options.javaScriptEnabled ?? true,
+    reducedMotion: 'reduce',
+    locale: 'en-KE',
+    timezoneId: 'Africa/Nairobi',
+  });
+  context.setDefaultTimeout(20_000);
+  const complaints: string[] = [];
+  const listen = (page: Page) => {
+    page.on('console', (message) => {
+      if (!['error', 'warning'].includes(message.type())) return;
+      const text = `${message.text()} (${message.location().url})`;
+      if (!options.expectedFailures?.test(text)) complaints.push(text);
+    });
+    page.on('pageerror', (error) => complaints.push(String(error)));
+  };
+  context.on('page', listen);
+  const page = await context.newPage();
+  return { page, context, complaints, close: () => context.close() };
+}

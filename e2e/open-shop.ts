@@ -1,0 +1,105 @@
+// A shop of its own for a story: started as `npm start` starts it, on free ports and in a folder that is thrown away.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface OpenShop {
+  url: string;
+  simulatorUrl: string;
+  /** The keys of its services: the secret one may do what a database administrator may. */
+  keys(): Promise<{ publishable: string; secret: string }>;
+  /** What the server has written so far. */
+  output(): string;
+  /** Lines of the server's log that tell of a problem. */
+  problems(): string[];
+  /** Ends the server as a power cut would. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data and ports. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Opens a shop. `environment` adds to its settings, such as DATABASE_URL. */
+export async function openShop(environment: Record<string, string> = {}): Promise<OpenShop> {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  const [port, simulatorPort] = [await freePort(), await freePort()];
+  const url = `http://localhost:${port}`;
+  let output = '';
+  let server: ChildProcess | null = null;
+  let exited: Promise<void> = Promise.resolve();
+
+  const start = async () => {
+    const child = spawn(process.execPath, ['scripts/start.mjs'], {
+      env: {
+        ...process.env,
+        NODE_ENV: 'production',
+        PORT: String(port),
+        SIMULATOR_PORT: String(simulatorPort),
+        DATA_DIR: folder,
+        ...environment,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    server = child;
+    exited = new Promise((done) => child.once('exit', () => done()));
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk: Buffer) => {
+        output += chunk.toString();
+      });
+    }
+    await until(async () => {
+      if (child.exitCode !== null) throw new Error(`the shop ended by itself:\n${output}`);
+      return (await fetch(`${url}/readyz`)).ok;
+    }, 'the shop is ready');
+  };
+  const end = async (signal: NodeJS.Signals) => {
+    server?.kill(signal);
+    await exited;
+  };
+  await start();
+  return {
+    url,
+    simulatorUrl: `http://127.0.0.1:${simulatorPort}`,
+    keys: async () => JSON.parse(await readFile(join(folder, 'keys.json'), 'utf8')),
+    output: () => output,
+    problems: () =>
+      output.split('\n').filter((line) => /"level":"(warn|error|fatal)"/.test(line) || /^\s+at /.test(line)),
+    kill: () => end('SIGKILL'),
+    restart: start,
+    async close() {
+      await end('SIGTERM');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Waits until something holds; says what was waited for when it does not come true. */
+export async function until(holds: () => Promise<boolean>, what: string, withinMs = 60_000): Promise<void> {
+  const deadline = Date.now() + withinMs;
+  let last: unknown;
+  while (Date.now() < deadline) {
+    try {
+      if (await holds()) return;
+    } catch (error) {
+      if (error instanceof Error && error.message.startsWith('the shop ended')) throw error;
+      last = error;
+    }
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`waited in vain until ${what}${last ? `: ${last}` : ''}`);
+}
+
+function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const server = createServer();
+    server.once('error', fail);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        address && typeof address === 'object' ? done(address.port) : fail(new Error('no port')),
+      );
+    });
+  });
+}

@@ -1,0 +1,75 @@
+// `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, and every test there is.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensureBrowser, ensurePostgresql } from './ensure-programs.mjs';
+import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
+
+checkNode();
+installPackages();
+const browser = ensureBrowser();
+ensurePostgresql();
+build();
+
+const results = join(root, 'build', 'test-results');
+rmSync(results, { recursive: true, force: true });
+mkdirSync(results, { recursive: true });
+
+const passed = [];
+const failed = [];
+const skipped = [];
+
+/** A step that is one test: it passes when its command does. */
+function check(title, command, parameters) {
+  console.log(`\n— ${title}`);
+  const { status } = spawnSync(command, parameters, {
+    cwd: root,
+    stdio: 'inherit',
+    shell: process.platform === 'win32',
+  });
+  (status === 0 ? passed : failed).push(title);
+}
+
+/** A run of Vitest: each of its tests counts. */
+function suite(title, config) {
+  console.log(`\n— ${title}`);
+  const file = join(results, `${config}.json`);
+  const { status } = spawnSync(
+    bin('vitest'),
+    ['run', '--config', config, '--reporter=dot', '--reporter=json', `--outputFile.json=${file}`],
+    {
+      cwd: root,
+      stdio: 'inherit',
+      shell: process.platform === 'win32',
+      env: { ...process.env, NODE_ENV: 'test', ...(browser ? { CHROMIUM_PATH: browser } : {}) },
+    },
+  );
+  if (!existsSync(file)) {
+    failed.push(`${title}: the run itself`);
+    return;
+  }
+  const report = JSON.parse(readFileSync(file, 'utf8'));
+  for (const { name, message, assertionResults, status: fileStatus } of report.testResults) {
+    if (fileStatus === 'failed' && assertionResults.every((test) => test.status !== 'failed')) {
+      failed.push(`${name.slice(root.length + 1)}: ${message.split('\n')[0]}`);
+    }
+    for (const test of assertionResults) {
+      const list = test.status === 'passed' ? passed : test.status === 'failed' ? failed : skipped;
+      list.push(`${name.slice(root.length + 1)}: ${test.fullName}`);
+    }
+  }
+  if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);
+}
+
+check('types of the routes', bin('react-router'), ['typegen']);
+check('types', bin('tsc'), []);
+check('lint and format', bin('biome'), ['ci', '.']);
+suite('rules, services and SQL', 'vitest.config.ts');
+if (browser) suite('stories in a browser', 'vitest.browser.config.ts');
+else failed.push('stories in a browser: there is no browser');
+
+if (failed.length > 0) console.log(`\nFailed:\n${failed.map((title) => `  ${title}`).join('\n')}`);
+console.log(
+  `\n${passed.length} passed, ${failed.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ''}`,
+);
+process.exit(failed.length > 0 ? 1 : 0);

@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['e2e/**/*.test.ts'],
+    globalSetup: ['scripts/start-test-postgresql.ts'],
+    pool: 'forks',
+    // Each file opens a shop and a browser of its own, on two cores.
+    maxWorkers: 1,
+    maxConcurrency: 4,
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
+  },
+});
