@@ -1,5 +1,17 @@
 // Cut and whole citrus: lemon and lime share one drawing, in other colours.
-import { ellipse, group, n, path, polar, seeded, type Sheet, type Skin, smooth, solid, stroke } from './sheet.ts';
+import {
+  ellipse,
+  group,
+  n,
+  path,
+  polar,
+  type Sheet,
+  type Skin,
+  seeded,
+  smooth,
+  solid,
+  stroke,
+} from './sheet.ts';
 
 export type Citrus = { skin: Skin; pith: string; flesh: { light: string; base: string; dark: string } };
 
@@ -49,24 +61,59 @@ export function citrusFace(sheet: Sheet, radius: number, citrus: Citrus, segment
     flesh +=
       path(d, citrus.flesh.base) +
       group(
-        path(ellipse(0, 0, radius * 0.9), sheet.radial([[0.1, citrus.flesh.light], [0.62, citrus.flesh.base], [1, citrus.flesh.dark]])) +
-          stroke(sacs, citrus.flesh.light, radius * 0.035, 'opacity="0.85"'),
+        path(
+          ellipse(0, 0, radius * 0.9),
+          sheet.radial([
+            [0.1, citrus.flesh.light],
+            [0.62, citrus.flesh.base],
+            [1, citrus.flesh.dark],
+          ]),
+        ) + stroke(sacs, citrus.flesh.light, radius * 0.035, 'opacity="0.85"'),
         `clip-path="${sheet.clip(d)}"`,
       );
   }
   return (
-    path(ellipse(0, 0, radius), sheet.radial([[0, citrus.skin.light], [0.9, citrus.skin.base], [1, citrus.skin.dark]], [0.45, 0.4], 0.62)) +
+    path(
+      ellipse(0, 0, radius),
+      sheet.radial(
+        [
+          [0, citrus.skin.light],
+          [0.9, citrus.skin.base],
+          [1, citrus.skin.dark],
+        ],
+        [0.45, 0.4],
+        0.62,
+      ),
+    ) +
     path(ellipse(0, 0, radius * 0.925), citrus.pith) +
     flesh +
     path(ellipse(0, 0, radius * 0.07), citrus.pith) +
-    path(ellipse(-radius * 0.3, -radius * 0.42, radius * 0.42, radius * 0.22), sheet.radial([[0, '#fff', 0.55], [1, '#fff', 0]]), 'transform="rotate(-24)"')
+    path(
+      ellipse(-radius * 0.3, -radius * 0.42, radius * 0.42, radius * 0.22),
+      sheet.radial([
+        [0, '#fff', 0.55],
+        [1, '#fff', 0],
+      ]),
+      'transform="rotate(-24)"',
+    )
   );
 }
 
 /** A half fruit resting on the ground, face towards us. */
 export function citrusHalf(sheet: Sheet, citrus: Citrus): string {
-  const body = smooth([[-96, -112], [-30, -208], [62, -200], [112, -112], [78, -26], [10, -4], [-64, -30]]);
-  return solid(sheet, body, citrus.skin, '', 0) + `<g transform="translate(-14 -108) rotate(-8) scale(0.93 1)">${citrusFace(sheet, 102, citrus)}</g>`;
+  const body = smooth([
+    [-96, -112],
+    [-30, -208],
+    [62, -200],
+    [112, -112],
+    [78, -26],
+    [10, -4],
+    [-64, -30],
+  ]);
+  return (
+    solid(sheet, body, citrus.skin, '', 0) +
+    `<g transform="translate(-14 -108) rotate(-8) scale(0.93 1)">${citrusFace(sheet, 102, citrus)}</g>`
+  );
 }
 
 /** A thin wheel standing on its edge. */
@@ -79,7 +126,24 @@ export function citrusWheel(sheet: Sheet, citrus: Citrus): string {
 
 /** A whole fruit lying on its side, nipple to the left. */
 export function citrusWhole(sheet: Sheet, citrus: Citrus, seed = 3): string {
-  const d = smooth([[-132, -84], [-112, -104], [-70, -158], [0, -178], [74, -154], [108, -106], [124, -88], [110, -66], [70, -20], [0, -2], [-72, -22], [-112, -66]], true, 5.4);
+  const d = smooth(
+    [
+      [-132, -84],
+      [-112, -104],
+      [-70, -158],
+      [0, -178],
+      [74, -154],
+      [108, -106],
+      [124, -88],
+      [110, -66],
+      [70, -20],
+      [0, -2],
+      [-72, -22],
+      [-112, -66],
+    ],
+    true,
+    5.4,
+  );
   const random = seeded(seed);
   let pores = '';
   for (let index = 0; index < 34; index++) {

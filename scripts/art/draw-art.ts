@@ -17,14 +17,24 @@ const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: 
 /** Writes one picture at each width as AVIF and WebP; gives the bytes written. */
 async function writePicture(svg: string, name: string, widths: readonly number[]): Promise<number> {
   // Drawn once at twice the largest size: fine lines come out smoother than from a small drawing.
-  const drawing = await sharp(Buffer.from(svg), { density: 144, limitInputPixels: false }).removeAlpha().png({ compressionLevel: 1 }).toBuffer();
+  const drawing = await sharp(Buffer.from(svg), { density: 144, limitInputPixels: false })
+    .removeAlpha()
+    .png({ compressionLevel: 1 })
+    .toBuffer();
   let bytes = 0;
   for (const width of widths) {
-    const sized = await sharp(drawing).resize(width, null, { kernel: 'lanczos3' }).raw().toBuffer({ resolveWithObject: true });
+    const sized = await sharp(drawing)
+      .resize(width, null, { kernel: 'lanczos3' })
+      .raw()
+      .toBuffer({ resolveWithObject: true });
     const { width: w, height: h, channels } = sized.info;
     const from = () => sharp(sized.data, { raw: { width: w, height: h, channels } });
-    const avif = await from().avif({ quality: width > 480 ? 50 : 54, effort: 5 }).toBuffer();
-    const webp = await from().webp({ quality: width > 480 ? 74 : 78, effort: 5, smartSubsample: true }).toBuffer();
+    const avif = await from()
+      .avif({ quality: width > 480 ? 50 : 54, effort: 5 })
+      .toBuffer();
+    const webp = await from()
+      .webp({ quality: width > 480 ? 74 : 78, effort: 5, smartSubsample: true })
+      .toBuffer();
     await writeFile(`${ART}${name}-${width}.avif`, avif);
     await writeFile(`${ART}${name}-${width}.webp`, webp);
     bytes += avif.length + webp.length;
@@ -47,7 +57,11 @@ for (const hero of HERO_NAMES)
     if (wanted(name)) total += await writePicture(heroScene(hero, crop), name, HERO_WIDTHS[crop]);
   }
 if (wanted('share')) {
-  const share = await sharp(Buffer.from(shareScene()), { density: 144 }).resize(1200, 630).flatten().jpeg({ quality: 82, mozjpeg: true }).toBuffer();
+  const share = await sharp(Buffer.from(shareScene()), { density: 144 })
+    .resize(1200, 630)
+    .flatten()
+    .jpeg({ quality: 82, mozjpeg: true })
+    .toBuffer();
   await writeFile(`${ART}share.jpg`, share);
   total += share.length;
 }

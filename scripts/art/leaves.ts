@@ -1,5 +1,5 @@
 // Leaves: the khat sprig that runs through the brand, mint, and plain fruit leaves.
-import { group, mix, n, path, type Point, place, polar, type Sheet, smooth, stroke } from './sheet.ts';
+import { group, mix, n, type Point, path, place, polar, type Sheet, smooth, stroke } from './sheet.ts';
 
 export type LeafColours = { light: string; dark: string; rib: string };
 
@@ -16,7 +16,10 @@ export function leaf(sheet: Sheet, length: number, width: number, colours: LeafC
       const t = step / steps;
       const bulge = Math.sin(Math.PI * t ** 0.85) ** 0.9;
       const tooth = teeth > 0 && step % 2 === 1 ? 1.09 : 1;
-      points.push([side * width * 0.5 * bulge * tooth, -length * t + (teeth > 0 && step % 2 === 1 ? -length * 0.012 : 0)]);
+      points.push([
+        side * width * 0.5 * bulge * tooth,
+        -length * t + (teeth > 0 && step % 2 === 1 ? -length * 0.012 : 0),
+      ]);
     }
     return points;
   };
@@ -29,10 +32,25 @@ export function leaf(sheet: Sheet, length: number, width: number, colours: LeafC
       veins += `M0 ${n(y)}Q${n(side * width * 0.22)} ${n(y - length * 0.04)} ${n(side * width * 0.42)} ${n(y - length * 0.14)}`;
   }
   return group(
-    path(outline, sheet.linear([[0, colours.light], [1, mix(colours.light, colours.dark, 0.55)]], [0, 0], [0.6, 1])) +
+    path(
+      outline,
+      sheet.linear(
+        [
+          [0, colours.light],
+          [1, mix(colours.light, colours.dark, 0.55)],
+        ],
+        [0, 0],
+        [0.6, 1],
+      ),
+    ) +
       path(half, colours.dark, 'opacity="0.55"') +
       stroke(veins, colours.rib, width * 0.02, 'opacity="0.35"') +
-      stroke(`M0 0Q${n(width * 0.05)} ${n(-length * 0.5)} 0 ${n(-length * 0.94)}`, colours.rib, width * 0.04, 'opacity="0.8"'),
+      stroke(
+        `M0 0Q${n(width * 0.05)} ${n(-length * 0.5)} 0 ${n(-length * 0.94)}`,
+        colours.rib,
+        width * 0.04,
+        'opacity="0.8"',
+      ),
     `clip-path="${sheet.clip(outline)}"`,
   );
 }
@@ -58,14 +76,20 @@ export function khatSprig(sheet: Sheet, bend = 40, pairs = 5): string {
   }
   const [tipX, tipY] = at(0.94);
   leaves += place(leaf(sheet, 104, 38, BRONZE, 7), tipX, tipY, 1, bend * 0.25);
-  return stroke(stem, '#8c2f3b', 9) + stroke(stem, '#d9745c', 3, 'opacity="0.7" transform="translate(-2 0)"') + leaves;
+  return (
+    stroke(stem, '#8c2f3b', 9) +
+    stroke(stem, '#d9745c', 3, 'opacity="0.7" transform="translate(-2 0)"') +
+    leaves
+  );
 }
 
 /** A sprig of mint tops seen from the front, about 170 across, centred on the origin. */
 export function mint(sheet: Sheet): string {
   const colours: LeafColours = { light: '#6fdc86', dark: '#128a54', rib: '#d8ffd0' };
   const young: LeafColours = { light: '#a6f09a', dark: '#2fae66', rib: '#efffdc' };
-  const big = [-112, -38, 40, 118].map((turn) => place(leaf(sheet, 104, 66, colours, 8), 0, 6, 1, turn)).join('');
+  const big = [-112, -38, 40, 118]
+    .map((turn) => place(leaf(sheet, 104, 66, colours, 8), 0, 6, 1, turn))
+    .join('');
   const small = [-62, 8, 70].map((turn) => place(leaf(sheet, 66, 44, young, 7), 0, 0, 1, turn)).join('');
   return big + small;
 }
@@ -79,21 +103,42 @@ export function featherLeaf(sheet: Sheet): string {
     leaflets += place(leaf(sheet, length, 22, GREEN), index * 1.6, y, 1, -68);
     leaflets += place(leaf(sheet, length, 22, DEEP_GREEN), index * 1.6, y, 1, 68);
   }
-  return stroke('M0 0Q6 -130 16 -256', '#5d7f2e', 5) + leaflets + place(leaf(sheet, 46, 20, GREEN), 15, -252, 1, 4);
+  return (
+    stroke('M0 0Q6 -130 16 -256', '#5d7f2e', 5) + leaflets + place(leaf(sheet, 46, 20, GREEN), 15, -252, 1, 4)
+  );
 }
 
 /** A lobed currant leaf, about 150 across, stalk at the origin. */
 export function lobedLeaf(sheet: Sheet): string {
   const points: Point[] = [[0, 0]];
   const lobes: readonly (readonly [number, number])[] = [
-    [150, 50], [165, 92], [190, 82], [205, 104], [222, 84], [238, 128], [254, 112], [270, 152],
-    [286, 112], [302, 128], [318, 84], [335, 104], [350, 82], [375, 92], [390, 50],
+    [150, 50],
+    [165, 92],
+    [190, 82],
+    [205, 104],
+    [222, 84],
+    [238, 128],
+    [254, 112],
+    [270, 152],
+    [286, 112],
+    [302, 128],
+    [318, 84],
+    [335, 104],
+    [350, 82],
+    [375, 92],
+    [390, 50],
   ];
   for (const [angle, radius] of lobes) points.push(polar(angle, radius, 0, -26));
   const outline = smooth(points, true, 7.5);
   const ribs = `M0 0L0 -150M0 -22Q-50 -60 -78 -104M0 -22Q50 -60 78 -104M0 -12Q-50 -24 -92 -34M0 -12Q50 -24 92 -34`;
   return group(
-    path(outline, sheet.linear([[0, '#5cc46f'], [1, '#17733f']])) +
+    path(
+      outline,
+      sheet.linear([
+        [0, '#5cc46f'],
+        [1, '#17733f'],
+      ]),
+    ) +
       path('M0 10L130 10L130 -200L0 -200Z', '#0b4a2b', 'opacity="0.35"') +
       stroke(ribs, '#c9f0b8', 3.2, 'opacity="0.7"'),
     `clip-path="${sheet.clip(outline)}"`,

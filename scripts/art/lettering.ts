@@ -5,7 +5,10 @@ import { n } from './sheet.ts';
 type Face = Record<string, [advance: number, outline: string]>;
 export type FaceName = 'display' | 'narrow' | 'text';
 
-const faces = JSON.parse(readFileSync(new URL('./letterforms.json', import.meta.url), 'utf8')) as Record<FaceName, Face>;
+const faces = JSON.parse(readFileSync(new URL('./letterforms.json', import.meta.url), 'utf8')) as Record<
+  FaceName,
+  Face
+>;
 
 /** Capital height of the brand's capitals, in thousandths of the size. */
 export const CAPITAL_HEIGHT = 0.66;

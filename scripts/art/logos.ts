@@ -35,16 +35,27 @@ function icoOf(png: Buffer, side: number): Buffer {
 
 /** Writes every logo file into `folder`; gives the bytes written. */
 export async function writeLogos(folder: string): Promise<number> {
-  const png = (source: string, side: number) => sharp(Buffer.from(source), { density: 72 * 6 }).resize(side, side).png({ compressionLevel: 9, palette: true }).toBuffer();
+  const png = (source: string, side: number) =>
+    sharp(Buffer.from(source), { density: 72 * 6 })
+      .resize(side, side)
+      .png({ compressionLevel: 9, palette: true })
+      .toBuffer();
   const words = 'Jani Juice';
   const size = 74;
-  const width = Math.ceil(100 + widthOf(words, 'display', size, -18));
-  const rounded = tile(24, 76);
+  const width = Math.ceil(92 + widthOf(words, 'display', size, -18));
+  const rounded = tile(24, 82);
   // Maskable icons may be cut to a circle of 80 %: the mark stays within it.
-  const full = tile(0, 60);
+  const full = tile(0, 64);
   const files: [string, string | Buffer][] = [
     ['logo-mark.svg', svg(100, 100, mark(50, 50, 96, LEAF_GREEN))],
-    ['logo.svg', svg(width, 100, mark(46, 50, 92, LEAF_GREEN) + write(words, 98, 74, size, INK, 'display', -18, 'start'))],
+    [
+      'logo.svg',
+      svg(
+        width,
+        100,
+        mark(44, 50, 94, LEAF_GREEN) + write(words, 88, 74, size, INK, 'display', -18, 'start'),
+      ),
+    ],
     ['favicon.svg', rounded],
     ['favicon.ico', icoOf(await png(rounded, 32), 32)],
     ['apple-touch-icon.png', await png(full, 180)],

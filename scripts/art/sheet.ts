@@ -126,7 +126,8 @@ export function seeded(seed: number): () => number {
 
 /** A colour between two hex colours, mixed in linear light so that middles stay bright. */
 export function mix(from: string, to: string, share: number): string {
-  const channel = (hex: string, index: number) => (Number.parseInt(hex.slice(1 + index * 2, 3 + index * 2), 16) / 255) ** 2.2;
+  const channel = (hex: string, index: number) =>
+    (Number.parseInt(hex.slice(1 + index * 2, 3 + index * 2), 16) / 255) ** 2.2;
   return `#${[0, 1, 2]
     .map((index) => {
       const light = channel(from, index) * (1 - share) + channel(to, index) * share;
