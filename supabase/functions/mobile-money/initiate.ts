@@ -1,0 +1,112 @@
+// Starts collecting an order's money: one open attempt, one prompt, however often it is asked for.
+import { normalisePhone } from '../../../domain/phone.ts';
+import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import type { Fields } from './json-body.ts';
+import { type Payment, type PaymentStore, StoreRefusal } from './payment-store.ts';
+import { drawNoticeSecret } from './secret.ts';
+import { type PushOutcome, sendPush } from './stk-push.ts';
+import type { MobileMoneyWorld } from './world.ts';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const RECORDING_TRIES = 3;
+
+export type InitiateAnswer =
+  | {
+      success: true;
+      /** M-PESA's request id, or the payment's own id when the answer with it was lost. */
+      checkoutRequestId: string;
+      /** Cents. */
+      chargedAmount: number;
+    }
+  | { success: false; error: string; code: string };
+
+/**
+ * Prompts the customer's phone, unless a prompt is open or the order is paid: then that attempt is the answer.
+ * @param fields `phoneNumber`, `amount` (the order's total in cents), `trackingNumber`, `orderId`
+ * @returns never throws for what was asked; a failure comes with a sentence for the customer
+ */
+export async function initiatePayment(world: MobileMoneyWorld, fields: Fields): Promise<InitiateAnswer> {
+  const asked = readRequest(fields);
+  if ('error' in asked) return { success: false, ...asked };
+  const noticeSecret = drawNoticeSecret();
+  let begun: Awaited<ReturnType<PaymentStore['begin']>>;
+  try {
+    begun = await world.store.begin({ ...asked, noticeSecret });
+  } catch (problem) {
+    if (problem instanceof StoreRefusal) {
+      return { success: false, error: problem.message, code: problem.code };
+    }
+    world.log({ level: 'error', event: 'payment could not be begun', detail: String(problem) });
+    return {
+      success: false,
+      error: 'Failed to initiate payment. Please try again.',
+      code: 'store_unavailable',
+    };
+  }
+  const { payment } = begun;
+  if (!begun.isNew) return answerWith(payment, payment.checkout_request_id);
+
+  const outcome = await sendPush(world.daraja, {
+    phone: payment.phone,
+    amount: payment.amount,
+    trackingNumber: begun.trackingNumber ?? asked.trackingNumber,
+    noticeUrl: `${world.noticeBaseUrl()}/${noticeSecret}`,
+  });
+  await recordOutcome(world, payment, outcome);
+  if (outcome.kind === 'refused') return { success: false, error: outcome.sentence, code: outcome.code };
+  return answerWith(payment, outcome.kind === 'accepted' ? outcome.checkoutRequestId : null);
+}
+
+function answerWith(payment: Payment, checkoutRequestId: string | null): InitiateAnswer {
+  return { success: true, checkoutRequestId: checkoutRequestId ?? payment.id, chargedAmount: payment.amount };
+}
+
+type Refusal = { code: string; error: string };
+type InitiateRequest = { phone: string; expectedAmount: number; trackingNumber: string; orderId: string };
+
+function readRequest({ phoneNumber, amount, trackingNumber, orderId }: Fields): InitiateRequest | Refusal {
+  const phone = typeof phoneNumber === 'string' ? normalisePhone(phoneNumber) : null;
+  if (!phone) return { code: 'phone_invalid', error: 'Please enter a valid phone number' };
+  if (typeof amount !== 'number' || !Number.isInteger(amount) || amount < 0 || amount > 2_147_483_647) {
+    return { code: 'amount_invalid', error: 'The amount is not a whole number of cents' };
+  }
+  if (
+    typeof trackingNumber !== 'string' ||
+    !/^JJ-\d{8}-\d{4,6}$/.test(normaliseTrackingNumber(trackingNumber))
+  ) {
+    return { code: 'tracking_number_invalid', error: 'This is no tracking number' };
+  }
+  if (typeof orderId !== 'string' || !UUID.test(orderId)) {
+    return { code: 'order_not_found', error: 'This order does not exist' };
+  }
+  return { phone, expectedAmount: amount, trackingNumber: normaliseTrackingNumber(trackingNumber), orderId };
+}
+
+/** A prompt may be on the phone by now, so trouble in writing it down does not fail the request. */
+async function recordOutcome(world: MobileMoneyWorld, payment: Payment, outcome: PushOutcome): Promise<void> {
+  const paymentId = payment.id;
+  if (outcome.kind === 'refused') {
+    const detail = `${outcome.code} ${outcome.description}`;
+    world.log({ level: 'warn', event: 'push refused', paymentId, detail });
+  } else if (outcome.kind === 'unknown') {
+    world.log({ level: 'warn', event: 'push answer lost', paymentId, detail: outcome.reason });
+  }
+  const push = {
+    payment_id: paymentId,
+    body: outcome.body,
+    ...(outcome.kind === 'accepted'
+      ? { merchant_request_id: outcome.merchantRequestId, checkout_request_id: outcome.checkoutRequestId }
+      : {}),
+    ...(outcome.kind === 'refused'
+      ? { refusal_code: outcome.code, refusal_description: outcome.description }
+      : {}),
+  };
+  for (let attempt = 1; attempt <= RECORDING_TRIES; attempt += 1) {
+    try {
+      await world.store.recordPush(push);
+      return;
+    } catch (problem) {
+      world.log({ level: 'error', event: 'push not recorded', paymentId, detail: String(problem) });
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// M-PESA's notice about one attempt: stored as it came, then settled.
+import { readText, storableText } from './json-body.ts';
+import { StoreRefusal } from './payment-store.ts';
+import { isNoticeSecret } from './secret.ts';
+import { readStkCallback } from './stk-callback.ts';
+import type { MobileMoneyWorld } from './world.ts';
+
+const LARGEST_NOTICE_BYTES = 64 * 1024;
+
+/**
+ * Takes a notice that came to the secret address of an attempt. The address is the only proof of its sender.
+ * @returns 200 once it is stored, whatever it says; 404 for an address that was never given out; 413 when it is too
+ *   large to be one; 503 when it could not be stored, so that it can be sent again
+ */
+export async function receiveNotice(
+  world: MobileMoneyWorld,
+  request: Request,
+  noticeSecret: string,
+): Promise<Response> {
+  if (!isNoticeSecret(noticeSecret)) return unknownAddress();
+  let paymentId: string | null = null;
+  try {
+    paymentId = await world.store.findBySecret(noticeSecret);
+    if (!paymentId) return unknownAddress();
+    const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
+    const notice = readStkCallback(isCut ? '' : text);
+    const { outcome } = await world.store.settle({
+      payment_id: paymentId,
+      source: 'notice',
+      body: storableText(text, LARGEST_NOTICE_BYTES) ?? '',
+      verdict: notice.verdict,
+      result_code: notice.resultCode,
+      result_description: notice.resultDescription,
+      amount: notice.amount,
+      receipt: notice.receipt,
+      merchant_request_id: notice.merchantRequestId,
+      checkout_request_id: notice.checkoutRequestId,
+      source_address: senderOf(request),
+    });
+    const isOdd = ['other_request', 'wrong_amount', 'receipt_replayed', 'needs_review', 'pending'].includes(
+      outcome,
+    );
+    world.log({ level: isOdd ? 'warn' : 'info', event: 'notice taken', paymentId, detail: outcome });
+    if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
+    return Response.json({ ResultCode: 0, ResultDesc: 'Accepted' });
+  } catch (problem) {
+    if (problem instanceof StoreRefusal && problem.status === 404) return unknownAddress();
+    world.log({
+      level: 'error',
+      event: 'notice not stored',
+      ...(paymentId ? { paymentId } : {}),
+      detail: String(problem),
+    });
+    return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
+  }
+}
+
+function unknownAddress(): Response {
+  return Response.json({ error: 'Not found' }, { status: 404 });
+}
+
+function senderOf(request: Request): string | null {
+  const first = request.headers.get('x-forwarded-for')?.split(',')[0]?.trim();
+  return first ? storableText(first, 64) : null;
+}

@@ -1,0 +1,101 @@
+// The payment procedures of the database, called over the table API with the secret key.
+import { PostgrestClient, type PostgrestError } from '@supabase/postgrest-js';
+import type { Database } from '../../types.ts';
+import type { StoreSettings } from './settings.ts';
+
+const TIMEOUT_MS = 15_000;
+
+export type Payment = Database['public']['Tables']['payments']['Row'];
+type Procedures = Database['public']['Functions'];
+
+/** The database said no, with a code of docs/error-codes.md and a sentence for people. */
+export class StoreRefusal extends Error {
+  override readonly name = 'StoreRefusal';
+  readonly status: number;
+  readonly code: string;
+  constructor(message: string, status: number, code: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** The database could not be asked, or gave an answer that is no decision. */
+export class StoreFailure extends Error {
+  override readonly name = 'StoreFailure';
+}
+
+export interface PaymentStore {
+  /** Opens an attempt, or gives the one that is open or has succeeded; `trackingNumber` only for a new one. */
+  begin(attempt: {
+    orderId: string;
+    phone: string;
+    noticeSecret: string;
+    /** Cents. */
+    expectedAmount: number;
+  }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
+  recordPush(push: Procedures['record_push']['Args']): Promise<void>;
+  settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
+  /** By M-PESA's checkout request id, or by the payment's own. */
+  find(reference: string): Promise<Payment | null>;
+  /** The payment whose notices come to this secret address. */
+  findBySecret(noticeSecret: string): Promise<string | null>;
+  /** Attempts to ask M-PESA about now; each is out of reach for the next caller. */
+  leaseQueries(atMost: number): Promise<Payment[]>;
+}
+
+/**
+ * The database as the payment function sees it.
+ * Every method throws StoreRefusal when the database decided against it, StoreFailure when it could not be asked.
+ * @param settings where it is, and the secret key
+ */
+export function openPaymentStore(settings: StoreSettings): PaymentStore {
+  const client = new PostgrestClient<Database>(`${settings.url}/rest/v1`, {
+    headers: { apikey: settings.secretKey, Authorization: `Bearer ${settings.secretKey}` },
+    timeout: TIMEOUT_MS,
+    ...(settings.fetch ? { fetch: settings.fetch } : {}),
+  });
+
+  return {
+    async begin({ orderId, phone, noticeSecret, expectedAmount }) {
+      const begun = read(
+        await client.rpc('begin_payment', {
+          order_id: orderId,
+          phone,
+          notice_secret: noticeSecret,
+          expected_amount: expectedAmount,
+        }),
+      ) as { is_new: boolean; payment: Payment; tracking_number?: string };
+      return {
+        isNew: begun.is_new,
+        payment: begun.payment,
+        trackingNumber: begun.tracking_number ?? null,
+      };
+    },
+    async recordPush(push) {
+      read(await client.rpc('record_push', push));
+    },
+    async settle(settlement) {
+      return read(await client.rpc('settle_payment', settlement)) as { outcome: string; payment: Payment };
+    },
+    async find(reference) {
+      return read(await client.rpc('find_payment', { reference })) as Payment | null;
+    },
+    async findBySecret(noticeSecret) {
+      return read(await client.rpc('find_payment_by_secret', { notice_secret: noticeSecret })) as
+        | string
+        | null;
+    },
+    async leaseQueries(atMost) {
+      return (read(await client.rpc('lease_payment_queries', { at_most: atMost })) ?? []) as Payment[];
+    },
+  };
+}
+
+function read(answer: { data: unknown; error: PostgrestError | null; status: number }): unknown {
+  const { data, error, status } = answer;
+  if (!error) return data;
+  // PT… is how our procedures refuse; everything else is trouble of the machinery.
+  if (/^PT4\d\d$/.test(error.code ?? '')) throw new StoreRefusal(error.message, status, error.details);
+  throw new StoreFailure(`${status} ${error.code ?? ''} ${error.message}`.trim());
+}

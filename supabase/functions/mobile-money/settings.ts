@@ -1,0 +1,47 @@
+// What the payment function must be told: where the database is, which merchant it is at M-PESA, what the world calls it.
+
+/** The database's table API and the key that may call the payment procedures. */
+export interface StoreSettings {
+  /** Origin of the backend's services, without a slash at the end. */
+  url: string;
+  secretKey: string;
+  fetch?: typeof fetch;
+}
+
+/** The merchant's account at Safaricom's Daraja. */
+export interface DarajaSettings {
+  /** Origin without a slash at the end: sandbox, production or a stand-in. */
+  baseUrl: string;
+  consumerKey: string;
+  consumerSecret: string;
+  shortcode: string;
+  passkey: string;
+  /** A paybill takes the first, a till the second. */
+  transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
+  /** The till of a CustomerBuyGoodsOnline merchant; absent: the shortcode itself. */
+  partyB?: string;
+  /** How long an answer is waited for, in milliseconds; default 20 seconds. */
+  timeoutMs?: number;
+}
+
+/** One thing that happened, for the log: no secrets, no personal data. */
+export interface MobileMoneyEvent {
+  level: 'info' | 'warn' | 'error';
+  event: string;
+  paymentId?: string;
+  detail?: string;
+}
+
+export interface MobileMoneySettings {
+  store: StoreSettings;
+  daraja: DarajaSettings;
+  /**
+   * Where M-PESA reaches us, without a slash at the end: `…/functions/v1/mobile-money/notice`. Lower-case. A function
+   * when it is known only once we listen.
+   */
+  noticeBaseUrl: string | (() => string);
+  /** The way to Daraja; default the global fetch. */
+  fetch?: typeof fetch;
+  now?: () => Date;
+  log?: (event: MobileMoneyEvent) => void;
+}
