@@ -1,0 +1,58 @@
+// `npm run bench`: each row measures the shop and a yardstick in turns, in one run, and prints their ratio.
+import { fork } from 'node:child_process';
+import { openShop } from '../e2e/open-shop.ts';
+import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { compare, type Load, load } from './load.ts';
+
+interface Row {
+  name: string;
+  subject: Load;
+  yardstick: Load;
+  ratio: number;
+}
+
+const rows: Row[] = [];
+const cluster = await startThrowawayPostgresql({});
+const shop = await openShop({ DATABASE_URL: cluster.url });
+try {
+  const { publishable } = await shop.keys();
+
+  const plain = await yardstick('yardstick-pg.mjs', 4701, { DATABASE_URL: cluster.url });
+  const list = `${shop.url}/rest/v1/products?select=*&is_active=eq.true&order=created_at.desc`;
+  const products = await compare(
+    () => load(list, { apikey: publishable }),
+    () => load(plain.url),
+  );
+  rows.push({ name: 'products list: /rest/v1 over pg behind node:http (PostgreSQL)', ...products });
+  plain.stop();
+
+  const bytes = await yardstick('yardstick-static.mjs', 4702, { SOURCE_URL: `${shop.url}/shop` });
+  const page = await compare(
+    () => load(`${shop.url}/shop`, { 'accept-encoding': 'br' }),
+    () => load(bytes.url, { 'accept-encoding': 'br' }),
+  );
+  rows.push({ name: 'shop page: kept page over a bare node:http with the same bytes', ...page });
+  bytes.stop();
+} finally {
+  await shop.close();
+  await cluster.stop();
+}
+
+const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>
+  `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`;
+console.log('\n| row | shop | yardstick | ratio |\n|---|---|---|---|');
+for (const { name, subject, yardstick: stick, ratio } of rows) {
+  console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(2)} |`);
+}
+
+/** Starts a yardstick in a process of its own. */
+function yardstick(file: string, port: number, environment: Record<string, string>) {
+  const child = fork(new URL(file, import.meta.url), {
+    execArgv: [],
+    env: { ...process.env, ...environment, NODE_ENV: 'production', PORT: String(port) },
+  });
+  return new Promise<{ url: string; stop(): void }>((done, fail) => {
+    child.once('exit', (code) => fail(new Error(`${file} ended with ${code}`)));
+    child.once('message', () => done({ url: `http://127.0.0.1:${port}/`, stop: () => void child.kill() }));
+  });
+}

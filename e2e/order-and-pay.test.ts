@@ -1,0 +1,364 @@
+// A visitor orders a drink, pays by M-PESA and follows it.
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { type OpenShop, openShop, until } from './open-shop.ts';
+import {
+  amina,
+  fillOrder,
+  openOrderDialog,
+  order,
+  payButton,
+  placeOrderButton,
+  trackingNumberIn,
+} from './shopper.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+// Each story has visitors of its own, also those that run side by side.
+const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
+  newVisitor: async ({ task }, use) => {
+    const visitors: Visitor[] = [];
+    await use(async (options) => {
+      const visitor = await visit(browser, options);
+      visitors.push(visitor);
+      return visitor;
+    });
+    const complaints = visitors.flatMap((visitor) => visitor.complaints);
+    await Promise.all(visitors.map((visitor) => visitor.close()));
+    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+  },
+});
+
+interface Prompt {
+  checkoutRequestId: string;
+  phone: string;
+  accountReference: string;
+  moneyMoved: boolean;
+}
+const promptsTo = async (number: string): Promise<Prompt[]> => {
+  const answer = await fetch(`${shop.simulatorUrl}/simulator/ledger?phone=254${number.slice(1)}`);
+  return ((await answer.json()) as { prompts: Prompt[] }).prompts;
+};
+const asStaff = async (path: string, init: RequestInit = {}): Promise<Response> => {
+  const { secret } = await shop.keys();
+  const headers = { apikey: secret, 'content-type': 'application/json', ...init.headers };
+  return fetch(`${shop.url}/rest/v1/${path}`, { ...init, headers });
+};
+const ordersOf = async (number: string) =>
+  (await (
+    await asStaff(`orders?customer_phone=eq.%2B254${number.slice(1)}&select=*,deliveries(delivery_status)`)
+  ).json()) as {
+    tracking_number: string;
+    status: string;
+    payment_status: string;
+    total_amount: number;
+  }[];
+
+describe.each([
+  ['on a phone', phone, '0711000001'],
+  ['on a desktop', desktop, '0711000002'],
+] as const)('%s', (_, viewport, number) => {
+  story('a visitor finds a drink, orders it, pays, and follows it', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(shop.url);
+    await page.getByRole('heading', { name: 'Experience Premium Energy' }).waitFor();
+    await page.goto(`${shop.url}/shop?search=hibiscus`);
+    await page
+      .getByRole('link', { name: /Embu Fresh Hibiscus/ })
+      .first()
+      .click();
+    await page.getByRole('heading', { name: 'Embu Fresh Hibiscus' }).waitFor();
+    await page.getByRole('button', { name: 'Order Now' }).click();
+    await fillOrder(page, { ...amina, phone: number });
+    await placeOrderButton(page).click();
+    await page.getByText('Please complete payment to confirm your order.').waitFor();
+    await payButton(page).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
+    await page.waitForURL(/\/track-order\/JJ-\d{8}-\d{4}/);
+    await page.getByText('Amina Otieno').waitFor();
+    await page.getByText('Embu Fresh Hibiscus').first().waitFor();
+    await page.getByText('KSh 1,051.00').first().waitFor();
+    const orders = await ordersOf(number);
+    expect(orders).toMatchObject([{ payment_status: 'paid', status: 'processing', total_amount: 105100 }]);
+    expect(await promptsTo(number)).toMatchObject([{ moneyMoved: true }]);
+  });
+});
+
+describe('each way a payment can go', () => {
+  const failures = [
+    ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza.'],
+    ['1001', 'Another transaction in progress. Please wait and try again.'],
+    ['1019', 'Transaction expired. Please try again.'],
+    ['1025', 'System error occurred. Please try again.'],
+    ['1032', 'Payment was cancelled. Please try again.'],
+    ['1037', 'Customer not reachable. Please ensure phone is on and has network.'],
+    ['2001', 'Wrong M-PESA PIN entered. Please try again.'],
+  ] as const;
+  story.concurrent.for(failures)(
+    'result code %s is told as "%s", and the visitor may try again',
+    async ([code, message], { newVisitor }) => {
+      const number = `071200${code}`;
+      const { page } = await newVisitor();
+      await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
+      await payButton(page).click();
+      await page.getByRole('dialog').getByText(message).waitFor();
+      expect(await ordersOf(number)).toMatchObject([{ payment_status: 'unpaid', status: 'pending' }]);
+      await page
+        .getByRole('dialog')
+        .getByRole('button', { name: /^(Retry|Try again)/i })
+        .click();
+      await payButton(page).waitFor();
+    },
+  );
+
+  story.concurrent.for([
+    ['9001', 'the notice never comes and only a query tells'],
+    ['9002', 'the notice comes three times'],
+    ['9003', 'the notice comes before the prompt is answered'],
+    ['9004', 'the answer to the prompt is lost'],
+  ] as const)('a payment from …%s is recognised once although %s', async ([code], { newVisitor }) => {
+    const number = `071300${code}`;
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
+    await payButton(page).click();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Track Your Order' })
+      .waitFor({ timeout: 60_000 });
+    expect(await ordersOf(number)).toMatchObject([{ payment_status: 'paid', status: 'processing' }]);
+    expect(await promptsTo(number)).toHaveLength(1);
+  });
+
+  story.concurrent(
+    'a notice that names a wrong amount pays nothing and is looked at by a person',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009005' });
+      await payButton(page).click();
+      await page
+        .getByRole('dialog')
+        .getByText(/different amount/i)
+        .waitFor();
+      expect(await ordersOf('0714009005')).toMatchObject([{ payment_status: 'unpaid' }]);
+    },
+  );
+
+  story.concurrent(
+    'a success that comes 20 seconds after a failure still pays the order',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009006' });
+      await payButton(page).click();
+      await page.getByRole('dialog').getByText('Customer not reachable').waitFor();
+      await until(
+        async () => (await ordersOf('0714009006'))[0]?.payment_status === 'paid',
+        'the late success is recognised',
+      );
+    },
+  );
+
+  story.concurrent('a prompt that M-PESA refuses is told at once', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009007' });
+    await payButton(page).click();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: /^(Retry|Try again)/i })
+      .waitFor();
+    expect(await ordersOf('0714009007')).toMatchObject([{ payment_status: 'unpaid', status: 'pending' }]);
+  });
+});
+
+describe('an impatient visitor', () => {
+  story('who double-clicks the order button orders once', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await openOrderDialog(page, shop.url, 'mango-bottle');
+    await fillOrder(page, { ...amina, phone: '0715000001' });
+    await placeOrderButton(page).dblclick({ noWaitAfter: true });
+    await payButton(page).waitFor();
+    expect(await ordersOf('0715000001')).toHaveLength(1);
+  });
+
+  story('who double-clicks Pay gets one prompt', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715000002' });
+    await payButton(page).dblclick({ noWaitAfter: true });
+    await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).waitFor();
+    expect(await promptsTo('0715000002')).toHaveLength(1);
+  });
+
+  story('who reloads in the middle of paying finds the payment going on', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715000003' });
+    await payButton(page).click();
+    await until(async () => (await promptsTo('0715000003')).length === 1, 'the prompt is sent');
+    await page.reload();
+    await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
+    await page.waitForURL(/\/track-order\/JJ-/);
+    expect(await ordersOf('0715000003')).toMatchObject([{ payment_status: 'paid' }]);
+    expect(await promptsTo('0715000003')).toHaveLength(1);
+  });
+
+  story('who reloads before paying does not order twice', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715000004' });
+    const number = await trackingNumberIn(page);
+    await page.reload();
+    await payButton(page).waitFor();
+    expect(await trackingNumberIn(page)).toBe(number);
+    expect(await ordersOf('0715000004')).toHaveLength(1);
+  });
+});
+
+describe('a form that is not right', () => {
+  story(
+    'is told one problem at a time, in the words of the shop, and sends nothing',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await openOrderDialog(page, shop.url, 'mango-bottle');
+      const wrong = { name: 'A', email: 'amina', phone: '12345', location: 'x' };
+      await fillOrder(page, wrong);
+      for (const [field, title] of [
+        ['name', 'Invalid Name'],
+        ['email', 'Invalid Email'],
+        ['phone', 'Invalid Phone'],
+        ['location', 'Invalid Location'],
+      ] as const) {
+        await placeOrderButton(page).click();
+        await page.getByText(title, { exact: true }).waitFor();
+        await fillOrder(page, { ...wrong, [field]: amina[field] });
+        Object.assign(wrong, { [field]: field === 'phone' ? '0715000005' : amina[field] });
+        await fillOrder(page, wrong);
+      }
+      expect(await ordersOf('0715000005')).toHaveLength(0);
+    },
+  );
+});
+
+describe('what cannot be bought', () => {
+  story('out of stock disables the order button', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop/tamarind-flask`);
+    await page.getByText('Out of Stock').first().waitFor();
+    expect(await page.getByRole('button', { name: 'Order Now' }).isDisabled()).toBe(true);
+  });
+
+  story('a product that sells out while the form is open is refused in words', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
+    await openOrderDialog(page, shop.url, 'coconut-lime-flask');
+    await asStaff('products?slug=eq.coconut-lime-flask', {
+      method: 'PATCH',
+      body: JSON.stringify({ stock_quantity: 0 }),
+    });
+    await fillOrder(page, { ...amina, phone: '0715000006' });
+    await placeOrderButton(page).click();
+    await page.getByText('Failed to create order item: This product is out of stock').first().waitFor();
+    expect(await ordersOf('0715000006')).toHaveLength(0);
+  });
+
+  story('a price that rose while the form was open is asked about, not charged', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
+    await openOrderDialog(page, shop.url, 'watermelon-can');
+    await asStaff('products?slug=eq.watermelon-can', {
+      method: 'PATCH',
+      body: JSON.stringify({ price: 99900 }),
+    });
+    await fillOrder(page, { ...amina, phone: '0715000007' });
+    await placeOrderButton(page).click();
+    await page
+      .getByText(/The price has changed/)
+      .first()
+      .waitFor();
+    expect(await ordersOf('0715000007')).toHaveLength(0);
+    await page.getByRole('dialog').getByText('KSh 1,000.00').first().waitFor();
+  });
+});
+
+describe('following an order', () => {
+  story('a change by staff reaches an open page at once, in every tab', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor();
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0716000001' });
+    await payButton(page).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
+    await page.waitForURL(/\/track-order\/JJ-/);
+    const second = await context.newPage();
+    await second.goto(page.url());
+    await second.getByText('Amina Otieno').waitFor();
+    const [{ tracking_number: number } = { tracking_number: '' }] = await ordersOf('0716000001');
+    const tell = async (status: string, label: string) => {
+      await asStaff(`orders?tracking_number=eq.${number}`, {
+        method: 'PATCH',
+        body: JSON.stringify({ status }),
+      });
+      for (const tab of [page, second]) await tab.getByText(label, { exact: true }).first().waitFor();
+      for (const tab of [page, second]) {
+        await until(
+          async () =>
+            (await tab.locator('[data-status]').first().getAttribute('data-status')) ===
+            (status === 'shipped' ? 'out_for_delivery' : status),
+          `the tab tells ${status}`,
+        );
+      }
+    };
+    await tell('shipped', 'Out for Delivery');
+    await tell('delivered', 'Delivered');
+  });
+
+  story(
+    'a stranger sees how far it is, but not whose it is, until they know the phone',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await order(page, shop.url, 'mango-can', { ...amina, phone: '0716004321' });
+      const number = await trackingNumberIn(page);
+      const { page: other } = await newVisitor();
+      await other.goto(`${shop.url}/track-order`);
+      await other.getByRole('textbox', { name: /tracking number/i }).fill(`  ${number.toLowerCase()} `);
+      await other.getByRole('main').getByRole('button', { name: /track/i }).first().click();
+      await other.waitForURL(new RegExp(number, 'i'));
+      await other.getByText('A••• O•••').waitFor();
+      expect(await other.content()).not.toContain('Westlands, Mpaka Road');
+      await other.getByLabel(/last four digits/i).fill('4321');
+      await other.getByRole('button', { name: /show/i }).click();
+      await other.getByText('Westlands, Mpaka Road').waitFor();
+    },
+  );
+
+  story('an unknown number is told so', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/track-order?tracking=JJ-20200101-1000`);
+    await page.getByText('No Order Found').waitFor();
+    await page.getByText('Please check your tracking number and try again').waitFor();
+  });
+});
+
+describe('a server that dies', () => {
+  story('loses no order and no payment', async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      expectedFailures: /ERR_CONNECTION|WebSocket|Failed to (load|fetch)|fetch/,
+    });
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0717000001' });
+    await payButton(page).click();
+    await until(async () => (await promptsTo('0717000001')).length === 1, 'the prompt is sent');
+    await shop.kill();
+    await shop.restart();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Track Your Order' })
+      .waitFor({ timeout: 60_000 });
+    await until(
+      async () => (await ordersOf('0717000001'))[0]?.payment_status === 'paid',
+      'the payment is known after the restart',
+    );
+  });
+});
