@@ -12,7 +12,6 @@ const peerChannel = 'realtime_broadcasts';
 const partBytes = 7_800;
 const mostWaitingParts = 10_000;
 const retryMilliseconds = 500;
-const pruneMilliseconds = 3_600_000;
 // A row carries the time its transaction began, so one committed late may lie behind rows that came before it.
 const overlapSeconds = 60;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -47,15 +46,10 @@ export function startBroadcastFeed(
 ): BroadcastFeed {
   const rows = new RowFeed(database, deliver, onFault);
   const peers = new PeerFeed(database, deliver, onFault);
-  const pruning = setInterval(() => {
-    database.query('select realtime.prune_messages()').catch(onFault);
-  }, pruneMilliseconds);
-  pruning.unref();
   return {
     ready: Promise.all([rows.start(), peers.start()]).then(() => {}),
     publish: (broadcast) => peers.publish(broadcast),
     async close() {
-      clearInterval(pruning);
       await Promise.all([rows.close(), peers.close()]);
     },
   };

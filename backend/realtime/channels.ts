@@ -1,11 +1,11 @@
 // Who is on which topic in this process, and the one way a broadcast reaches them.
+import type { Authenticate } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
 import { audienceOf, type Broadcast, BroadcastFrames } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';
 import type { Channel } from './channel.ts';
 import type { Limits } from './limits.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
-import type { Authenticate } from './tokens.ts';
 
 /** What all connections of this process share. */
 export interface Hub {

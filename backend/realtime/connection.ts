@@ -65,9 +65,9 @@ export class Connection implements ChannelLink {
 
   send(frame: string | Buffer): void {
     if (this.#socket.readyState !== socketOpen) return;
-    this.#socket.send(frame);
     // Whoever reads too slowly would otherwise fill the memory of everybody.
     if (this.#socket.bufferedAmount > this.#hub.limits.bufferedBytes) this.#socket.terminate();
+    else this.#socket.send(frame);
   }
 
   onClosed(channel: Channel): void {

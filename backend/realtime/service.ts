@@ -2,6 +2,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
+import type { Authenticate } from '../authenticate.ts';
 import type { Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import { startBroadcastFeed } from './broadcast-feed.ts';
@@ -11,7 +12,7 @@ import { answerBroadcastRequest } from './http-broadcast.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { Presences } from './presence.ts';
 import { versionOf } from './protocol.ts';
-import { type Authenticate, claimsOf, TokenRefused } from './tokens.ts';
+import { claimsOf, TokenRefused } from './tokens.ts';
 
 const goingAway = 1001;
 const patienceMilliseconds = 1_000;
@@ -19,7 +20,7 @@ const patienceMilliseconds = 1_000;
 /** What the realtime service needs. */
 export interface RealtimeOptions {
   database: Database;
-  /** Resolves an API key or a JWT to verified claims, or rejects (with the errors of `jose`, where it can). */
+  /** Resolves an API key or a JWT to verified claims; rejects with InvalidToken. */
   authenticate: Authenticate;
   /** Told about faults that no client is told the details of. */
   onFault?: (error: unknown) => void;

@@ -2,30 +2,41 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type RealtimeChannel, RealtimeClient, type RealtimeClientOptions } from '@supabase/realtime-js';
-import { jwtVerify, SignJWT } from 'jose';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { WebSocket } from 'ws';
-import type { Claims } from '../database/as-role.ts';
+import type { ApiKeys } from '../api-keys.ts';
+import { createAuthenticate } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
 import type { Limits } from './limits.ts';
 import { createRealtimeService } from './service.ts';
-import type { Authenticate } from './tokens.ts';
 
-const secret = new TextEncoder().encode('a secret that is only good for tests, and long enough');
-const keys: Record<string, Claims> = {
-  sb_publishable_test: { role: 'anon' },
-  sb_secret_test: { role: 'service_role' },
+const keyOfService = await generateKeyPair('ES256', { extractable: true });
+const keyOfNobody = await generateKeyPair('ES256');
+const keys: ApiKeys = {
+  publishable: 'sb_publishable_test',
+  secret: 'sb_secret_test',
+  signingKeys: [{ ...(await exportJWK(keyOfService.privateKey)), alg: 'ES256', kid: 'test' }],
 };
+const authenticate = createAuthenticate(keys);
 
-/** Verifies tokens as the backend's root would. */
-export const authenticate: Authenticate = async (token) => {
-  const key = keys[token];
-  if (key) return key;
-  return (await jwtVerify(token, secret)).payload as unknown as Claims;
-};
+/**
+ * A signed access token.
+ * @param expiry as `jose` takes it, such as '1h' or seconds since 1970
+ */
+export function tokenOf(claims: Record<string, unknown>, expiry: string | number = '1h'): Promise<string> {
+  return signed(claims, expiry, keyOfService.privateKey);
+}
 
-/** A signed token. @param expiry as `jose` takes it, such as '1h' or seconds since 1970 */
-export function tokenOf(claims: Record<string, unknown>, expiry: string | number = '1h', key = secret) {
-  return new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(expiry).sign(key);
+/** A token like `tokenOf`'s, but signed by somebody else. */
+export function forgedTokenOf(claims: Record<string, unknown>): Promise<string> {
+  return signed(claims, '1h', keyOfNobody.privateKey);
+}
+
+function signed(claims: Record<string, unknown>, expiry: string | number, key: CryptoKey) {
+  return new SignJWT(claims)
+    .setProtectedHeader({ alg: 'ES256', kid: 'test' })
+    .setExpirationTime(expiry)
+    .sign(key);
 }
 
 /** A running service. */

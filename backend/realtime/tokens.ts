@@ -1,12 +1,7 @@
 // Who holds a token, and how a client is told what is wrong with one.
+import { type Authenticate, InvalidToken } from '../authenticate.ts';
 import type { Claims } from '../database/as-role.ts';
-import { DatabaseError } from '../database/database.ts';
-
-/**
- * Resolves an API key or a JWT to verified claims.
- * Rejects with the errors of `jose` (their `code` tells what is wrong); any other error means "not a valid token".
- */
-export type Authenticate = (token: string) => Promise<Claims>;
+import { isRecord } from './protocol.ts';
 
 /** A token that does not let its holder in. */
 export class TokenRefused extends Error {
@@ -24,17 +19,14 @@ export class TokenRefused extends Error {
 
 /**
  * Verifies a token for use on a socket.
- * @throws TokenRefused; DatabaseError when the database was needed and could not be asked
+ * @throws TokenRefused; whatever else `authenticate` throws is a fault of ours and passes through
  */
 export async function claimsOf(authenticate: Authenticate, token: string): Promise<Claims> {
-  let claims: Claims;
-  try {
-    claims = await authenticate(token);
-  } catch (error) {
-    throw error instanceof DatabaseError ? error : refusalOf(error);
-  }
+  const claims = await authenticate(token).catch((error) => {
+    throw error instanceof InvalidToken ? refusalOf(error, token) : error;
+  });
   const isKey = token.split('.').length !== 3;
-  if (!isKey && (typeof claims.exp !== 'number' || typeof claims.role !== 'string')) throw fieldsMissing();
+  if (!isKey && typeof claims.exp !== 'number') throw fieldsMissing();
   const secondsLeft = secondsUntilExpiry(claims);
   if (secondsLeft !== null && secondsLeft <= 0) throw expired(-secondsLeft);
   return claims;
@@ -58,17 +50,23 @@ function fieldsMissing(): TokenRefused {
   return new TokenRefused('InvalidJWTToken', 'Fields `role` and `exp` are required in JWT');
 }
 
-function refusalOf(error: unknown): TokenRefused {
-  const { code, payload } = (error ?? {}) as { code?: unknown; payload?: { exp?: unknown } };
-  switch (code) {
-    case 'ERR_JWT_EXPIRED':
-      return expired(Date.now() / 1000 - (typeof payload?.exp === 'number' ? payload.exp : Infinity));
-    case 'ERR_JWT_CLAIM_VALIDATION_FAILED':
-      return fieldsMissing();
-    case 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED':
-    case 'ERR_JWKS_NO_MATCHING_KEY':
-      return new TokenRefused('JwtSignatureError', 'Failed to validate JWT signature');
-    default:
-      return new TokenRefused('MalformedJWT', 'The token provided is not a valid JWT');
+/** Finds the words for a token that was not accepted; what it says of itself is believed for nothing else. */
+function refusalOf(error: InvalidToken, token: string): TokenRefused {
+  const said = unverifiedClaims(token);
+  if (!said) return new TokenRefused('MalformedJWT', 'The token provided is not a valid JWT');
+  if (error.code === 'PGRST301')
+    return new TokenRefused('JwtSignatureError', 'Failed to validate JWT signature');
+  const secondsAgo = typeof said.exp === 'number' ? Date.now() / 1000 - said.exp : 0;
+  return secondsAgo > 0 ? expired(secondsAgo) : fieldsMissing();
+}
+
+function unverifiedClaims(token: string): Record<string, unknown> | null {
+  try {
+    const [header, payload] = token
+      .split('.', 2)
+      .map((part) => JSON.parse(Buffer.from(part, 'base64url').toString()));
+    return isRecord(header) && isRecord(payload) ? payload : null;
+  } catch {
+    return null;
   }
 }
