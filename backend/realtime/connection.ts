@@ -42,6 +42,7 @@ export class Connection implements ChannelLink {
   readonly #tails = new Map<string, Promise<void>>();
   readonly #joins: RateWindow;
   readonly #messages: RateWindow;
+  readonly #frames: RateWindow;
   readonly #idle: NodeJS.Timeout;
   #unfinished = 0;
   #isClosed = false;
@@ -54,6 +55,7 @@ export class Connection implements ChannelLink {
     this.headers = handshake.headers;
     this.#joins = new RateWindow(hub.limits.joinsPerSecond, 1000);
     this.#messages = new RateWindow(hub.limits.messagesPerSecond, 1000);
+    this.#frames = new RateWindow(hub.limits.framesPerSecond, 1000);
     this.#idle = setTimeout(() => this.#socket.close(closeCodes.normal, 'idle'), hub.limits.idleMilliseconds);
     this.#idle.unref();
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
@@ -76,6 +78,10 @@ export class Connection implements ChannelLink {
 
   #receive(data: RawData, isBinary: boolean) {
     this.#idle.refresh();
+    if (!this.#frames.take()) {
+      this.#socket.close(closeCodes.policy, 'too many frames per second');
+      return;
+    }
     const frame = data as Buffer;
     let message: Message | PushedBroadcast;
     try {
@@ -192,10 +198,6 @@ export class Connection implements ChannelLink {
   }
 
   #replyUnmatched(message: Message | PushedBroadcast) {
-    if (!this.#messages.take()) {
-      this.#socket.close(closeCodes.policy, 'too many messages per second');
-      return;
-    }
     this.#reply(message, 'error', { reason: 'unmatched topic' });
   }
 

@@ -112,6 +112,12 @@ describe('limits', () => {
     expect(close).toEqual(['realtime:a', null, 'realtime:a', 'phx_close', {}]);
   });
 
+  test('whoever floods us with anything at all loses the connection', async () => {
+    const { closed, push } = await rawClient(await start({ framesPerSecond: 10 }));
+    for (let n = 0; n < 11; n += 1) push('phoenix', 'heartbeat');
+    expect(await closed).toBe(1008);
+  });
+
   test('a broadcast that is too large is refused to whoever waits for the answer', async () => {
     await start({ payloadBytes: 100 });
     const channel = service.client().channel('a', { config: { broadcast: { ack: true } } });

@@ -14,8 +14,10 @@ export interface Limits {
   channelsPerConnection: number;
   /** Joins one socket may try per second. */
   joinsPerSecond: number;
-  /** Messages one socket may send per second, heartbeats aside. */
+  /** Messages one socket may send to its channels per second; more costs it the channel. */
   messagesPerSecond: number;
+  /** Frames of any kind one socket may send per second; more costs it the connection. */
+  framesPerSecond: number;
   /** Presence messages per channel in 30 seconds. */
   presenceCalls: number;
   /** Bytes that may wait for a slow reader before it is dropped. */
@@ -33,6 +35,7 @@ export const defaultLimits: Limits = {
   channelsPerConnection: 100,
   joinsPerSecond: 100,
   messagesPerSecond: 100,
+  framesPerSecond: 1_000,
   presenceCalls: 5,
   bufferedBytes: 8_000_000,
   idleMilliseconds: 60_000,

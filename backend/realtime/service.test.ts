@@ -2,6 +2,7 @@
 import { REALTIME_SUBSCRIBE_STATES as states } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { asRole } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
 import {
@@ -402,6 +403,22 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         return session.query('select 1 as still_here');
       });
       expect(done.rows).toEqual([{ still_here: 1 }]);
+    });
+
+    test('may send for a visitor from a function of its own, while the visitor may not', async () => {
+      await database.execute(`
+        create function public.ring() returns void language sql security definer set search_path = ''
+        begin atomic select realtime.send('{"by": "shop"}', 'ring', 'bell', false); end;
+      `);
+      const heard = new Heard<Told>();
+      const channel = service.client().channel('bell');
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      await subscribed(channel);
+      await asRole(database, { role: 'anon' }, async (session) => {
+        await session.query(`select realtime.send('{"by": "visitor"}', 'ring', 'bell', false)`);
+        await session.query('select public.ring()');
+      });
+      expect((await heard.atLeast(1)).map(({ payload }) => payload.by)).toEqual(['shop']);
     });
 
     test('announces the changes of a table from a trigger', async () => {
