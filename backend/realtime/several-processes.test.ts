@@ -56,7 +56,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
   test('pass on more than a notification holds, as text and as bytes', async () => {
     const a = await listening(here, 'large');
     const b = await listening(there, 'large');
-    const text = 'Nairobi é 🥤'.repeat(20_000);
+    const text = 'a cup of é 🥤'.repeat(20_000);
     await a.channel.send({ type: 'broadcast', event: 'text', payload: { n: 1, text } });
     const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
     await a.channel.send({ type: 'broadcast', event: 'bytes', payload: bytes.buffer });
