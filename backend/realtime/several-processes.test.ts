@@ -84,10 +84,11 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
       database.query(`select realtime.send($1::jsonb, 'sql', 'gap', false)`, [{ n }]);
     await send(1);
     await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
-    await database.query(
+    const lost = await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and query ilike 'listen %'`,
     );
+    expect(lost.rowCount).toBe(2);
     await send(2);
     await send(3);
     await Promise.all([a.heard.atLeast(3), b.heard.atLeast(3)]);
