@@ -558,24 +558,28 @@ function tamarindSeeds(sheet: Sheet): string {
 function hibiscusFlower(sheet: Sheet, size = 1): string {
   const petal = smooth(
     [
-      [0, 6],
-      [42, -22],
-      [76, -70],
-      [70, -112],
-      [44, -126],
-      [22, -118],
-      [0, -132],
-      [-24, -118],
-      [-48, -124],
-      [-70, -104],
-      [-70, -62],
-      [-38, -20],
+      [0, 8],
+      [22, -18],
+      [54, -58],
+      [70, -100],
+      [56, -124],
+      [36, -122],
+      [18, -138],
+      [-4, -126],
+      [-26, -138],
+      [-46, -122],
+      [-62, -114],
+      [-64, -82],
+      [-44, -42],
+      [-18, -12],
     ],
     true,
     5.5,
   );
   let petals = '';
   for (const turn of [144, 216, 72, 288, 0]) {
+    // A darker copy behind each petal parts it from its neighbour.
+    petals += place(path(petal, '#5a0626', 'opacity="0.3"'), 0, 0, 1.015, turn + 3);
     const veins =
       'M0 0Q2 -60 0 -116M0 0Q20 -56 40 -104M0 0Q-20 -56 -40 -104M0 0Q34 -40 62 -80M0 0Q-34 -40 -62 -80';
     petals += place(

@@ -219,14 +219,27 @@ function cold(sheet: Sheet, frame: Frame): string {
   );
 }
 
-/** Terraced rows on a hillside, drawn as lines that follow the slope. */
-function terraces(width: number, y: number, height: number, colour: string, bow: number): string {
-  let d = '';
-  for (let index = 1; index < 7; index++) {
-    const at = y + (height * index ** 1.3) / 11;
-    d += `M-20 ${n(at)}Q${n(width * 0.35)} ${n(at - bow + index * 3)} ${n(width * 0.62)} ${n(at + 4)}T${width + 20} ${n(at - 6)}`;
+/** Rows of khat bushes along the contours of a hillside, larger towards us. */
+function terraces(
+  width: number,
+  y: number,
+  height: number,
+  light: string,
+  dark: string,
+  bow: number,
+): string {
+  let rows = '';
+  for (let index = 1; index < 8; index++) {
+    const at = y + (height * index ** 1.45) / 17;
+    const size = 5 + index * 2.2;
+    const d = `M-20 ${n(at)}Q${n(width * 0.35)} ${n(at - bow + index * 4)} ${n(width * 0.62)} ${n(at + 4)}T${width + 20} ${n(at - 6)}`;
+    const dashes = `stroke-dasharray="${n(size * 0.5)} ${n(size * 1.25)}"`;
+    rows +=
+      stroke(d, dark, size, `${dashes} opacity="0.75" transform="translate(3 ${n(size * 0.35)})"`) +
+      stroke(d, light, size, `${dashes} opacity="0.9"`) +
+      stroke(d, '#ffd08a', size * 0.3, `${dashes} opacity="0.35" transform="translate(1 ${n(-size * 0.3)})"`);
   }
-  return stroke(d, colour, 5, 'opacity="0.5" stroke-dasharray="26 9"');
+  return rows;
 }
 
 function khat(sheet: Sheet, frame: Frame): string {
@@ -255,9 +268,8 @@ function khat(sheet: Sheet, frame: Frame): string {
       0,
     ) +
     hills(sheet, width, horizon - 40, 70, horizon + 80, '#5a2f63', '#3a2450', 3) +
-    hills(sheet, width, horizon - 6, 54, horizon + 110, '#2f4f4a', '#17383a', 8) +
-    terraces(width, horizon - 14, 130, '#5fa06a', 46) +
-    hills(sheet, width, horizon + 62, 40, height, '#1a5238', '#0a2a20', 11) +
+    hills(sheet, width, horizon - 6, 54, height, '#2f6a4e', '#0c3328', 8) +
+    terraces(width, horizon - 18, 250, '#3f8f55', '#0c3026', 46) +
     path(
       ellipse(x, foot + 10, 520 * scale, 130 * scale),
       sheet.radial([

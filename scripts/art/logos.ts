@@ -15,7 +15,7 @@ function tile(radius: number, size: number): string {
   return svg(
     100,
     100,
-    `<defs><linearGradient id="dusk" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#201135"/><stop offset="0.55" stop-color="#5c2668"/><stop offset="0.85" stop-color="#e2593f"/><stop offset="1" stop-color="#ffab66"/></linearGradient></defs><rect width="100" height="100" rx="${radius}" fill="url(#dusk)"/>${mark(50, 50, size, '#a6f0b4', '#ffe39a')}`,
+    `<defs><linearGradient id="dusk" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#201135"/><stop offset="0.55" stop-color="#5c2668"/><stop offset="0.85" stop-color="#e2593f"/><stop offset="1" stop-color="#ffab66"/></linearGradient></defs><rect width="100" height="100" rx="${radius}" fill="url(#dusk)"/>${mark(50, 50, size, '#b8f5b4', '#ffe39a')}`,
   );
 }
 
@@ -43,17 +43,17 @@ export async function writeLogos(folder: string): Promise<number> {
   const words = 'Jani Juice';
   const size = 74;
   const width = Math.ceil(92 + widthOf(words, 'display', size, -18));
-  const rounded = tile(24, 82);
+  const rounded = tile(24, 84);
   // Maskable icons may be cut to a circle of 80 %: the mark stays within it.
-  const full = tile(0, 64);
+  const full = tile(0, 62);
   const files: [string, string | Buffer][] = [
-    ['logo-mark.svg', svg(100, 100, mark(50, 50, 96, LEAF_GREEN))],
+    ['logo-mark.svg', svg(100, 100, mark(50, 50, 98, LEAF_GREEN))],
     [
       'logo.svg',
       svg(
         width,
         100,
-        mark(44, 50, 94, LEAF_GREEN) + write(words, 88, 74, size, INK, 'display', -18, 'start'),
+        mark(44, 50, 94, LEAF_GREEN, '#e86c17') + write(words, 88, 74, size, INK, 'display', -18, 'start'),
       ),
     ],
     ['favicon.svg', rounded],

@@ -1,12 +1,13 @@
-// The mark: a leaf whose stem hooks into a J, with a drop cut out of it. Drawn in a 100 x 100 box.
+// The mark: a J that sprouts, its two leaves the khat pair, its hook ending in a drop. Drawn in a 100 x 100 box.
 
-/** The leaf blade; with the stem it makes a J. */
-export const LEAF = 'M65 3C96 22 99 61 60 77C31 66 30 27 65 3Z';
-/** The stem, drawn as a line 9.5 wide. */
-export const STEM = 'M61 66C61 86 44 97 27 87';
-/** The drop within the leaf. */
-export const DROP = 'M64 25C71 36 77 42 77 50C77 57.500 71 62 64 62C57 62 51 57.500 51 50C51 42 57 36 64 25Z';
+/** The large leaf with its rib left open, and the small leaf. */
+export const LEAVES =
+  'M60 48C46 26 57 5 91 2C95 32 82 47 60 48ZM62.500 44C71 38 78 27 82 12C73 22 65 32 60.500 42ZM54 46C36 48 22 38 18 19C38 17 52 26 54 46Z';
+/** The letter's stem and hook, drawn as a line 14 wide. */
+export const STEM = 'M60 44V68C60 83 49 90 36 87';
+/** The drop that ends the hook. */
+export const DROP = 'M27 50C36 63 43 71 43 80C43 89.500 36 96 27 96C18 96 11 89.500 11 80C11 71 18 63 27 50Z';
 
-/** Mark in one colour with the drop open, centred on (x, y), `size` tall. */
-export const mark = (x: number, y: number, size: number, fill: string, drop = ''): string =>
-  `<g transform="translate(${x - size * 0.57} ${y - size / 2}) scale(${size / 100})"><path fill="${fill}" fill-rule="evenodd" d="${LEAF}${DROP}"/><path fill="none" stroke="${fill}" stroke-width="9.5" stroke-linecap="round" d="${STEM}"/>${drop ? `<path d="${DROP}" fill="${drop}"/>` : ''}</g>`;
+/** The mark, `size` tall, centred on (x, y); the drop may have its own colour. */
+export const mark = (x: number, y: number, size: number, fill: string, drop = fill): string =>
+  `<g transform="translate(${x - size * 0.53} ${y - size * 0.49}) scale(${size / 100})"><path fill="${fill}" fill-rule="evenodd" d="${LEAVES}"/><path fill="none" stroke="${fill}" stroke-width="14" d="${STEM}"/><path d="${DROP}" fill="${drop}"/></g>`;

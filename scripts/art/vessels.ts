@@ -20,6 +20,7 @@ function beads(
   top: number,
   bottom: number,
   count: number,
+  dry: readonly [from: number, to: number] = [0, 0],
 ): string {
   const random = seeded(seed);
   let dark = '';
@@ -27,10 +28,11 @@ function beads(
   let glint = '';
   for (let index = 0; index < count; index++) {
     const side = random() < 0.5;
-    const u = random() ** 1.6 * 0.24;
+    const u = random() ** 1.6 * 0.2;
     const x = side ? left + (right - left) * u : right - (right - left) * u;
     const y = top + random() * (bottom - top);
     const r = 2.2 + random() ** 2.5 * 7;
+    if (y > dry[0] && y < dry[1]) continue;
     dark += ellipse(x + r * 0.15, y + r * 0.25, r * 1.02, r * 1.16);
     light += ellipse(x, y, r * 0.92, r * 1.04);
     glint += ellipse(x - r * 0.3, y - r * 0.38, r * 0.3, r * 0.28);
@@ -163,11 +165,11 @@ function bottle(sheet: Sheet, flavour: Flavour): string {
     place(acacia(mix(flavour.sky.zenith, '#0c0418', 0.5)), -92, -96, 0.22, 0, true);
   const print =
     path(label, CREAM) +
-    mark(0, -354, 44, '#146136') +
+    mark(0, -352, 52, '#146136') +
     write('EMBU FRESH', 0, -304, 22.5, '#23142f', 'text', 150) +
     stacked(flavour.words, 0, -240, 222, flavour.words.length > 1 ? 92 : 78, flavour.print) +
     group(art, '') +
-    write('500 ML', 0, -70, 15, CREAM, 'text', 120);
+    write('500 ML', 0, -84, 15, CREAM, 'text', 120);
   return (
     path(wall, '#fff', 'opacity="0.3"') +
     juiceIn(sheet, inside, flavour.juice) +
@@ -192,7 +194,7 @@ function bottle(sheet: Sheet, flavour: Flavour): string {
     stroke('M140 -52L140 -434C140 -500 100 -520 72 -552', '#ffcf9e', 4, 'opacity="0.75"') +
     stroke(wall, '#fff', 2, 'opacity="0.35"') +
     group(
-      beads(flavour.slug.length * 3 + 1, -142, 142, -500, -16, 54) +
+      beads(flavour.slug.length * 3 + 1, -142, 142, -540, -16, 90, [-416, -196]) +
         runs(sheet, [
           [-128, -250, 60],
           [124, -330, 70],
@@ -229,7 +231,7 @@ function can(sheet: Sheet, flavour: Flavour): string {
     'M-82 -652C-86 -640 -112 -622 -112 -592L-112 -40C-112 -18 -96 -10 -88 -2Q0 12 88 -2C96 -10 112 -18 112 -40L112 -592C112 -622 86 -640 82 -652Q0 -638 -82 -652Z';
   const night = mix(flavour.sky.zenith, DUSK, 0.55);
   // Capitals run up the can, one line per word, as long as the room between crest and sun allows.
-  const [foot, long] = [-196, 330];
+  const [foot, long] = [-196, 322];
   const size = Math.min(
     ...flavour.words.map((word) => long / widthOf(word, 'narrow', 1)),
     flavour.words.length > 1 ? 104 : 166,
@@ -262,8 +264,8 @@ function can(sheet: Sheet, flavour: Flavour): string {
     place(hills(sheet, 260, 0, 24, 120, night, '#0c0418', 9), -130, -58) +
     place(acacia('#0f0620'), 56, -66, 0.36) +
     write('330 ML', 0, -30, 15, CREAM, 'text', 120) +
-    mark(0, -592, 46, flavour.glow) +
-    write('DUSK ENERGY', 0, -544, 19, CREAM, 'text', 110);
+    mark(0, -584, 48, flavour.glow) +
+    write('DUSK ENERGY', 0, -537, 17.5, CREAM, 'text', 90);
   const lettering = flavour.words
     .map((word, index) => {
       const x = -across / 2 + line + index * (line + 16);
@@ -314,7 +316,7 @@ function can(sheet: Sheet, flavour: Flavour): string {
           ]),
           'transform="translate(0 -14)"',
         ) +
-        beads(flavour.slug.length * 5 + 2, -110, 110, -610, -30, 64) +
+        beads(flavour.slug.length * 5 + 2, -110, 110, -610, -30, 70, [-608, -526]) +
         runs(sheet, [
           [-96, -330, 70],
           [90, -250, 60],
@@ -370,7 +372,7 @@ function flask(sheet: Sheet, flavour: Flavour): string {
       `clip-path="${sheet.clip(line)}"`,
     ) +
     stroke(line, GOLD, 2.6) +
-    mark(0, -358, 48, GOLD) +
+    mark(0, -356, 54, GOLD) +
     write('MERU GOLD', 0, -300, 19, GOLD, 'text', 150) +
     stacked(flavour.words, 0, -240, 180, flavour.words.length > 1 ? 94 : 76, CREAM) +
     write('750 ML', 0, -103, 12.5, GOLD, 'text', 120);
