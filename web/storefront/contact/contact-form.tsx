@@ -1,0 +1,69 @@
+// The message form. Without scripts the page answers; with them a toast does, and the form is cleared.
+import { useEffect, useRef } from 'react';
+import { useFetcher } from 'react-router';
+import { Button } from '../../ui/button.tsx';
+import { TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { prepareToasts, showToast } from '../../ui/toasts.tsx';
+import type { action } from './contact-page.tsx';
+
+const sent = { title: 'Message sent successfully!', text: "We'll get back to you as soon as possible." };
+const failed = { title: 'Error sending message', text: 'Please try again later.' };
+
+/** `wasSent` is what became of a form that was sent without scripts. */
+export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
+  const fetcher = useFetcher<typeof action>();
+  const form = useRef<HTMLFormElement>(null);
+  const isSending = fetcher.state !== 'idle';
+  const isUnderWay = useRef(false);
+
+  useEffect(() => {
+    if (fetcher.state !== 'idle') return;
+    isUnderWay.current = false;
+    if (!fetcher.data) return;
+    if (fetcher.data.isSent) form.current?.reset();
+    showToast(fetcher.data.isSent ? sent : { ...failed, kind: 'error' });
+  }, [fetcher.state, fetcher.data]);
+
+  return (
+    <fetcher.Form
+      ref={form}
+      method="post"
+      action="/contact"
+      onFocus={prepareToasts}
+      onSubmit={(event) => {
+        if (isUnderWay.current) event.preventDefault();
+        isUnderWay.current = true;
+      }}
+      className="grid gap-5"
+    >
+      {wasSent === undefined ? null : wasSent ? (
+        <Notice tone="success" title={sent.title}>
+          {sent.text}
+        </Notice>
+      ) : (
+        <Notice tone="danger" title={failed.title}>
+          {failed.text}
+        </Notice>
+      )}
+      <div className="grid gap-5 sm:grid-cols-2">
+        <TextField label="First name" name="firstName" required maxLength={99} autoComplete="given-name" />
+        <TextField label="Last name" name="lastName" required maxLength={99} autoComplete="family-name" />
+        <TextField label="E-mail" name="email" type="email" required maxLength={254} autoComplete="email" />
+        <TextField
+          label="Phone"
+          name="phone"
+          type="tel"
+          maxLength={40}
+          autoComplete="tel"
+          placeholder="+254 7XX XXX XXX"
+        />
+      </div>
+      <TextField label="Subject" name="subject" maxLength={300} />
+      <TextArea label="Message" name="message" required rows={6} maxLength={10000} />
+      <Button type="submit" size="large" disabled={isSending} className="justify-self-start">
+        {isSending ? 'Sending...' : 'Send message'}
+      </Button>
+    </fetcher.Form>
+  );
+}

@@ -1,0 +1,189 @@
+// How to reach the seller, the message form, opening hours and places.
+import { data } from 'react-router';
+import { formatPhone } from '../../../domain/phone.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { buttonStyle } from '../../ui/button.tsx';
+import { Icon, type IconName } from '../../ui/icons.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { chatLink, useShop } from '../layout/use-shop.ts';
+import type { Route } from './+types/contact-page.ts';
+import { ContactForm } from './contact-form.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
+    title: 'Contact',
+    description:
+      'Call, chat or write: support around the clock, e-mail answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
+    path: '/contact',
+  });
+
+export async function action({ request, context }: Route.ActionArgs) {
+  const form = await request.formData();
+  const text = (name: string) => String(form.get(name) ?? '').trim();
+  const { error, status } = await context
+    .get(shopContext)
+    .store.tables.from('inquiries')
+    .insert({
+      name: `${text('firstName')} ${text('lastName')}`.trim(),
+      email: text('email'),
+      phone: text('phone') || null,
+      subject: text('subject') || null,
+      message: text('message'),
+    });
+  return error ? data({ isSent: false }, { status: status >= 400 ? status : 503 }) : { isSent: true };
+}
+
+const locations = [
+  { name: 'Westlands', address: 'Woodvale Grove, Westlands, Nairobi' },
+  { name: 'Kilimani', address: 'Argwings Kodhek Road, Kilimani, Nairobi' },
+  { name: 'Ngong Road', address: 'Ngong Road, by Adams Arcade, Nairobi' },
+];
+
+export default function ContactPage({ actionData }: Route.ComponentProps) {
+  const { settings } = useShop();
+  const chat = chatLink(settings.chat_phone);
+  const call = `tel:${settings.support_phone}`;
+  const mail = `mailto:${settings.support_email}`;
+  const phone = formatPhone(settings.support_phone);
+
+  return (
+    <>
+      <header className="on-dusk overflow-hidden bg-(image:--gradient-dusk) text-white">
+        <div className="page grid gap-4 pt-14 pb-32 md:pt-20 md:pb-40">
+          <h1 className="max-w-[14ch] text-hero font-extrabold">Talk to us, day or night</h1>
+          <p className="max-w-[44ch] text-lg text-white/92">
+            An order, a question, a party of two hundred: somebody who knows the drinks will answer.
+          </p>
+        </div>
+      </header>
+
+      <section aria-labelledby="ways" className="page relative -mt-20">
+        <h2 id="ways" className="sr-only">
+          Ways to reach us
+        </h2>
+        <ul className="grid gap-4 md:grid-cols-3 md:gap-6">
+          <Way icon="phone" title="Phone" text="Speak to a person, 24/7." link={call} label={phone} />
+          <Way
+            icon="chat"
+            title="Chat"
+            text="The fastest way, also 24/7."
+            link={chat}
+            label={formatPhone(settings.chat_phone)}
+          />
+          <Way
+            icon="mail"
+            title="E-mail support"
+            text="Answered within 24 hours."
+            link={mail}
+            label={settings.support_email}
+          />
+        </ul>
+      </section>
+
+      <div className="page grid gap-8 pt-16 md:pt-24 lg:grid-cols-[1.6fr_1fr] lg:gap-12">
+        <section aria-labelledby="message-title" className="rounded-2xl bg-card p-6 shadow-lg md:p-10">
+          <h2 id="message-title" className="mb-6 text-3xl font-extrabold">
+            Send us a message
+          </h2>
+          <ContactForm wasSent={actionData?.isSent} />
+        </section>
+        <div className="grid content-start gap-6">
+          <section aria-labelledby="hours" className="on-dusk rounded-2xl bg-dusk-900 p-7 text-white md:p-8">
+            <h2 id="hours" className="flex items-center gap-3 text-2xl">
+              <Icon name="clock" className="size-6 text-ember-300" />
+              Business hours
+            </h2>
+            <p className="mt-4 font-display text-[4rem] leading-none font-extrabold tracking-tight">24/7</p>
+            <p className="mt-2 font-semibold text-leaf-300">Always open</p>
+            <p className="mt-1 text-sm text-dusk-200">Public holidays too. Thirst does not read calendars.</p>
+          </section>
+          <section aria-labelledby="quick" className="rounded-2xl bg-paper-deep p-7 md:p-8">
+            <h2 id="quick" className="mb-4 text-2xl">
+              Quick actions
+            </h2>
+            <div className="grid gap-3">
+              <a href={chat} className={buttonStyle('leaf')}>
+                <Icon name="chat" />
+                Chat with us
+              </a>
+              <a href={call} className={buttonStyle('dusk')}>
+                <Icon name="phone" />
+                Call {phone}
+              </a>
+              <a href={mail} className={buttonStyle('outline')}>
+                <Icon name="mail" />
+                Send an e-mail
+              </a>
+            </div>
+          </section>
+        </div>
+      </div>
+
+      <section aria-labelledby="locations" className="page pt-20 md:pt-28">
+        <h2 id="locations" className="mb-8 text-4xl font-extrabold">
+          Delivery locations
+        </h2>
+        <ul className="grid gap-5 md:grid-cols-3 md:gap-7">
+          {locations.map(({ name, address }) => (
+            <li
+              key={name}
+              className="grid content-start gap-3 border-t-4 border-ember-400 bg-card p-6 shadow-sm"
+            >
+              <h3 className="text-2xl">{name}</h3>
+              <address className="grid gap-0.5 text-ink-soft not-italic">
+                <span className="flex gap-2.5">
+                  <Icon name="pin" className="mt-1 size-5 text-leaf-600" />
+                  {address}
+                </span>
+                <a
+                  href={call}
+                  className="inline-flex min-h-11 items-center gap-2.5 font-semibold text-ink hover:underline"
+                >
+                  <Icon name="phone" className="size-5 text-leaf-600" />
+                  {phone}
+                </a>
+                <span className="flex gap-2.5">
+                  <Icon name="clock" className="mt-1 size-5 text-leaf-600" />
+                  Mon-Sun 8AM-10PM
+                </span>
+              </address>
+              <p className="mt-1 justify-self-start rounded-pill bg-leaf-100 px-3 py-1 text-sm font-bold text-leaf-800">
+                Delivery 15-60 mins
+              </p>
+            </li>
+          ))}
+        </ul>
+      </section>
+    </>
+  );
+}
+
+function Way({
+  icon,
+  title,
+  text,
+  link,
+  label,
+}: {
+  icon: IconName;
+  title: string;
+  text: string;
+  link: string;
+  label: string;
+}) {
+  return (
+    <li className="group relative grid content-start gap-1 rounded-xl bg-card p-6 shadow-lg transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
+      <span className="mb-3 grid size-12 place-items-center rounded-pill bg-ember-100 text-ember-800">
+        <Icon name={icon} className="size-6" />
+      </span>
+      <h3 className="text-xl">{title}</h3>
+      <p className="text-ink-soft">{text}</p>
+      <a
+        href={link}
+        className="mt-2 font-bold break-words text-leaf-700 after:absolute after:inset-0 after:rounded-xl group-hover:underline"
+      >
+        {label}
+      </a>
+    </li>
+  );
+}

@@ -1,0 +1,217 @@
+// What a customer wants to know about delivery: how fast, how cold, where, at what price.
+import { Link } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { buttonStyle } from '../../ui/button.tsx';
+import { Icon, type IconName } from '../../ui/icons.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
+import type { Route } from './+types/delivery-page.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
+    title: 'Delivery information',
+    description:
+      'Cold drinks at your door in 15-60 minutes anywhere in Nairobi, seven days a week. Fees, coverage areas and answers.',
+    path: '/delivery',
+  });
+
+const features: { icon: IconName; title: string; text: string }[] = [
+  {
+    icon: 'truck',
+    title: 'Fast delivery',
+    text: 'A rider leaves as soon as your payment is in. In Nairobi that means 15 to 60 minutes, traffic on Mombasa Road included.',
+  },
+  {
+    icon: 'snow',
+    title: 'Cold and fresh',
+    text: 'Bottles go from the fridge into an insulated box and are handed to you with the frost still on them.',
+  },
+  {
+    icon: 'pin',
+    title: 'Order tracking',
+    text: 'You get a tracking number with every order and watch it move from our counter to your gate.',
+  },
+];
+
+const areas = [
+  'Nairobi CBD',
+  'Westlands',
+  'Kilimani',
+  'Parklands',
+  'Lavington',
+  'Karen',
+  'Runda',
+  'Kileleshwa',
+  'Upperhill',
+  'South B & C',
+  'Ngong Road',
+  'Thika Road',
+  'Mombasa Road',
+  'Langata',
+  'Kasarani',
+];
+
+/** The questions, with what delivery costs as the settings say (cents). */
+function questions(deliveryFee: number) {
+  return [
+    {
+      question: 'How long does delivery take?',
+      answer:
+        '15 to 60 minutes within Nairobi, depending on where you are and how the roads feel about it. Outside Nairobi we agree on a time with you.',
+    },
+    {
+      question: 'What does delivery cost?',
+      answer:
+        deliveryFee > 0
+          ? `A ${formatKes(deliveryFee)} delivery fee applies to all orders; you see it before you pay. Outside Nairobi County further charges may apply, and we ask you before we send anything.`
+          : 'Delivery is free within Nairobi. Outside Nairobi County charges may apply, and we ask you before we send anything.',
+    },
+    {
+      question: 'Do you deliver at weekends and on holidays?',
+      answer: 'Yes. We deliver 7 days a week, public holidays included.',
+    },
+    {
+      question: 'Do you deliver outside Nairobi?',
+      answer:
+        'We send all of our brands nationwide. Write or call first, so that we can tell you when a parcel reaches your town.',
+    },
+    {
+      question: 'How do I follow my order?',
+      answer:
+        'Enter the tracking number, such as JJ-20250126-1234, on the tracking page. It updates by itself while you watch.',
+    },
+    {
+      question: 'How do I pay?',
+      answer:
+        'By M-PESA. After ordering, a prompt appears on your phone; enter your PIN and the order is on its way. No account needed.',
+    },
+  ];
+}
+
+export default function DeliveryPage() {
+  const { settings } = useShop();
+  return (
+    <>
+      <header className="on-dusk relative overflow-hidden bg-dusk-900 text-white">
+        <picture className="contents">
+          <source
+            media="(min-width: 768px)"
+            type="image/avif"
+            srcSet="/art/hero-cold-wide-960.avif 960w, /art/hero-cold-wide-1600.avif 1600w"
+            sizes="100vw"
+          />
+          <source
+            media="(min-width: 768px)"
+            srcSet="/art/hero-cold-wide-960.webp 960w, /art/hero-cold-wide-1600.webp 1600w"
+            sizes="100vw"
+          />
+          <source
+            type="image/avif"
+            srcSet="/art/hero-cold-tall-480.avif 480w, /art/hero-cold-tall-900.avif 900w"
+            sizes="100vw"
+          />
+          <img
+            src="/art/hero-cold-tall-900.webp"
+            srcSet="/art/hero-cold-tall-480.webp 480w, /art/hero-cold-tall-900.webp 900w"
+            sizes="100vw"
+            alt=""
+            width={900}
+            height={1000}
+            fetchPriority="high"
+            className="absolute inset-0 size-full object-cover object-bottom md:object-right"
+          />
+        </picture>
+        <div className="page relative grid min-h-[32rem] content-start gap-4 pt-12 pb-40 md:min-h-[30rem] md:content-center md:py-20">
+          <h1 className="max-w-[11ch] text-hero font-extrabold">Cold at your door</h1>
+          <p className="max-w-[32ch] text-lg font-medium text-white/92 md:text-xl">
+            Every day of the week, all over Nairobi, before the ice has a chance to melt.
+          </p>
+        </div>
+      </header>
+
+      <section aria-labelledby="how" className="page grid gap-5 pt-14 md:grid-cols-3 md:gap-7 md:pt-20">
+        <h2 id="how" className="sr-only">
+          How we deliver
+        </h2>
+        {features.map(({ icon, title, text }) => (
+          <article key={title} className="grid content-start gap-2 rounded-xl bg-card p-7 shadow-md">
+            <span className="mb-2 grid size-12 place-items-center rounded-pill bg-leaf-100 text-leaf-800">
+              <Icon name={icon} className="size-6" />
+            </span>
+            <h3 className="text-2xl">{title}</h3>
+            <p className="text-ink-soft">{text}</p>
+          </article>
+        ))}
+      </section>
+
+      <section aria-labelledby="timeframe" className="page pt-16 md:pt-24">
+        <div className="on-dusk grid gap-8 overflow-hidden rounded-2xl bg-[linear-gradient(115deg,var(--color-dusk-900)_35%,#8f2f6c_80%,var(--color-ember-500)_120%)] p-7 text-white md:grid-cols-[1.2fr_1fr] md:items-end md:p-14">
+          <div className="grid gap-3">
+            <p className="caps text-ember-300">Within Nairobi</p>
+            <h2
+              id="timeframe"
+              className="text-[clamp(3rem,8vw,6.5rem)] leading-[0.9] font-extrabold tracking-tight"
+            >
+              15-60 Minutes
+            </h2>
+          </div>
+          <div className="grid gap-5">
+            <p className="text-lg text-white/92">
+              {settings.delivery_fee > 0
+                ? `${formatKes(settings.delivery_fee)} delivery, on every order, any number of bottles.`
+                : 'Delivery is free, on every order, any number of bottles.'}{' '}
+              7 days a week, holidays included.
+            </p>
+            <div className="flex flex-wrap gap-3">
+              <Link to="/track-order" prefetch="intent" className={buttonStyle('ember', 'large')}>
+                Track Your Order
+              </Link>
+              <Link to="/contact" prefetch="intent" className={buttonStyle('glass', 'large')}>
+                Contact Us
+              </Link>
+            </div>
+          </div>
+        </div>
+      </section>
+
+      <div className="page grid gap-x-16 gap-y-16 pt-20 md:pt-28 lg:grid-cols-[1fr_1.15fr]">
+        <section aria-labelledby="areas">
+          <h2 id="areas" className="mb-2 text-4xl font-extrabold">
+            Coverage areas
+          </h2>
+          <p className="mb-7 text-lg text-ink-soft">Fifteen corners of the city we know by heart.</p>
+          <ul className="flex flex-wrap gap-2.5">
+            {areas.map((area) => (
+              <li
+                key={area}
+                className="inline-flex min-h-11 items-center gap-2 rounded-pill bg-paper-deep px-4 font-semibold"
+              >
+                <Icon name="pin" className="size-4.5 text-ember-600" />
+                {area}
+              </li>
+            ))}
+          </ul>
+        </section>
+        <section aria-labelledby="faq">
+          <h2 id="faq" className="mb-5 text-4xl font-extrabold">
+            Good to know
+          </h2>
+          <div className="border-t border-line">
+            {questions(settings.delivery_fee).map(({ question, answer }, index) => (
+              <details key={question} open={index === 0} className="group border-b border-line">
+                <summary className="flex min-h-15 list-none items-center justify-between gap-4 rounded-sm py-3 font-display text-xl font-bold [&::-webkit-details-marker]:hidden hover:text-leaf-700">
+                  {question}
+                  <Icon
+                    name="plus"
+                    className="size-6 text-ember-600 transition-[rotate] duration-(--duration-slow) group-open:rotate-45"
+                  />
+                </summary>
+                <p className="max-w-prose pb-5 text-ink-soft">{answer}</p>
+              </details>
+            ))}
+          </div>
+        </section>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,30 @@
+// What the four slides of the home page say, and which picture they say it on.
+
+export interface HeroSlide {
+  art: 'hero-energy' | 'hero-cold' | 'hero-khat' | 'hero-flavors';
+  headline: string;
+  tagline: string;
+}
+
+export const heroSlides: readonly HeroSlide[] = [
+  {
+    art: 'hero-energy',
+    headline: 'Experience Premium Energy',
+    tagline: 'Pressed fruit and fresh khat leaf. A clean lift for the long Nairobi evening.',
+  },
+  {
+    art: 'hero-cold',
+    headline: 'Fresh & Ice-Cold',
+    tagline: 'From our fridge to your door in 15-60 minutes, anywhere in Nairobi.',
+  },
+  {
+    art: 'hero-khat',
+    headline: 'Premium Khat-Based Drinks',
+    tagline: '100% natural ingredients from Meru & Embu.',
+  },
+  {
+    art: 'hero-flavors',
+    headline: '9 Unique Flavors',
+    tagline: 'From apple mango to coconut lime: one for every kind of thirst.',
+  },
+];

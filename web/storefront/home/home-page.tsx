@@ -1,0 +1,204 @@
+// The home page: hero, top picks, offers, and the newest of the collection.
+import { data, Link } from 'react-router';
+import { shopContext } from '../../lib/shop-context.ts';
+import { buttonStyle } from '../../ui/button.tsx';
+import { FlavourDot } from '../../ui/flavour.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { type CardProduct, cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import type { Route } from './+types/home-page.ts';
+import { HeroCarousel } from './hero-carousel.tsx';
+
+const collectionSize = 6;
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
+    title: null,
+    description:
+      'Khat-based juice and energy drinks, pressed from Meru leaf and Embu fruit and delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.',
+    path: '/',
+  });
+
+export async function loader({ context }: Route.LoaderArgs) {
+  const { tables } = context.get(shopContext).store;
+  const active = <Columns extends string>(columns: Columns) =>
+    tables.from('products').select(columns).eq('is_active', true);
+  const [featured, newest, flavoured] = await Promise.all([
+    active(`${cardColumns}, home_section`).not('home_section', 'is', null).order('home_position'),
+    active(cardColumns).order('created_at', { ascending: false }).limit(collectionSize),
+    active('category').not('category', 'is', null).order('category'),
+  ]);
+  if (featured.error || newest.error || flavoured.error) return data(null, { status: 503 });
+  const section = (name: string) => featured.data.filter((product) => product.home_section === name);
+  return {
+    topPicks: section('top_picks'),
+    onOffer: section('drinks_on_offer'),
+    collection: newest.data,
+    flavours: [...new Set(flavoured.data.map(({ category }) => category))],
+  };
+}
+
+export default function HomePage({ loaderData }: Route.ComponentProps) {
+  return (
+    <>
+      <HeroCarousel />
+      {loaderData ? (
+        <>
+          <Flavours names={loaderData.flavours} />
+          <TopPicks products={loaderData.topPicks} />
+          <DrinksOnOffer products={loaderData.onOffer} />
+          <Promises />
+          <Collection products={loaderData.collection} flavourCount={loaderData.flavours.length} />
+        </>
+      ) : (
+        <section className="page grid justify-items-center gap-2 py-24 text-center" role="alert">
+          <h2 className="text-3xl">Error Loading Products</h2>
+          <p className="text-ink-soft">Please try again later.</p>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Flavours({ names }: { names: (string | null)[] }) {
+  if (names.length === 0) return null;
+  return (
+    <nav aria-label="Flavours" className="border-b border-line bg-card">
+      <ul className="page flex gap-x-1 overflow-x-auto py-2 [scrollbar-width:none] lg:justify-between">
+        {names.map((name) => (
+          <li key={name} className="shrink-0">
+            <Link
+              to={`/shop?category=${encodeURIComponent(name ?? '')}`}
+              className="inline-flex min-h-11 items-center gap-2.5 rounded-pill px-3 text-sm font-semibold text-ink-soft hover:bg-paper-deep hover:text-ink"
+            >
+              <FlavourDot category={name} className="size-4" />
+              {name}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function TopPicks({ products }: { products: CardProduct[] }) {
+  if (products.length === 0) return null;
+  return (
+    <section aria-labelledby="top-picks" className="page pt-16 md:pt-24">
+      <SectionTitle
+        id="top-picks"
+        title="Top Picks"
+        text="What Nairobi keeps coming back for, six bottles deep."
+      />
+      <ProductGrid>
+        {products.map((product) => (
+          <li key={product.slug}>
+            <ProductCard product={product} />
+          </li>
+        ))}
+      </ProductGrid>
+    </section>
+  );
+}
+
+function DrinksOnOffer({ products }: { products: CardProduct[] }) {
+  if (products.length === 0) return null;
+  return (
+    <section
+      aria-labelledby="drinks-on-offer"
+      className="on-dusk mt-20 overflow-hidden bg-dusk-900 py-16 text-white md:mt-28 md:py-24"
+    >
+      <div className="page">
+        <SectionTitle
+          id="drinks-on-offer"
+          title="Drinks on Offer"
+          text="Good things at a gentler price, while the crates last."
+          isOnDusk
+        />
+      </div>
+      <ul
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a row that scrolls has to be reachable by keyboard
+        tabIndex={0}
+        aria-label="Drinks on Offer"
+        className="page grid snap-x scroll-px-4 auto-cols-[62%] grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-4 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[22.5%]"
+      >
+        {products.map((product) => (
+          <li key={product.slug} className="snap-start">
+            <ProductCard product={product} isOnDusk />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const promises = [
+  { figure: '15-60', unit: 'minutes', text: 'from order to doorbell within Nairobi, every day of the week' },
+  { figure: '100%', unit: 'natural', text: 'fruit from Embu and khat leaf from Meru, nothing from a powder' },
+  { figure: '24/7', unit: 'support', text: 'by phone and chat: a person, not a menu of numbers' },
+];
+
+function Promises() {
+  return (
+    <section aria-label="Our promise" className="page pt-20 md:pt-28">
+      <ul className="grid gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
+        {promises.map(({ figure, unit, text }) => (
+          <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
+            <p className="font-display leading-none font-extrabold text-dusk-800">
+              <span className="text-[clamp(2.75rem,5vw,4.25rem)] tracking-tight">{figure}</span>{' '}
+              <span className="text-xl text-ember-600">{unit}</span>
+            </p>
+            <p className="text-ink-soft">{text}</p>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Collection({ products, flavourCount }: { products: CardProduct[]; flavourCount: number }) {
+  if (products.length === 0) return null;
+  return (
+    <section aria-labelledby="collection" className="page pt-20 md:pt-28">
+      <SectionTitle
+        id="collection"
+        title="Premium Flavors Collection"
+        text="The newest off the press, in bottle, can and flask."
+      />
+      <ProductGrid>
+        {products.map((product) => (
+          <li key={product.slug}>
+            <ProductCard product={product} />
+          </li>
+        ))}
+      </ProductGrid>
+      <p className="mt-12 text-center">
+        <Link to="/shop" prefetch="intent" className={buttonStyle('outline', 'large')}>
+          View All {flavourCount} Flavors
+          <Icon name="arrow" />
+        </Link>
+      </p>
+    </section>
+  );
+}
+
+function SectionTitle({
+  id,
+  title,
+  text,
+  isOnDusk = false,
+}: {
+  id: string;
+  title: string;
+  text: string;
+  isOnDusk?: boolean;
+}) {
+  return (
+    <header className="mb-8 grid gap-2 md:mb-11">
+      <h2 id={id} className="text-4xl font-extrabold">
+        {title}
+      </h2>
+      <p className={`max-w-prose text-lg ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{text}</p>
+    </header>
+  );
+}

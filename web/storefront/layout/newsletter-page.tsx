@@ -1,0 +1,45 @@
+// Receives newsletter subscriptions. Its page is only seen by who subscribes before scripts have arrived.
+import { data, Link } from 'react-router';
+import { shopContext } from '../../lib/shop-context.ts';
+import { buttonStyle } from '../../ui/button.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import type { Route } from './+types/newsletter-page.ts';
+
+export const meta: Route.MetaFunction = () => [
+  { title: 'Newsletter' },
+  { name: 'robots', content: 'noindex' },
+];
+
+// There is nothing to look at here without having subscribed.
+export const middleware: Route.MiddlewareFunction[] = [
+  ({ request }, next) => {
+    if (request.method !== 'POST') throw data(null, { status: 404 });
+    return next();
+  },
+];
+
+export const loader = () => null;
+
+export async function action({ request, context }: Route.ActionArgs) {
+  const email = String((await request.formData()).get('email') ?? '').trim();
+  if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email))
+    return data({ isDone: false, text: 'Please enter a valid email address' }, { status: 400 });
+  const { error, status } = await context
+    .get(shopContext)
+    .store.tables.rpc('subscribe_to_newsletter', { email });
+  if (!error) return { isDone: true, text: 'You are on the list. First sip goes to you.' };
+  const text = error.message && status === 429 ? error.message : 'That did not work. Please try again later.';
+  return data({ isDone: false, text }, { status: status >= 400 ? status : 503 });
+}
+
+export default function NewsletterPage({ actionData }: Route.ComponentProps) {
+  return (
+    <section className="page grid max-w-prose gap-6 py-20">
+      <h1 className="text-4xl">Newsletter</h1>
+      {actionData ? <Notice tone={actionData.isDone ? 'success' : 'danger'} title={actionData.text} /> : null}
+      <Link to="/shop" className={`${buttonStyle('leaf', 'large')} justify-self-start`}>
+        Back to Shop
+      </Link>
+    </section>
+  );
+}

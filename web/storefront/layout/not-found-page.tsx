@@ -1,0 +1,15 @@
+// Any address that the shop does not have.
+import { data } from 'react-router';
+import { ErrorScreen } from '../../ui/error-screen.tsx';
+import type { Route } from './+types/not-found-page.ts';
+
+export const meta: Route.MetaFunction = () => [
+  { title: 'Page not found' },
+  { name: 'robots', content: 'noindex' },
+];
+
+export const loader = () => data(null, { status: 404 });
+
+export default function NotFoundPage() {
+  return <ErrorScreen isMissing />;
+}

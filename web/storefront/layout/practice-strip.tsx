@@ -1,0 +1,22 @@
+// Says plainly, on every page, that payments are pretended.
+
+export function PracticeStrip({ phonePageUrl }: { phonePageUrl: string | null }) {
+  return (
+    <p className="bg-ember-100 px-4 py-1.5 text-center text-xs font-semibold text-ember-900">
+      Practice shop: payments are simulated, no money moves.
+      {phonePageUrl ? (
+        <>
+          {' '}
+          <a
+            href={phonePageUrl}
+            target="_blank"
+            rel="noreferrer"
+            className="inline-block py-0.5 whitespace-nowrap underline underline-offset-2 hover:text-ink"
+          >
+            Open the practice phone
+          </a>
+        </>
+      ) : null}
+    </p>
+  );
+}

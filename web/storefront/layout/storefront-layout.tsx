@@ -1,0 +1,62 @@
+// The frame of every storefront page: practice strip, header, content, footer.
+import { useEffect, useRef } from 'react';
+import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
+import { ErrorScreen } from '../../ui/error-screen.tsx';
+import type { Route } from './+types/storefront-layout.ts';
+import { PracticeStrip } from './practice-strip.tsx';
+import { SiteFooter } from './site-footer.tsx';
+import { SiteHeader } from './site-header.tsx';
+import { useShop } from './use-shop.ts';
+
+export default function StorefrontLayout() {
+  return (
+    <Frame>
+      <Outlet />
+    </Frame>
+  );
+}
+
+export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
+  return (
+    <Frame>
+      <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
+    </Frame>
+  );
+}
+
+function Frame({ children }: { children: React.ReactNode }) {
+  const { config } = useShop();
+  const main = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  const isOnItsWay = useNavigation().state === 'loading';
+
+  // A new page starts at its beginning for who listens to it, as it does for who looks at it.
+  const shown = useRef(pathname);
+  useEffect(() => {
+    if (shown.current === pathname) return;
+    shown.current = pathname;
+    main.current?.focus({ preventScroll: true });
+  }, [pathname]);
+
+  return (
+    <>
+      <a
+        href="#main"
+        className="sr-only z-50 rounded-md bg-dusk-900 px-5 py-3 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3"
+      >
+        Skip to content
+      </a>
+      <div
+        aria-hidden="true"
+        data-on-its-way={isOnItsWay || undefined}
+        className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
+      />
+      {config.isSimulated ? <PracticeStrip phonePageUrl={config.phonePageUrl} /> : null}
+      <SiteHeader />
+      <main ref={main} id="main" tabIndex={-1} className="outline-none!">
+        {children}
+      </main>
+      <SiteFooter />
+    </>
+  );
+}

@@ -1,0 +1,95 @@
+// A product in a list: picture, flavour, name, price. The whole card is one link.
+import { Link } from 'react-router';
+import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Price } from '../../ui/price.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+
+export interface CardProduct {
+  slug: string;
+  name: string;
+  tagline: string | null;
+  price: number;
+  image_url: string | null;
+  category: string | null;
+  brand: string | null;
+  stock_quantity: number;
+}
+
+/** The columns of a card, for a query. */
+export const cardColumns = 'slug, name, tagline, price, image_url, category, brand, stock_quantity';
+
+interface ProductCardProps {
+  product: CardProduct;
+  isOnDusk?: boolean;
+  /** True for the first cards of a list at the top of a page. */
+  isFirst?: boolean;
+}
+
+const sizes = '(min-width: 1280px) 380px, (min-width: 768px) 31vw, 46vw';
+
+export function ProductCard({ product, isOnDusk = false, isFirst = false }: ProductCardProps) {
+  const { slug, name, tagline, price, image_url, category, stock_quantity } = product;
+  return (
+    <article
+      data-flavour={flavourSlug(category)}
+      className="group relative flex h-full flex-col gap-3 rounded-xl has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-4 has-[a:focus-visible]:outline-(--ring)"
+    >
+      <div className="@container relative aspect-square overflow-hidden rounded-xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-md transition-shadow duration-(--duration-slow) group-hover:shadow-xl">
+        <ProductImage
+          src={image_url}
+          alt=""
+          sizes={sizes}
+          isFirst={isFirst}
+          className="absolute inset-0 size-full transition-[scale] duration-(--duration-scene) ease-out group-hover:scale-104"
+        />
+        {stock_quantity === 0 ? (
+          <span className="absolute top-3 left-3 rounded-pill bg-paper px-3 py-1 text-xs font-bold text-ink">
+            Out of Stock
+          </span>
+        ) : null}
+      </div>
+      <div className="flex flex-1 flex-col gap-1">
+        {category ? (
+          <p
+            className={`flex items-center gap-2 text-xs font-semibold ${isOnDusk ? 'text-dusk-100' : 'text-ink-soft'}`}
+          >
+            <FlavourDot category={category} />
+            {category}
+          </p>
+        ) : null}
+        <h3 className="text-lg leading-tight sm:text-xl">
+          <Link
+            to={`/shop/${slug}`}
+            prefetch="intent"
+            className="outline-none! after:absolute after:inset-0 after:rounded-xl"
+          >
+            {name}
+          </Link>
+        </h3>
+        {tagline ? (
+          <p className={`text-sm max-sm:hidden ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{tagline}</p>
+        ) : null}
+        <div className="mt-auto flex items-center justify-between gap-2 pt-1">
+          <Price cents={price} className="text-lg sm:text-xl" />
+          <span
+            aria-hidden="true"
+            className={`grid size-9 place-items-center rounded-pill transition-[background-color,color,translate] group-hover:translate-x-0.5 ${isOnDusk ? 'bg-white/12 text-white group-hover:bg-ember-300 group-hover:text-ink' : 'bg-paper-deep text-dusk-800 group-hover:bg-leaf-600 group-hover:text-white'}`}
+          >
+            <Icon name="arrow" className="size-4.5" />
+          </span>
+        </div>
+      </div>
+    </article>
+  );
+}
+
+export function ProductGrid({ children, className = '' }: { children: React.ReactNode; className?: string }) {
+  return (
+    <ul
+      className={`grid grid-cols-2 gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7 md:gap-y-11 ${className}`}
+    >
+      {children}
+    </ul>
+  );
+}

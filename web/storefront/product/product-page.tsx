@@ -1,0 +1,231 @@
+// One product: what it is, what it costs, whether it is there, and the way to order it.
+import { lazy, Suspense, useEffect, useState } from 'react';
+import { data, Link } from 'react-router';
+import { formatKes, formatKsh } from '../../../domain/money.ts';
+import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
+import { Icon, type IconName } from '../../ui/icons.tsx';
+import { Price } from '../../ui/price.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
+import type { Route } from './+types/product-page.ts';
+import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
+import { QuantityStepper } from './quantity-stepper.tsx';
+
+const relatedCount = 3;
+
+// Most visitors only look: the dialog's code comes when somebody reaches for the button.
+const loadOrderDialog = () => import('../order/order-dialog.tsx');
+const OrderDialog = lazy(loadOrderDialog);
+
+export const meta: Route.MetaFunction = ({ matches, loaderData, params }) =>
+  loaderData?.product
+    ? describePage(matches, {
+        title: loaderData.product.name,
+        description: loaderData.product.tagline ?? loaderData.product.description ?? loaderData.product.name,
+        path: `/shop/${params.slug}`,
+        image: loaderData.product.image_url,
+      })
+    : [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
+
+export async function loader({ context, params }: Route.LoaderArgs) {
+  const { tables } = context.get(shopContext).store;
+  const active = <Columns extends string>(columns: Columns) =>
+    tables.from('products').select(columns).eq('is_active', true);
+
+  const { data: product, error } = await active(`id, description, ${cardColumns}`)
+    .eq('slug', params.slug)
+    .maybeSingle();
+  if (error) throw data(error.message, { status: 503 });
+  if (!product) return data({ product: null, related: [] }, { status: 404 });
+  if (!product.category) return { product, related: [] };
+
+  const related = await active(cardColumns)
+    .eq('category', product.category)
+    .neq('id', product.id)
+    .order('created_at', { ascending: false })
+    .limit(relatedCount);
+  // Without suggestions it is still the page of the product.
+  return { product, related: related.data ?? [] };
+}
+
+export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {
+  if (!product)
+    return (
+      <section className="page grid min-h-[55vh] place-content-center justify-items-center gap-6 py-20 text-center">
+        <p aria-hidden="true" className="text-7xl">
+          🧃
+        </p>
+        <h1 className="text-4xl">Product not found</h1>
+        <Link to="/shop" className={buttonStyle('leaf', 'large')}>
+          Back to Shop
+        </Link>
+      </section>
+    );
+  return (
+    <>
+      <Detail key={product.id} product={product} />
+      {related.length > 0 ? <Related products={related} /> : null}
+    </>
+  );
+}
+
+type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;
+
+function Detail({ product }: { product: Product }) {
+  const { settings } = useShop();
+  const [quantity, setQuantity] = useState(1);
+  const [isOpen, setIsOpen] = useState(false);
+  // Once fetched, the dialog stays mounted, so that closing it can be seen.
+  const [isWanted, setIsWanted] = useState(false);
+  const isOutOfStock = product.stock_quantity === 0;
+
+  function open(isNowOpen: boolean) {
+    setIsOpen(isNowOpen);
+    if (isNowOpen) setIsWanted(true);
+  }
+
+  // Somebody who reloads in the middle of paying goes on where they were.
+  useEffect(() => {
+    if (!pendingPaymentFor(product.id)) return;
+    setIsWanted(true);
+    setIsOpen(true);
+  }, [product.id]);
+
+  return (
+    <article
+      data-flavour={flavourSlug(product.category)}
+      className="bg-[linear-gradient(180deg,color-mix(in_oklab,var(--flavour)_16%,var(--color-paper)),var(--color-paper)_38rem)]"
+    >
+      <div className="page pt-4 pb-4 md:pt-6">
+        <nav aria-label="Breadcrumb">
+          <Link
+            to="/shop"
+            className="-ml-2 inline-flex min-h-11 items-center gap-2 rounded-md px-2 text-sm font-semibold text-ink-soft hover:text-ink hover:underline"
+          >
+            <Icon name="arrow" className="size-4 rotate-180" />
+            All drinks
+          </Link>
+        </nav>
+        <div className="mt-2 grid gap-8 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
+          <div className="@container relative aspect-square self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:sticky md:top-8 xl:top-36">
+            <ProductImage
+              src={product.image_url}
+              alt={product.name}
+              sizes="(min-width: 1280px) 600px, (min-width: 768px) 50vw, 94vw"
+              isFirst
+              className="absolute inset-0 size-full"
+            />
+          </div>
+
+          <div className="grid content-start gap-5 md:py-6">
+            {product.category ? (
+              <p>
+                <Link
+                  to={`/shop?category=${encodeURIComponent(product.category)}`}
+                  className="inline-flex min-h-11 items-center gap-2.5 rounded-pill border border-line-strong bg-card px-4 text-sm font-bold hover:border-dusk-700"
+                >
+                  <FlavourDot category={product.category} className="size-4" />
+                  {product.category}
+                </Link>
+              </p>
+            ) : null}
+            <div className="grid gap-3">
+              <h1 className="text-[clamp(2.25rem,1.7rem+2.6vw,3.75rem)] leading-[1.02] font-extrabold tracking-tight">
+                {product.name}
+              </h1>
+              {product.tagline ? <p className="text-xl text-ink-soft">{product.tagline}</p> : null}
+            </div>
+            <div className="flex flex-wrap items-center gap-x-5 gap-y-2">
+              <Price cents={product.price} className="text-4xl" />
+              <Badge tone={isOutOfStock ? 'red' : 'green'}>
+                <Icon name={isOutOfStock ? 'close' : 'check'} className="size-4" />
+                {isOutOfStock ? 'Out of Stock' : 'In Stock'}
+              </Badge>
+            </div>
+            {product.description ? (
+              <p className="max-w-prose leading-relaxed whitespace-pre-line text-ink-soft">
+                {product.description}
+              </p>
+            ) : null}
+
+            <div className="mt-2 grid gap-4 border-t border-line pt-6">
+              <div className="flex flex-wrap items-end gap-x-5 gap-y-4">
+                <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
+                <Button
+                  size="large"
+                  disabled={isOutOfStock}
+                  onPointerEnter={loadOrderDialog}
+                  onFocus={loadOrderDialog}
+                  onClick={() => open(true)}
+                  aria-haspopup="dialog"
+                  className="min-w-44 flex-1 sm:max-w-72"
+                >
+                  Order Now
+                </Button>
+              </div>
+              <p className="text-sm text-ink-soft" role="status">
+                {quantity > 1
+                  ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
+                  : ''}
+                {settings.delivery_fee > 0
+                  ? `Delivery adds ${formatKes(settings.delivery_fee)}.`
+                  : 'Delivery is free.'}{' '}
+                Pay by M-PESA, no account needed.
+              </p>
+            </div>
+            <ul className="grid gap-3 rounded-xl bg-card p-5 text-sm shadow-sm sm:grid-cols-3 sm:gap-4">
+              <Fact icon="clock" title="15-60 minutes" text="within Nairobi" />
+              <Fact icon="snow" title="Ice-cold" text="from fridge to door" />
+              <Fact icon="leaf" title="100% natural" text="from Meru & Embu" />
+            </ul>
+          </div>
+        </div>
+      </div>
+      {isWanted ? (
+        <Suspense fallback={null}>
+          <OrderDialog
+            product={product}
+            quantity={quantity}
+            onQuantityChange={setQuantity}
+            open={isOpen}
+            onOpenChange={open}
+          />
+        </Suspense>
+      ) : null}
+    </article>
+  );
+}
+
+function Fact({ icon, title, text }: { icon: IconName; title: string; text: string }) {
+  return (
+    <li className="flex items-center gap-3 sm:flex-col sm:items-start sm:gap-1.5">
+      <Icon name={icon} className="size-6 text-leaf-600" />
+      <span>
+        <strong className="block">{title}</strong>
+        <span className="text-ink-soft">{text}</span>
+      </span>
+    </li>
+  );
+}
+
+function Related({ products }: { products: CardProduct[] }) {
+  return (
+    <section aria-labelledby="related" className="page pt-20 md:pt-28">
+      <h2 id="related" className="mb-8 text-4xl font-extrabold">
+        You Might Also Like
+      </h2>
+      <ul className="grid grid-cols-2 gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7">
+        {products.map((product) => (
+          <li key={product.slug}>
+            <ProductCard product={product} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,54 @@
+// How many: at least one, no upper end.
+import { Icon } from '../../ui/icons.tsx';
+
+interface QuantityStepperProps {
+  value: number;
+  onChange: (value: number) => void;
+  isDisabled?: boolean;
+}
+
+const step =
+  'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong';
+
+export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
+  return (
+    <div className="grid gap-1.5">
+      <label htmlFor="quantity" className="text-sm font-semibold">
+        Quantity
+      </label>
+      <div className="inline-flex items-center rounded-pill border border-line-strong bg-card">
+        <button
+          type="button"
+          aria-label="Decrease quantity"
+          disabled={isDisabled || value <= 1}
+          onClick={() => onChange(value - 1)}
+          className={step}
+        >
+          <Icon name="minus" />
+        </button>
+        <input
+          id="quantity"
+          inputMode="numeric"
+          autoComplete="off"
+          value={value}
+          disabled={isDisabled}
+          onChange={(event) => {
+            const typed = Number.parseInt(event.target.value.replace(/\D/g, '').slice(0, 6), 10);
+            onChange(Math.max(1, typed || 1));
+          }}
+          onFocus={(event) => event.target.select()}
+          className="h-12 w-14 rounded-sm bg-transparent text-center font-display text-xl font-bold tabular-nums disabled:text-ink-soft"
+        />
+        <button
+          type="button"
+          aria-label="Increase quantity"
+          disabled={isDisabled}
+          onClick={() => onChange(value + 1)}
+          className={step}
+        >
+          <Icon name="plus" />
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,135 @@
+// The product list: search, brand, flavour, sort. The server answers the first view and every view without scripts;
+// with scripts the browser has the whole list and filters it at once.
+import { data, Link, type ShouldRevalidateFunctionArgs } from 'react-router';
+import { selectProducts } from '../../../domain/catalogue.ts';
+import { formatKes } from '../../../domain/money.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { buttonStyle } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import type { Route } from './+types/shop-page.ts';
+import { CatalogueForm } from './catalogue-form.tsx';
+import { useCatalogueQuery } from './use-catalogue-query.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
+    title: 'Shop all drinks',
+    description:
+      'Every bottle, can and flask: nine flavours of khat-based juice and energy drinks. Filter by brand and flavour, order without an account.',
+    path: '/shop',
+  });
+
+export async function loader({ context }: Route.LoaderArgs) {
+  const { data: products, error } = await context
+    .get(shopContext)
+    .store.tables.from('products')
+    .select(`${cardColumns}, description, created_at`)
+    .eq('is_active', true)
+    .order('created_at', { ascending: false });
+  // An answer, not a crash: the page says so in its own words.
+  return error ? data({ products: null }, { status: 503 }) : { products };
+}
+
+// Another search is another view of the same list.
+export function shouldRevalidate({
+  currentUrl,
+  nextUrl,
+  defaultShouldRevalidate,
+}: ShouldRevalidateFunctionArgs) {
+  return currentUrl.pathname === nextUrl.pathname && currentUrl.search !== nextUrl.search
+    ? false
+    : defaultShouldRevalidate;
+}
+
+export default function ShopPage({ loaderData: { products } }: Route.ComponentProps) {
+  const { settings } = useShop();
+  return (
+    <>
+      <header className="on-dusk relative overflow-hidden bg-dusk-900 text-white">
+        <div
+          aria-hidden="true"
+          className="absolute -top-40 right-[-6rem] size-[30rem] rounded-full bg-[radial-gradient(circle,var(--color-ember-400),#8f2f6c_55%,transparent_72%)] opacity-80 md:right-[6%]"
+        />
+        <div className="page relative grid gap-3 pt-12 pb-20 md:pt-16 md:pb-24">
+          <h1 className="text-hero font-extrabold">Shop all drinks</h1>
+          <p className="max-w-[44ch] text-lg text-dusk-100">
+            Three houses, nine flavours. Bottled, canned and double-infused, and always sent out cold.
+          </p>
+        </div>
+      </header>
+      <div className="page relative -mt-10">
+        {products ? <Catalogue products={products} deliveryFee={settings.delivery_fee} /> : <LoadError />}
+      </div>
+    </>
+  );
+}
+
+type Products = NonNullable<Route.ComponentProps['loaderData']['products']>;
+
+function Catalogue({ products, deliveryFee }: { products: Products; deliveryFee: number }) {
+  const { query, change, formKey } = useCatalogueQuery();
+  const shown = selectProducts(products, query);
+  const distinct = (values: (string | null)[]) =>
+    [...new Set(values.filter((value) => value !== null))].sort();
+
+  return (
+    <>
+      <CatalogueForm
+        key={formKey}
+        query={query}
+        brands={distinct(products.map(({ brand }) => brand))}
+        categories={distinct(products.map(({ category }) => category))}
+        onChange={change}
+      />
+      <p className="mt-5 flex items-center gap-3 rounded-md bg-leaf-100 px-4 py-3 text-sm font-semibold text-leaf-900">
+        <Icon name="truck" />
+        {deliveryFee > 0
+          ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
+          : 'Free delivery on all orders'}
+      </p>
+      <p role="status" className="mt-8 mb-5 text-sm font-semibold text-ink-soft">
+        {shown.length === 1 ? '1 drink' : `${shown.length} drinks`}
+      </p>
+      {shown.length > 0 ? (
+        <>
+          <h2 className="sr-only">Products</h2>
+          <ProductGrid className="lg:grid-cols-4">
+            {shown.map((product, index) => (
+              <li key={product.slug} className={index < 6 ? '' : 'product-below'}>
+                <ProductCard product={product} isFirst={index < 2} />
+              </li>
+            ))}
+          </ProductGrid>
+        </>
+      ) : (
+        <div className="grid justify-items-center gap-3 rounded-2xl bg-paper-deep px-6 py-20 text-center">
+          <p aria-hidden="true" className="text-6xl">
+            🧃
+          </p>
+          <h2 className="text-3xl">No products found</h2>
+          <p className="text-ink-soft">Try adjusting your search or filter criteria</p>
+          <Link to="/shop" className={`${buttonStyle('outline')} mt-3`}>
+            Show everything
+          </Link>
+        </div>
+      )}
+    </>
+  );
+}
+
+function LoadError() {
+  return (
+    <div
+      role="alert"
+      className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg"
+    >
+      <h2 className="text-3xl">Error Loading Products</h2>
+      <p className="text-ink-soft">Please try again later.</p>
+      <a href="/shop" className={`${buttonStyle('outline')} mt-3`}>
+        Try again
+      </a>
+    </div>
+  );
+}
