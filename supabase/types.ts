@@ -34,6 +34,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      newsletter_subscriptions: {
+        Row: { created_at: string; email: string; id: string; };
+        Insert: { created_at?: string; email: string; id?: string; };
+        Update: { created_at?: string; email?: string; id?: string; };
+        Relationships: [
+        ];
+      };
       order_items: {
         Row: { created_at: string; id: string; order_id: string; product_id: string | null; product_name: string; quantity: number; unit_price: number; };
         Insert: { created_at?: string; id?: string; order_id: string; product_id?: string | null; product_name: string; quantity: number; unit_price: number; };
@@ -93,6 +100,7 @@ export type Database = {
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
+      subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
     };
     Enums: { [name in never]: never };
