@@ -1,0 +1,53 @@
+// Changes of one order as they happen, through the shop's realtime service. Loaded only by who follows an order.
+import { RealtimeClient } from '@supabase/realtime-js';
+import type { StoreAddress } from './store.ts';
+
+/** What is told about an order that changed: nothing personal. */
+export interface OrderChange {
+  id: string;
+  status: string;
+  payment_status: string;
+  updated_at: string;
+}
+
+interface Follower {
+  onChange(change: OrderChange): void;
+  /** Changes may have been missed: the channel has just opened, or it broke. Ask for the order again. */
+  onGap(): void;
+}
+
+/**
+ * Follows an order until the returned function is called.
+ * @param orderId names the channel `order-{id}`, whose UPDATE events are heard (specification §7, Storefront 9)
+ */
+export function followOrder(address: StoreAddress, orderId: string, follower: Follower): () => void {
+  const client = new RealtimeClient(`${address.url.replace(/^http/, 'ws')}/realtime/v1`, {
+    params: { apikey: address.key },
+  });
+  let isFollowing = true;
+  const channel = client
+    .channel(`order-${orderId}`)
+    .on('broadcast', { event: 'UPDATE' }, ({ payload }) => {
+      const change = readOrderChange(payload);
+      if (isFollowing && change?.id === orderId) follower.onChange(change);
+    })
+    .subscribe((status) => {
+      if (isFollowing && status !== 'CLOSED') follower.onGap();
+    });
+  return () => {
+    isFollowing = false;
+    void client.removeChannel(channel).finally(() => client.disconnect());
+  };
+}
+
+/** @returns null for anything that is no news of an order */
+export function readOrderChange(payload: unknown): OrderChange | null {
+  if (typeof payload !== 'object' || payload === null) return null;
+  const { id, status, payment_status, updated_at } = payload as Record<string, unknown>;
+  return typeof id === 'string' &&
+    typeof status === 'string' &&
+    typeof payment_status === 'string' &&
+    typeof updated_at === 'string'
+    ? { id, status, payment_status, updated_at }
+    : null;
+}

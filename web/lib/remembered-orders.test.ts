@@ -1,0 +1,134 @@
+import { beforeEach, expect, test } from 'vitest';
+import {
+  closePayment,
+  type DeviceStorage,
+  forgetOrders,
+  pendingPaymentFor,
+  type RememberedOrder,
+  rememberedOrder,
+  rememberedOrders,
+  rememberOrder,
+  rememberPrompt,
+  setPaymentAside,
+  unpaidOrderOf,
+} from './remembered-orders.ts';
+
+let kept: Map<string, string>;
+let storage: DeviceStorage;
+beforeEach(() => {
+  kept = new Map();
+  storage = {
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => void kept.set(key, value),
+    removeItem: (key) => void kept.delete(key),
+  };
+});
+
+const placedAt = '2026-11-21T09:00:00.000Z';
+const now = Date.parse(placedAt) + 60_000;
+const order = (number: number, changes: Partial<RememberedOrder> = {}): RememberedOrder => ({
+  orderId: `order-${number}`,
+  trackingNumber: `JJ-20261121-${1000 + number}`,
+  accessKey: `key-${number}`,
+  productId: 'mango',
+  total: 95100,
+  phone: '+254712345678',
+  checkoutRequestId: null,
+  placedAt,
+  reservedUntil: null,
+  isPaymentOpen: true,
+  isSetAside: false,
+  ...changes,
+});
+
+test('an order is found again by its tracking number', () => {
+  rememberOrder(order(1), storage);
+  rememberOrder(order(2), storage);
+  expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
+  expect(rememberedOrder('JJ-20261121-9999', storage)).toBeNull();
+});
+
+test('remembering an order again replaces it', () => {
+  rememberOrder(order(1), storage);
+  rememberOrder(order(1, { phone: '+254112345678' }), storage);
+  expect(rememberedOrders(storage).map(({ phone }) => phone)).toEqual(['+254112345678']);
+});
+
+test('only the twenty newest are kept', () => {
+  for (let number = 1; number <= 25; number += 1) rememberOrder(order(number), storage);
+  const numbers = rememberedOrders(storage).map(({ orderId }) => orderId);
+  expect([numbers.length, numbers[0], numbers.at(-1)]).toEqual([20, 'order-25', 'order-6']);
+});
+
+test('the newest open payment of a product is pending, with its prompt', () => {
+  rememberOrder(order(1), storage);
+  rememberOrder(order(2, { productId: 'passion' }), storage);
+  rememberOrder(order(3), storage);
+  rememberPrompt('order-3', { checkoutRequestId: 'ws_CO_1', phone: '0112345678' }, storage);
+  expect(pendingPaymentFor('mango', storage, now)).toMatchObject({
+    orderId: 'order-3',
+    checkoutRequestId: 'ws_CO_1',
+    phone: '0112345678',
+  });
+  expect(pendingPaymentFor('hibiscus', storage, now)).toBeNull();
+  rememberPrompt('order-3', null, storage);
+  expect(pendingPaymentFor('mango', storage, now)?.checkoutRequestId).toBeNull();
+});
+
+test('a closed payment is not pending, though its order is still known', () => {
+  rememberOrder(order(1, { checkoutRequestId: 'ws_CO_1' }), storage);
+  closePayment('order-1', storage);
+  expect(pendingPaymentFor('mango', storage, now)).toBeNull();
+  expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
+});
+
+test('a payment the customer left is offered, but no longer resumed by itself', () => {
+  rememberOrder(order(1), storage);
+  setPaymentAside('order-1', storage);
+  expect(pendingPaymentFor('mango', storage, now)).toBeNull();
+  expect(unpaidOrderOf('mango', storage, now)?.orderId).toBe('order-1');
+});
+
+test('a payment that was never finished is not offered a day later', () => {
+  rememberOrder(order(1), storage);
+  expect(pendingPaymentFor('mango', storage, now + 25 * 60 * 60 * 1000)).toBeNull();
+});
+
+test('a note about an unknown order changes nothing', () => {
+  rememberPrompt('order-1', { checkoutRequestId: 'ws_CO_1', phone: '0112345678' }, storage);
+  closePayment('order-1', storage);
+  expect(kept.size).toBe(0);
+});
+
+test.each(['', 'no json', '{"orderId":"x"}', '[null, 1, {"orderId":"x"}]'])(
+  'unreadable storage (%j) counts as empty',
+  (text) => {
+    kept.set('jani.orders', text);
+    expect(rememberedOrders(storage)).toEqual([]);
+  },
+);
+
+test('forgetting leaves nothing behind', () => {
+  rememberOrder(order(1), storage);
+  forgetOrders(storage);
+  expect(kept.size).toBe(0);
+});
+
+test('storage that refuses or is missing stops nothing', () => {
+  const refusing: DeviceStorage = {
+    getItem: () => {
+      throw new Error('denied');
+    },
+    setItem: () => {
+      throw new Error('full');
+    },
+    removeItem: () => {
+      throw new Error('denied');
+    },
+  };
+  for (const broken of [refusing, null]) {
+    rememberOrder(order(1), broken);
+    forgetOrders(broken);
+    expect(rememberedOrders(broken)).toEqual([]);
+  }
+});

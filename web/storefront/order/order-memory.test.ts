@@ -1,0 +1,84 @@
+import { beforeEach, expect, test } from 'vitest';
+import type { DeviceStorage } from '../../lib/remembered-orders.ts';
+import {
+  emptyForm,
+  forgetCustomer,
+  forgetOrderKey,
+  keepForm,
+  knowsCustomer,
+  orderKey,
+  rememberCustomer,
+  startingForm,
+} from './order-memory.ts';
+
+function memory(): DeviceStorage & { kept: Map<string, string> } {
+  const kept = new Map<string, string>();
+  return {
+    kept,
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => void kept.set(key, value),
+    removeItem: (key) => void kept.delete(key),
+  };
+}
+
+let tab: ReturnType<typeof memory>;
+let device: ReturnType<typeof memory>;
+beforeEach(() => {
+  tab = memory();
+  device = memory();
+});
+
+const form = {
+  name: 'Amina Otieno',
+  email: 'amina@example.com',
+  phone: '0712345678',
+  location: 'Westlands',
+  building: 'Sarit',
+  unit: '4B',
+};
+
+test('the same content has the same key until it is placed', () => {
+  const key = orderKey(tab, 'one mango');
+  expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(orderKey(tab, 'one mango')).toBe(key);
+  forgetOrderKey(tab, 'one mango');
+  expect(orderKey(tab, 'one mango')).not.toBe(key);
+});
+
+test('changed content has a new key, and going back to the old content its own again', () => {
+  const one = orderKey(tab, 'one mango');
+  expect(orderKey(tab, 'two mangos')).not.toBe(one);
+  expect(orderKey(tab, 'one mango')).toBe(one);
+});
+
+test('only a few attempts are kept', () => {
+  for (let count = 0; count < 20; count += 1) orderKey(tab, `${count} mangos`);
+  expect(JSON.parse([...tab.kept.values()][0] ?? '')).toHaveLength(5);
+});
+
+test('a form starts with what was typed in the tab, then with who ordered here, then empty', () => {
+  expect(startingForm(tab, device)).toEqual(emptyForm);
+  rememberCustomer(device, form);
+  expect(startingForm(tab, device)).toEqual({ ...form, building: '', unit: '' });
+  keepForm(tab, form);
+  expect(startingForm(tab, device)).toEqual(form);
+  keepForm(tab, null);
+  expect(startingForm(tab, device).building).toBe('');
+});
+
+test('a forgotten customer leaves nothing behind', () => {
+  rememberCustomer(device, form);
+  keepForm(tab, form);
+  orderKey(tab, JSON.stringify(form));
+  expect(knowsCustomer(device)).toBe(true);
+  forgetCustomer(tab, device);
+  expect([knowsCustomer(device), tab.kept.size, device.kept.size]).toEqual([false, 0, 0]);
+});
+
+test('unreadable or missing storage counts as empty', () => {
+  device.kept.set('jani.customer', '{"name": 5, "phone": "0712345678"');
+  tab.kept.set('jani.order-attempts', '[1, null, {"content": "one mango"}]');
+  expect(startingForm(tab, device)).toEqual(emptyForm);
+  expect(orderKey(tab, 'one mango', () => 'drawn')).toBe('drawn');
+  expect(orderKey(null, 'one mango', () => 'drawn')).toBe('drawn');
+});

@@ -1,0 +1,294 @@
+// The order form: who, where to, what it costs, and what went wrong.
+import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react';
+import { useRevalidator } from 'react-router';
+import { formatKsh, orderTotal } from '../../../domain/money.ts';
+import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
+import {
+  deviceStorage,
+  forgetOrders,
+  type RememberedOrder,
+  rememberOrder,
+  unpaidOrderOf,
+} from '../../lib/remembered-orders.ts';
+import { createStore } from '../../lib/store.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { showToast } from '../../ui/toasts.tsx';
+import { useShop } from '../layout/use-shop.ts';
+import {
+  emptyForm,
+  forgetCustomer,
+  forgetOrderKey,
+  keepForm,
+  knowsCustomer,
+  orderKey,
+  rememberCustomer,
+  tabStorage,
+} from './order-memory.ts';
+import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
+import { type OrderFailure, orderContent, placeOrder } from './place-order.ts';
+
+interface OrderPanelProps {
+  product: OrderedProduct;
+  quantity: number;
+  onQuantityChange?: ((quantity: number) => void) | undefined;
+  form: OrderForm;
+  onFormChange(form: OrderForm): void;
+  /** There is an order to pay: the one just placed, or one from before. */
+  onPay(order: RememberedOrder, isFromBefore: boolean): void;
+}
+
+export function OrderPanel({
+  product,
+  quantity,
+  onQuantityChange,
+  form,
+  onFormChange,
+  onPay,
+}: OrderPanelProps) {
+  const { config, settings } = useShop();
+  const { revalidate } = useRevalidator();
+  const [isSubmitting, setSubmitting] = useState(false);
+  const isOnItsWay = useRef(false);
+  const [problem, setProblem] = useState<Pick<OrderFormProblem, 'field' | 'text'> | null>(null);
+  const [failure, setFailure] = useState<OrderFailure | null>(null);
+  // What the database last computed a total with; the fee in the page may be older.
+  const [quoted, setQuoted] = useState<{ total: number; quantity: number } | null>(null);
+  const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
+  const [unpaid] = useState(() => unpaidOrderOf(product.id));
+  const formElement = useRef<HTMLFormElement>(null);
+  const formId = useId();
+  useKeepOpen(isSubmitting);
+
+  const quotedFee = quoted ? quoted.total - product.price * quoted.quantity : -1;
+  const deliveryFee = quotedFee >= 0 ? quotedFee : settings.delivery_fee;
+  const isSoldOut = product.stock_quantity === 0;
+
+  function focusField(field: string) {
+    // By name and not by reference: a disabled field takes no focus, so this waits until it is enabled again.
+    requestAnimationFrame(() => {
+      const input = formElement.current?.elements.namedItem(field);
+      if (input instanceof HTMLElement) input.focus();
+    });
+  }
+
+  async function submit(event: FormEvent) {
+    event.preventDefault();
+    // Two clicks can come before the button is drawn as disabled.
+    if (isOnItsWay.current) return;
+    setFailure(null);
+    const wrong = checkOrderForm(form);
+    setProblem(wrong);
+    if (wrong) {
+      showToast({ kind: 'error', title: wrong.title, text: wrong.text });
+      focusField(wrong.field);
+      return;
+    }
+
+    isOnItsWay.current = true;
+    setSubmitting(true);
+    const expectedTotal = orderTotal(product.price, quantity, deliveryFee);
+    const request = { productId: product.id, quantity, form, expectedTotal };
+    const content = orderContent(request);
+    keepForm(tabStorage(), form);
+    const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
+    isOnItsWay.current = false;
+    setSubmitting(false);
+
+    if (outcome.isPlaced) {
+      rememberOrder(outcome.order);
+      rememberCustomer(deviceStorage(), form);
+      forgetOrderKey(tabStorage(), content);
+      keepForm(tabStorage(), null);
+      showToast({ title: 'Order Created!', text: 'Please complete payment to confirm your order.' });
+      onPay(outcome.order, false);
+      return;
+    }
+    fail(outcome.failure);
+  }
+
+  function fail(reason: OrderFailure) {
+    showToast({ kind: 'error', title: 'Order Failed', text: reason.text });
+    setFailure(reason);
+    if (reason.field) {
+      setProblem({ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') });
+      focusField(reason.field);
+    }
+    if (reason.kind === 'total_changed') setQuoted({ total: reason.total, quantity });
+    if (reason.kind !== 'other') void revalidate();
+  }
+
+  function forget() {
+    forgetCustomer(tabStorage(), deviceStorage());
+    forgetOrders();
+    onFormChange(emptyForm);
+    setKnown(false);
+    focusField('name');
+  }
+
+  const field = (name: keyof OrderForm) => ({
+    name,
+    value: form[name],
+    disabled: isSubmitting,
+    problem: problem?.field === name ? problem.text : undefined,
+    onChange(event: { target: HTMLInputElement }) {
+      onFormChange({ ...form, [name]: event.target.value });
+      if (problem?.field === name) setProblem(null);
+    },
+  });
+
+  return (
+    <>
+      <DialogHeading
+        title="Your order"
+        description="Delivered cold in 15–60 minutes within Nairobi. You pay by M-PESA in the next step."
+      />
+      <DialogBody>
+        <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">
+          {unpaid ? (
+            <Callout title="You have an unpaid order">
+              {unpaid.trackingNumber} for {formatKsh(unpaid.total)} still waits for its payment.
+              <CalloutAction onClick={() => onPay(unpaid, true)}>Continue with it</CalloutAction>
+            </Callout>
+          ) : null}
+          <OrderedLine
+            product={product}
+            quantity={quantity}
+            onQuantityChange={onQuantityChange}
+            isDisabled={isSubmitting}
+          />
+          <FailureCallout
+            failure={failure}
+            isCurrent={failure?.kind !== 'not_enough_stock' || quantity > failure.left}
+            onQuantityChange={onQuantityChange}
+          />
+          {isKnown ? (
+            <p className="-mb-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
+              We filled in your details from last time.
+              <button
+                type="button"
+                onClick={forget}
+                disabled={isSubmitting}
+                className="-mx-2 min-h-11 rounded-md px-2 font-semibold text-dusk-600 underline underline-offset-2 hover:text-dusk-800"
+              >
+                Forget my details
+              </button>
+            </p>
+          ) : null}
+          <div className="grid gap-4 md:grid-cols-2">
+            <div className="md:col-span-2">
+              <TextField label="Name" required autoComplete="name" maxLength={120} {...field('name')} />
+            </div>
+            <TextField
+              label="Email"
+              required
+              type="email"
+              inputMode="email"
+              autoComplete="email"
+              maxLength={254}
+              {...field('email')}
+            />
+            <TextField
+              label="Phone"
+              required
+              type="tel"
+              inputMode="tel"
+              autoComplete="tel"
+              placeholder="0712345678"
+              maxLength={20}
+              {...field('phone')}
+            />
+            <div className="md:col-span-2">
+              <TextField
+                label="Delivery location"
+                required
+                autoComplete="street-address"
+                placeholder="Estate or street, such as Westlands, Mpaka Road"
+                maxLength={200}
+                {...field('location')}
+              />
+            </div>
+            <TextField label="Building name (optional)" maxLength={120} {...field('building')} />
+            <TextField label="House/unit number (optional)" maxLength={60} {...field('unit')} />
+          </div>
+          <Amounts price={product.price} quantity={quantity} deliveryFee={deliveryFee} />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <Button
+          type="submit"
+          form={formId}
+          size="large"
+          disabled={isSubmitting || isSoldOut}
+          className="w-full"
+        >
+          {isSubmitting
+            ? 'Processing...'
+            : `Place Order · ${formatKsh(orderTotal(product.price, quantity, deliveryFee))}`}
+        </Button>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface FailureCalloutProps {
+  failure: OrderFailure | null;
+  /** False once the cause is gone. */
+  isCurrent: boolean;
+  onQuantityChange?: ((quantity: number) => void) | undefined;
+}
+
+function FailureCallout({ failure, isCurrent, onQuantityChange }: FailureCalloutProps) {
+  if (!failure || failure.field || !isCurrent) return null;
+  switch (failure.kind) {
+    case 'total_changed':
+      return (
+        <Callout title={`The new total is ${formatKsh(failure.total)}`}>
+          {failure.message}. If it is fine with you, place the order again.
+        </Callout>
+      );
+    case 'not_enough_stock':
+      return (
+        <Callout title={`Only ${failure.left} left`}>
+          Somebody was thirsty before you.
+          {onQuantityChange ? (
+            <CalloutAction onClick={() => onQuantityChange(failure.left)}>
+              Order {failure.left} instead
+            </CalloutAction>
+          ) : null}
+        </Callout>
+      );
+    case 'out_of_stock':
+      return (
+        <Callout title="Just sold out">
+          None are left right now. Nothing was ordered and nothing will be charged.
+        </Callout>
+      );
+    case 'other':
+      return (
+        <Callout title="Your order was not placed">{failure.text} What you typed is still here.</Callout>
+      );
+  }
+}
+
+function Callout({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <div role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
+      <p className="text-base font-bold">{title}</p>
+      <div>{children}</div>
+    </div>
+  );
+}
+
+function CalloutAction({ onClick, children }: { onClick(): void; children: ReactNode }) {
+  return (
+    <button
+      type="button"
+      onClick={onClick}
+      className="-mx-2 -mb-2 block min-h-11 rounded-md px-2 font-bold text-ember-700 underline underline-offset-2 hover:text-ember-800"
+    >
+      {children}
+    </button>
+  );
+}

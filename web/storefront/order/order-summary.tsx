@@ -1,0 +1,118 @@
+// What is ordered and what it costs.
+import { formatKsh, orderTotal } from '../../../domain/money.ts';
+import { flavourSlug } from '../../ui/flavour.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Price } from '../../ui/price.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+
+export interface OrderedProduct {
+  id: string;
+  name: string;
+  /** Cents. */
+  price: number;
+  image_url: string | null;
+  stock_quantity: number;
+  category?: string | null;
+}
+
+interface OrderedLineProps {
+  product: OrderedProduct;
+  quantity: number;
+  /** Without it the quantity stands as it is. */
+  onQuantityChange?: ((quantity: number) => void) | undefined;
+  isDisabled: boolean;
+}
+
+export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }: OrderedLineProps) {
+  return (
+    <div
+      data-flavour={flavourSlug(product.category ?? null)}
+      className="flex items-center gap-4 rounded-lg border border-line bg-card p-3"
+    >
+      <ProductImage
+        src={product.image_url}
+        alt=""
+        sizes="72px"
+        className="size-16 shrink-0 rounded-md text-3xl! sm:size-18"
+      />
+      <div className="flex min-w-0 flex-1 flex-wrap items-center justify-between gap-x-4 gap-y-1">
+        <p className="min-w-32 flex-1">
+          <span className="block leading-tight font-bold">{product.name}</span>
+          <span className="text-sm text-ink-soft tabular-nums">{formatKsh(product.price)} each</span>
+        </p>
+        {onQuantityChange ? (
+          // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be laid out as a pill in every browser
+          <div role="group" aria-label="Quantity" className="-ml-2 flex items-center">
+            <Step
+              label="One less"
+              icon="minus"
+              isDisabled={isDisabled || quantity <= 1}
+              onClick={() => onQuantityChange(quantity - 1)}
+            />
+            <output className="min-w-9 text-center font-display text-lg font-bold tabular-nums">
+              {quantity}
+            </output>
+            <Step
+              label="One more"
+              icon="plus"
+              isDisabled={isDisabled}
+              onClick={() => onQuantityChange(quantity + 1)}
+            />
+          </div>
+        ) : (
+          <p className="font-bold">× {quantity}</p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+interface StepProps {
+  label: string;
+  icon: 'minus' | 'plus';
+  isDisabled: boolean;
+  onClick(): void;
+}
+
+function Step({ label, icon, isDisabled, onClick }: StepProps) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      disabled={isDisabled}
+      onClick={onClick}
+      className="group grid size-11 place-items-center"
+    >
+      <span className="grid size-9 place-items-center rounded-pill border border-line-strong text-dusk-800 transition-colors group-hover:bg-paper-deep group-disabled:border-line group-disabled:bg-transparent group-disabled:text-line-strong">
+        <Icon name={icon} className="size-4" />
+      </span>
+    </button>
+  );
+}
+
+interface AmountsProps {
+  price: number;
+  quantity: number;
+  deliveryFee: number;
+}
+
+/** Subtotal, delivery fee and total (specification §9). */
+export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
+  return (
+    <dl className="grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 text-sm tabular-nums">
+      <dt className="text-ink-soft">
+        Subtotal{' '}
+        <span className="whitespace-nowrap">
+          ({quantity} × {formatKsh(price)})
+        </span>
+      </dt>
+      <dd className="text-right">{formatKsh(price * quantity)}</dd>
+      <dt className="text-ink-soft">Delivery fee</dt>
+      <dd className="text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
+      <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">Total</dt>
+      <dd className="mt-1.5 border-t border-line pt-2 text-right">
+        <Price cents={orderTotal(price, quantity, deliveryFee)} className="text-xl" />
+      </dd>
+    </dl>
+  );
+}

@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest';
+import { createStore } from '../../lib/store.ts';
+import { orderContent, placeOrder } from './place-order.ts';
+
+const request = {
+  productId: 'a0000000-0000-4000-8000-000000000001',
+  quantity: 2,
+  form: {
+    name: 'Amina Otieno',
+    email: 'amina@example.com',
+    phone: '0712345678',
+    location: 'Westlands',
+    building: '',
+    unit: '4B',
+  },
+  expectedTotal: 190100,
+};
+
+const placing = async (answer: () => Response | Promise<Response>) => {
+  const asked: { url: string; body: unknown }[] = [];
+  const { tables } = createStore(
+    { url: 'http://shop.test', key: 'key' },
+    {
+      fetch: async (url, init) => {
+        asked.push({ url: String(url), body: JSON.parse(String(init?.body)) });
+        return answer();
+      },
+    },
+  );
+  return { outcome: await placeOrder(tables, request, 'the-key'), asked };
+};
+const refusing = (status: number, body: object) => () => Response.json(body, { status });
+
+test('the order is sent with its key and the total that was seen, and remembered as it was placed', async () => {
+  const { outcome, asked } = await placing(() =>
+    Response.json({
+      id: 'order-1',
+      tracking_number: 'JJ-20261121-1234',
+      access_key: 'secret',
+      total_amount: 190100,
+      customer_phone: '+254712345678',
+      reserved_until: '2026-11-21T09:15:00Z',
+      created_at: '2026-11-21T09:00:00Z',
+    }),
+  );
+  expect(outcome).toMatchObject({
+    isPlaced: true,
+    order: {
+      orderId: 'order-1',
+      trackingNumber: 'JJ-20261121-1234',
+      accessKey: 'secret',
+      total: 190100,
+      phone: '+254712345678',
+      checkoutRequestId: null,
+      isPaymentOpen: true,
+    },
+  });
+  expect(asked).toMatchObject([
+    {
+      url: 'http://shop.test/rest/v1/rpc/place_order',
+      body: { idempotency_key: 'the-key', quantity: 2, expected_total: 190100, building: null, unit: '4B' },
+    },
+  ]);
+});
+
+test('a changed total comes back as the new total', async () => {
+  const body = { code: 'PT409', message: 'The price has changed', details: 'total_changed', hint: '200100' };
+  expect((await placing(refusing(409, body))).outcome).toEqual({
+    isPlaced: false,
+    failure: {
+      kind: 'total_changed',
+      total: 200100,
+      message: 'The price has changed',
+      text: 'Failed to create order item: The price has changed',
+      field: null,
+    },
+  });
+});
+
+test('missing stock comes back as how many are left', async () => {
+  const body = { code: 'PT409', message: 'Only 3 left in stock', details: 'not_enough_stock', hint: '3' };
+  expect((await placing(refusing(409, body))).outcome).toMatchObject({
+    failure: { kind: 'not_enough_stock', left: 3, text: 'Failed to create order item: Only 3 left in stock' },
+  });
+});
+
+test('a refused field is told beside it', async () => {
+  const body = { code: 'PT400', message: 'The name is longer', details: 'name_too_long', hint: '' };
+  expect((await placing(refusing(400, body))).outcome).toMatchObject({
+    failure: { kind: 'other', field: 'name', text: 'Failed to create order: The name is longer' },
+  });
+});
+
+test('a broken connection and an answer without an order are failures in general words', async () => {
+  expect((await placing(() => Promise.reject(new TypeError('fetch failed')))).outcome).toMatchObject({
+    failure: { kind: 'other', text: 'Failed to place order. Please try again.' },
+  });
+  expect((await placing(() => Response.json({ id: 'order-1' }))).outcome).toMatchObject({
+    failure: { kind: 'other', text: 'Order was not created successfully' },
+  });
+});
+
+test('anything that changes the order changes its content', () => {
+  const content = orderContent(request);
+  expect(orderContent({ ...request, form: { ...request.form } })).toBe(content);
+  for (const changed of [
+    { ...request, quantity: 3 },
+    { ...request, productId: 'another' },
+    { ...request, expectedTotal: 1 },
+    { ...request, form: { ...request.form, unit: '4C' } },
+  ]) {
+    expect(orderContent(changed)).not.toBe(content);
+  }
+});

@@ -1,0 +1,117 @@
+// The call that places an order, and what can be read from its answer.
+import { describeOrderFailure } from '../../../domain/order-failure.ts';
+import type { OrderForm, OrderFormProblem } from '../../../domain/order-form.ts';
+import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { Store } from '../../lib/store.ts';
+
+export interface OrderRequest {
+  productId: string;
+  quantity: number;
+  form: OrderForm;
+  /** The total the shopper saw, in cents: another one in the database is asked about, not charged. */
+  expectedTotal: number;
+}
+
+export type OrderFailure = {
+  /** For the toast 'Order Failed'. */
+  text: string;
+  /** The field it is about, told beside it. */
+  field: OrderFormProblem['field'] | null;
+} & (
+  | { kind: 'total_changed'; total: number; message: string }
+  | { kind: 'not_enough_stock'; left: number }
+  | { kind: 'out_of_stock' }
+  | { kind: 'other' }
+);
+
+export type OrderOutcome =
+  | { isPlaced: true; order: RememberedOrder }
+  | { isPlaced: false; failure: OrderFailure };
+
+/** Everything that makes an order this order and no other, as one text. */
+export function orderContent({ productId, quantity, form, expectedTotal }: OrderRequest): string {
+  const { name, email, phone, location, building, unit } = form;
+  return JSON.stringify([productId, quantity, name, email, phone, location, building, unit, expectedTotal]);
+}
+
+/**
+ * Places an order. The same idempotency key again gives the same order, never a second one.
+ * @returns the order, or why there is none; it does not throw
+ */
+export async function placeOrder(
+  tables: Store['tables'],
+  request: OrderRequest,
+  idempotencyKey: string,
+): Promise<OrderOutcome> {
+  const { productId, quantity, form, expectedTotal } = request;
+  const { data, error } = await tables.rpc('place_order', {
+    idempotency_key: idempotencyKey,
+    product_id: productId,
+    quantity,
+    customer_name: form.name,
+    customer_email: form.email,
+    customer_phone: form.phone,
+    delivery_location: form.location,
+    expected_total: expectedTotal,
+    building: form.building || null,
+    unit: form.unit || null,
+  });
+  if (error) return { isPlaced: false, failure: describe(error) };
+  const order = readPlacedOrder(data, productId);
+  if (!order) {
+    return { isPlaced: false, failure: { kind: 'other', text: describeOrderFailure(null), field: null } };
+  }
+  return { isPlaced: true, order };
+}
+
+const fieldOf: Record<string, OrderFormProblem['field']> = {
+  name_invalid: 'name',
+  name_too_long: 'name',
+  email_invalid: 'email',
+  email_too_long: 'email',
+  phone_invalid: 'phone',
+  location_invalid: 'location',
+  address_too_long: 'location',
+};
+
+function describe(error: { message: string; details: string; hint: string }): OrderFailure {
+  const text = describeOrderFailure(error);
+  const field = (Object.hasOwn(fieldOf, error.details) && fieldOf[error.details]) || null;
+  const hint = /^\d+$/.test(error.hint ?? '') ? Number(error.hint) : null;
+  if (error.details === 'total_changed' && hint !== null) {
+    return { kind: 'total_changed', total: hint, message: error.message, text, field };
+  }
+  if (error.details === 'not_enough_stock' && hint !== null) {
+    return { kind: 'not_enough_stock', left: hint, text, field };
+  }
+  return { kind: error.details === 'out_of_stock' ? 'out_of_stock' : 'other', text, field };
+}
+
+function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {
+  if (typeof answer !== 'object' || answer === null) return null;
+  const { id, tracking_number, access_key, total_amount, customer_phone, reserved_until, created_at } =
+    answer as Record<string, unknown>;
+  if (
+    typeof id !== 'string' ||
+    typeof tracking_number !== 'string' ||
+    typeof access_key !== 'string' ||
+    typeof total_amount !== 'number' ||
+    typeof customer_phone !== 'string' ||
+    typeof created_at !== 'string'
+  ) {
+    return null;
+  }
+  return {
+    orderId: id,
+    trackingNumber: tracking_number,
+    accessKey: access_key,
+    productId,
+    total: total_amount,
+    phone: customer_phone,
+    checkoutRequestId: null,
+    placedAt: created_at,
+    reservedUntil: typeof reserved_until === 'string' ? reserved_until : null,
+    isPaymentOpen: true,
+    isSetAside: false,
+  };
+}

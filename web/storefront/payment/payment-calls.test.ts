@@ -1,0 +1,89 @@
+import { FunctionsClient } from '@supabase/functions-js';
+import { expect, test } from 'vitest';
+import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+
+const request = {
+  phoneNumber: '0712345678',
+  amount: 95100,
+  trackingNumber: 'JJ-20261121-1234',
+  orderId: 'order-1',
+};
+
+function answering(answer: () => Response | Promise<Response>) {
+  const asked: unknown[] = [];
+  const functions = new FunctionsClient('http://shop.test/functions/v1', {
+    customFetch: async (_url, init) => {
+      asked.push(JSON.parse(String(init?.body)));
+      return answer();
+    },
+  });
+  return { functions, asked };
+}
+
+const refusal = (work: Promise<unknown>) =>
+  work.then(
+    () => null,
+    (error: unknown) =>
+      error instanceof PaymentRefusal ? { message: error.message, code: error.code } : error,
+  );
+
+test('initiating sends the phone, the total, the number and the order, and gives the request', async () => {
+  const { functions, asked } = answering(() =>
+    Response.json({ success: true, checkoutRequestId: 'ws_CO_1', chargedAmount: 95100 }),
+  );
+  expect(await initiatePayment(functions, request)).toEqual({ checkoutRequestId: 'ws_CO_1' });
+  expect(asked).toEqual([{ action: 'initiate', ...request }]);
+});
+
+test('a refusal is told in its own words, with its code', async () => {
+  const { functions } = answering(() =>
+    Response.json({ success: false, error: 'This order was cancelled', code: 'order_cancelled' }),
+  );
+  expect(await refusal(initiatePayment(functions, request))).toEqual({
+    message: 'This order was cancelled',
+    code: 'order_cancelled',
+  });
+});
+
+test('a refusal without words, and an answer that is none, have the general ones', async () => {
+  const { functions } = answering(() => Response.json({ success: false }));
+  expect(await refusal(initiatePayment(functions, request))).toEqual({
+    message: 'Failed to initiate payment',
+    code: null,
+  });
+  for (const answer of [
+    () => new Response('<h1>Bad gateway</h1>', { status: 502 }),
+    () => Promise.reject(new TypeError('fetch failed')),
+  ]) {
+    expect(await refusal(initiatePayment(answering(answer).functions, request))).toEqual({
+      message: 'Failed to initiate payment. Please try again. ⚠️',
+      code: null,
+    });
+  }
+});
+
+test('an answer with another status is told by the sentence in it', async () => {
+  const { functions } = answering(() => Response.json({ error: 'Please slow down' }, { status: 429 }));
+  expect(await refusal(initiatePayment(functions, request))).toEqual({
+    message: 'Please slow down',
+    code: null,
+  });
+});
+
+test('checking gives status and result code', async () => {
+  const { functions, asked } = answering(() =>
+    Response.json({ payment: { status: 'failed', result_code: '1032' } }),
+  );
+  expect(await checkPayment(functions, 'ws_CO_1')).toEqual({ status: 'failed', resultCode: '1032' });
+  expect(asked).toEqual([{ action: 'check-status', checkoutRequestId: 'ws_CO_1' }]);
+});
+
+test('checking throws when there is no status to be had', async () => {
+  for (const answer of [
+    () => Response.json({ error: 'Not found' }, { status: 404 }),
+    () => Response.json({}),
+    () => Promise.reject(new TypeError('fetch failed')),
+  ]) {
+    await expect(checkPayment(answering(answer).functions, 'ws_CO_1')).rejects.toThrow();
+  }
+});

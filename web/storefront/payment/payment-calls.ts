@@ -1,0 +1,73 @@
+// The two calls of the payment function (specification §7, Storefront 4 and 5), and what can be read from their answers.
+import type { FunctionsClient } from '@supabase/functions-js';
+
+/** A payment that was not initiated, with the sentence to show and the function's code for it, if it gave one. */
+export class PaymentRefusal extends Error {
+  override name = 'PaymentRefusal';
+  readonly code: string | null;
+  constructor(message: string, code: string | null = null) {
+    super(message);
+    this.code = code;
+  }
+}
+
+export interface PaymentRequest {
+  phoneNumber: string;
+  /** The order's total in cents. */
+  amount: number;
+  trackingNumber: string;
+  orderId: string;
+}
+
+const fallback = 'Failed to initiate payment. Please try again. ⚠️';
+
+/**
+ * Sends the prompt to a phone, or finds the one that is already there: the server opens one per order.
+ * @throws PaymentRefusal with a message to show
+ */
+export async function initiatePayment(
+  functions: FunctionsClient,
+  request: PaymentRequest,
+): Promise<{ checkoutRequestId: string }> {
+  const { data, error } = await functions.invoke<unknown>('mobile-money', {
+    body: { action: 'initiate', ...request },
+  });
+  // What the client says about a connection that broke is no sentence for a shopper.
+  const answer = record(error ? await bodyOf(error) : data);
+  if (error) throw new PaymentRefusal(text(answer.error) ?? fallback, text(answer.code));
+  const checkoutRequestId = text(answer.checkoutRequestId);
+  if (answer.success !== true || !checkoutRequestId) {
+    throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));
+  }
+  return { checkoutRequestId };
+}
+
+/**
+ * Asks how a payment stands.
+ * @throws Error when there is no answer to be had
+ */
+export async function checkPayment(
+  functions: FunctionsClient,
+  checkoutRequestId: string,
+): Promise<{ status: string; resultCode: string | null }> {
+  const { data, error } = await functions.invoke<unknown>('mobile-money', {
+    body: { action: 'check-status', checkoutRequestId },
+  });
+  if (error) throw error;
+  const payment = record(record(data).payment);
+  const status = text(payment.status);
+  if (!status) throw new Error('The payment function answered without a status');
+  const code = payment.result_code;
+  return { status, resultCode: typeof code === 'number' ? String(code) : text(code) };
+}
+
+/** The body of an answer that was no success, when there was an answer. */
+async function bodyOf(error: { context?: unknown }): Promise<unknown> {
+  if (!(error.context instanceof Response)) return null;
+  return error.context.json().catch(() => null);
+}
+
+const record = (value: unknown): Record<string, unknown> =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+
+const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);

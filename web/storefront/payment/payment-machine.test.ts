@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import {
+  advancePayment,
+  beginPayment,
+  type PaymentEvent,
+  type PaymentState,
+  takesLong,
+} from './payment-machine.ts';
+
+const after = (state: PaymentState, ...events: PaymentEvent[]) => events.reduce(advancePayment, state);
+const told = (status: string, resultCode: string | null = null): PaymentEvent => ({
+  type: 'told',
+  checkoutRequestId: 'ws_CO_1',
+  status,
+  resultCode,
+});
+const pay: PaymentEvent = { type: 'pay' };
+const initiated: PaymentEvent = { type: 'initiated', checkoutRequestId: 'ws_CO_1' };
+const waiting = after(beginPayment(null), pay, initiated);
+
+test('a new payment is idle and one with an open prompt is processing', () => {
+  expect(beginPayment(null).phase).toBe('idle');
+  expect(beginPayment('ws_CO_1')).toMatchObject({ phase: 'processing', checkoutRequestId: 'ws_CO_1' });
+});
+
+test('it goes by initiating and processing to completed', () => {
+  expect(after(beginPayment(null), pay).phase).toBe('initiating');
+  expect(waiting).toMatchObject({ phase: 'processing', checkoutRequestId: 'ws_CO_1' });
+  expect(after(waiting, told('completed', '0'))).toEqual({ phase: 'completed' });
+});
+
+test('an initiation that is refused fails with its message', () =>
+  expect(after(beginPayment(null), pay, { type: 'refused', error: 'No network' })).toEqual({
+    phase: 'failed',
+    checkoutRequestId: null,
+    error: 'No network',
+  }));
+
+test('a failed payment is told by its result code', () => {
+  expect(after(waiting, told('failed', '1032'))).toMatchObject({
+    phase: 'failed',
+    error: 'Payment was cancelled. Please try again. ❌',
+  });
+  expect(after(waiting, told('failed'))).toMatchObject({ error: 'Payment failed. Please try again. ❌' });
+});
+
+test('any other status is still pending', () => {
+  for (const status of ['pending', 'initiating', 'processing', 'whatever']) {
+    expect(after(waiting, told(status))).toMatchObject({ phase: 'processing', standing: 'pending' });
+  }
+  expect(after(waiting, told('review'))).toMatchObject({ phase: 'processing', standing: 'review' });
+  expect(after(waiting, told('review'), told('completed')).phase).toBe('completed');
+});
+
+test('retry goes back to idle without the error and the request', () =>
+  expect(after(waiting, told('failed', '1'), { type: 'retry' })).toEqual({ phase: 'idle' }));
+
+test('an answer about an earlier prompt changes nothing', () => {
+  const second = after(waiting, told('failed', '1037'), { type: 'retry' }, pay, {
+    type: 'initiated',
+    checkoutRequestId: 'ws_CO_2',
+  });
+  expect(after(second, told('completed'))).toBe(second);
+});
+
+test('events out of place change nothing', () => {
+  const completed = after(waiting, told('completed'));
+  for (const event of [pay, initiated, told('failed', '1'), { type: 'retry' } as const]) {
+    expect(after(completed, event)).toBe(completed);
+  }
+  const initiating = after(beginPayment(null), pay);
+  expect(after(initiating, pay)).toBe(initiating);
+});
+
+test('a person is told when the answer takes long or cannot be had', () => {
+  const asked = Array.from({ length: 30 }, (): PaymentEvent => ({ type: 'asked' }));
+  expect(takesLong(after(waiting, ...asked.slice(1)))).toBe(false);
+  expect(takesLong(after(waiting, ...asked))).toBe(true);
+  expect(takesLong(after(waiting, told('unresolved')))).toBe(true);
+  expect(takesLong(beginPayment(null))).toBe(false);
+});

@@ -1,0 +1,76 @@
+// The life of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
+import { describePaymentFailure } from '../../../domain/payment-result.ts';
+
+/** How a payment that has no final answer yet stands: staff look at a `review`, M-PESA has not answered an `unresolved`. */
+export type Standing = 'pending' | 'review' | 'unresolved';
+
+export type PaymentState =
+  | { phase: 'idle' }
+  | { phase: 'initiating' }
+  | { phase: 'processing'; checkoutRequestId: string; standing: Standing; timesAsked: number }
+  | { phase: 'completed' }
+  | { phase: 'failed'; checkoutRequestId: string | null; error: string };
+
+export type PaymentEvent =
+  | { type: 'pay' }
+  | { type: 'initiated'; checkoutRequestId: string }
+  | { type: 'refused'; error: string }
+  | { type: 'asked' }
+  | { type: 'told'; checkoutRequestId: string; status: string; resultCode: string | null }
+  | { type: 'retry' };
+
+/** How often the status is asked for while processing, in milliseconds (specification §9). */
+export const pollInterval = 3000;
+
+/** Asked this often without an end (a minute and a half), a person is told that waiting here is not needed. */
+const patience = 30;
+
+/** @param checkoutRequestId of a prompt that is already open, null for a new payment */
+export function beginPayment(checkoutRequestId: string | null): PaymentState {
+  return checkoutRequestId === null ? { phase: 'idle' } : processing(checkoutRequestId);
+}
+
+/** The state after an event. An event that does not belong to the state (a late answer, a second click) changes nothing. */
+export function advancePayment(state: PaymentState, event: PaymentEvent): PaymentState {
+  switch (event.type) {
+    case 'pay':
+      return state.phase === 'idle' ? { phase: 'initiating' } : state;
+    case 'initiated':
+      return state.phase === 'initiating' ? processing(event.checkoutRequestId) : state;
+    case 'refused':
+      return state.phase === 'initiating'
+        ? { phase: 'failed', checkoutRequestId: null, error: event.error }
+        : state;
+    case 'asked':
+      return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
+    case 'told':
+      if (state.phase !== 'processing' || state.checkoutRequestId !== event.checkoutRequestId) return state;
+      if (event.status === 'completed') return { phase: 'completed' };
+      if (event.status === 'failed') {
+        return { ...end(state), error: describePaymentFailure(event.resultCode) };
+      }
+      return { ...state, standing: standingOf(event.status) };
+    case 'retry':
+      return state.phase === 'failed' ? { phase: 'idle' } : state;
+  }
+}
+
+/** Whether a person should be told that the answer takes long and may be awaited elsewhere. */
+export function takesLong(state: PaymentState): boolean {
+  return state.phase === 'processing' && (state.standing === 'unresolved' || state.timesAsked >= patience);
+}
+
+const processing = (checkoutRequestId: string): PaymentState => ({
+  phase: 'processing',
+  checkoutRequestId,
+  standing: 'pending',
+  timesAsked: 0,
+});
+
+const end = (state: { checkoutRequestId: string }) => ({
+  phase: 'failed' as const,
+  checkoutRequestId: state.checkoutRequestId,
+});
+
+const standingOf = (status: string): Standing =>
+  status === 'review' || status === 'unresolved' ? status : 'pending';

@@ -1,0 +1,95 @@
+// Runs the payment machine: sends the prompt, asks for its outcome every three seconds, and keeps both on the device.
+import { useCallback, useEffect, useReducer, useRef } from 'react';
+import { closePayment, rememberPrompt } from '../../lib/remembered-orders.ts';
+import { createStore } from '../../lib/store.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
+
+/** What must be known of an order to pay for it. */
+export interface PayableOrder {
+  orderId: string;
+  trackingNumber: string;
+  /** Cents. */
+  total: number;
+  /** Prefills the phone to pay with; '' when it is not known here. */
+  phone: string;
+  /** Of a prompt that is already open, so that its outcome is waited for; null otherwise. */
+  checkoutRequestId: string | null;
+}
+
+export function usePayment(order: PayableOrder): {
+  state: PaymentState;
+  pay(phoneNumber: string): void;
+  retry(): void;
+} {
+  const { config } = useShop();
+  const [state, tell] = useReducer(advancePayment, order.checkoutRequestId, beginPayment);
+  const isInitiating = useRef(false);
+
+  const pay = useCallback(
+    async (phoneNumber: string) => {
+      // Two clicks can come before the button is drawn as disabled.
+      if (isInitiating.current) return;
+      isInitiating.current = true;
+      tell({ type: 'pay' });
+      try {
+        const { checkoutRequestId } = await initiatePayment(createStore(config).functions, {
+          phoneNumber,
+          amount: order.total,
+          trackingNumber: order.trackingNumber,
+          orderId: order.orderId,
+        });
+        rememberPrompt(order.orderId, { checkoutRequestId, phone: phoneNumber.trim() });
+        tell({ type: 'initiated', checkoutRequestId });
+      } catch (error) {
+        if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);
+        const message = error instanceof PaymentRefusal ? error.message : '';
+        tell({ type: 'refused', error: message || 'Failed to initiate payment. Please try again. ⚠️' });
+      } finally {
+        isInitiating.current = false;
+      }
+    },
+    [config, order.orderId, order.total, order.trackingNumber],
+  );
+
+  const openRequest = state.phase === 'processing' ? state.checkoutRequestId : null;
+  const isResumed = openRequest !== null && openRequest === order.checkoutRequestId;
+  useEffect(() => {
+    if (!openRequest) return;
+    const { functions } = createStore(config);
+    let isAsking = false;
+    let isOver = false;
+    async function ask(checkoutRequestId: string) {
+      if (isAsking) return;
+      isAsking = true;
+      tell({ type: 'asked' });
+      try {
+        const answer = await checkPayment(functions, checkoutRequestId);
+        if (!isOver) tell({ type: 'told', checkoutRequestId, ...answer });
+      } catch (error) {
+        console.warn('The payment status could not be fetched; asking again', error);
+      } finally {
+        isAsking = false;
+      }
+    }
+    const askNow = () => void ask(openRequest);
+    // Phones stop the timers of a page behind the M-PESA menu: ask as soon as it is looked at again.
+    const onReturn = () => document.visibilityState === 'visible' && askNow();
+    const timer = setInterval(askNow, pollInterval);
+    document.addEventListener('visibilitychange', onReturn);
+    if (isResumed) askNow();
+    return () => {
+      isOver = true;
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', onReturn);
+    };
+  }, [openRequest, isResumed, config]);
+
+  useEffect(() => {
+    if (state.phase === 'completed') closePayment(order.orderId);
+    if (state.phase === 'failed') rememberPrompt(order.orderId, null);
+  }, [state.phase, order.orderId]);
+
+  return { state, pay, retry: useCallback(() => tell({ type: 'retry' }), []) };
+}

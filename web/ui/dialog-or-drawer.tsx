@@ -1,0 +1,158 @@
+// One dialog in two shapes: a drawer from the bottom of a phone, a centred dialog on larger screens.
+import { Dialog } from 'radix-ui';
+import {
+  type ComponentProps,
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useRef,
+  useState,
+} from 'react';
+import { Drawer } from 'vaul';
+import { Icon } from './icons.tsx';
+
+/** From this width on it is a centred dialog (specification §9). */
+const wide = '(min-width: 768px)';
+
+interface Surface {
+  isBusy: boolean;
+  setBusy(isBusy: boolean): void;
+}
+
+const SurfaceContext = createContext<Surface>({ isBusy: false, setBusy() {} });
+
+interface DialogOrDrawerProps {
+  open: boolean;
+  onOpenChange(open: boolean): void;
+  /** Holds a DialogHeading, which labels the dialog. */
+  children: ReactNode;
+}
+
+export function DialogOrDrawer({ open, onOpenChange, children }: DialogOrDrawerProps) {
+  const [isBusy, setBusy] = useState(false);
+  const shape = useShape(open);
+  const opener = useRef<HTMLElement | null>(null);
+  if (shape === null) return null;
+
+  const close = (isOpen: boolean) => {
+    if (isOpen || !isBusy) onOpenChange(isOpen);
+  };
+  const content = {
+    onOpenAutoFocus(event: Event) {
+      const focused = document.activeElement;
+      opener.current = focused instanceof HTMLElement ? focused : null;
+      // The dialog itself, so that its name is read first and no phone keyboard jumps up.
+      event.preventDefault();
+      if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
+    },
+    onCloseAutoFocus(event: Event) {
+      // It is opened by state, not by a trigger the library knows of, so focus is brought back here.
+      if (opener.current?.isConnected) {
+        event.preventDefault();
+        opener.current.focus();
+      }
+    },
+    onEscapeKeyDown: (event: Event) => isBusy && event.preventDefault(),
+    onInteractOutside(event: Event) {
+      // A toast lies above the dialog and is no part of it; touching one is no wish to leave.
+      const isToast = event.target instanceof Element && event.target.closest('[data-sonner-toaster]');
+      if (isBusy || isToast) event.preventDefault();
+    },
+  };
+  const inside = <SurfaceContext.Provider value={{ isBusy, setBusy }}>{children}</SurfaceContext.Provider>;
+
+  if (shape === 'dialog') {
+    return (
+      <Dialog.Root open={open} onOpenChange={close}>
+        <Dialog.Portal>
+          <Dialog.Overlay className="dialog-veil fixed inset-0 z-50 bg-dusk-950/55 backdrop-blur-[3px]" />
+          <Dialog.Content
+            {...content}
+            className="dialog-sheet fixed top-1/2 left-1/2 z-50 flex max-h-[min(90dvh,56rem)] w-[min(36rem,calc(100vw-3rem))] -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none"
+          >
+            {inside}
+          </Dialog.Content>
+        </Dialog.Portal>
+      </Dialog.Root>
+    );
+  }
+  return (
+    // Only the handle drags: a swipe through a long form must not throw it away.
+    <Drawer.Root open={open} onOpenChange={close} dismissible={!isBusy} handleOnly>
+      <Drawer.Portal>
+        <Drawer.Overlay className="drawer-veil fixed inset-0 z-50 bg-dusk-950/55" />
+        <Drawer.Content
+          {...content}
+          className="drawer-sheet fixed inset-x-0 bottom-0 z-50 flex max-h-[94dvh] flex-col rounded-t-2xl bg-paper text-ink shadow-xl outline-none"
+        >
+          <Drawer.Handle className="mt-2.5! h-1.5! w-12! shrink-0 bg-line-strong! opacity-60!" />
+          {inside}
+        </Drawer.Content>
+      </Drawer.Portal>
+    </Drawer.Root>
+  );
+}
+
+/** Chosen when it opens and kept until it opens again: turning a phone must not empty a form. */
+function useShape(open: boolean): 'dialog' | 'drawer' | null {
+  const [shape, setShape] = useState<'dialog' | 'drawer' | null>(null);
+  const wasOpen = useRef(false);
+  useEffect(() => {
+    if (open && !wasOpen.current) setShape(window.matchMedia(wide).matches ? 'dialog' : 'drawer');
+    wasOpen.current = open;
+  }, [open]);
+  return shape;
+}
+
+/** While true, the dialog around this component cannot be closed. */
+export function useKeepOpen(isBusy: boolean): void {
+  const { setBusy } = useContext(SurfaceContext);
+  useEffect(() => {
+    setBusy(isBusy);
+    return () => setBusy(false);
+  }, [isBusy, setBusy]);
+}
+
+interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {
+  title: ReactNode;
+  description: ReactNode;
+}
+
+/** Names and describes the dialog, and closes it. */
+export function DialogHeading({ title, description, ...heading }: DialogHeadingProps) {
+  const { isBusy } = useContext(SurfaceContext);
+  return (
+    <header className="flex shrink-0 items-start gap-3 px-5 pt-4 pb-3 md:px-7 md:pt-6 md:pb-4">
+      <div className="min-w-0 flex-1">
+        <Dialog.Title tabIndex={-1} className="text-2xl outline-none" {...heading}>
+          {title}
+        </Dialog.Title>
+        <Dialog.Description className="mt-1 text-sm text-ink-soft">{description}</Dialog.Description>
+      </div>
+      <Dialog.Close
+        aria-label="Close"
+        disabled={isBusy}
+        className="-mt-1 -mr-2 grid size-11 shrink-0 place-items-center rounded-pill text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink disabled:cursor-not-allowed disabled:opacity-40"
+      >
+        <Icon name="close" />
+      </Dialog.Close>
+    </header>
+  );
+}
+
+/** The part that scrolls. */
+export function DialogBody({ children }: { children: ReactNode }) {
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto overscroll-contain px-5 pt-1 pb-6 md:px-7">{children}</div>
+  );
+}
+
+/** The part with the main action, always in reach of the thumb. */
+export function DialogFooter({ children }: { children: ReactNode }) {
+  return (
+    <footer className="shrink-0 border-t border-line bg-card px-5 pt-3 pb-[max(0.75rem,env(safe-area-inset-bottom))] md:px-7 md:py-4">
+      {children}
+    </footer>
+  );
+}

@@ -1,0 +1,53 @@
+// The place where toasts appear: made once, outside the page's own tree, above every dialog.
+import { createRoot } from 'react-dom/client';
+import { toast as sonner, Toaster } from 'sonner';
+import { Icon } from './icons.tsx';
+import type { Toast } from './toasts.tsx';
+
+const host = document.createElement('div');
+document.body.append(host);
+
+// Where a thumb or a drawer is not: top on phones, the corner on larger screens.
+const isWide = window.matchMedia('(min-width: 768px)').matches;
+
+const ready = new Promise<void>((resolve) => {
+  createRoot(host).render(
+    <div ref={() => resolve()}>
+      <Toaster
+        position={isWide ? 'bottom-right' : 'top-center'}
+        duration={4000}
+        visibleToasts={3}
+        expand
+        gap={10}
+        offset={20}
+        mobileOffset={12}
+        containerAriaLabel="Messages"
+        // An open dialog makes the page around it deaf to the pointer; a message stays dismissable.
+        style={{ pointerEvents: 'auto', fontFamily: 'inherit' }}
+        toastOptions={{
+          unstyled: true,
+          classNames: {
+            toast:
+              'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg ' +
+              'data-[type=success]:border-leaf-300 data-[type=success]:bg-card data-[type=success]:[&_[data-icon]]:bg-success-soft data-[type=success]:[&_[data-icon]]:text-success ' +
+              'data-[type=error]:border-danger/40 data-[type=error]:bg-card data-[type=error]:[&_[data-icon]]:bg-danger-soft data-[type=error]:[&_[data-icon]]:text-danger',
+            icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill',
+            content: 'min-w-0 flex-1',
+            title: 'font-display text-base leading-snug font-bold text-ink',
+            description: 'mt-0.5 text-sm text-ink-soft',
+          },
+        }}
+        icons={{
+          success: <Icon name="check" className="size-4" />,
+          error: <Icon name="close" className="size-4" />,
+        }}
+      />
+    </div>,
+  );
+});
+
+/** Shows one. */
+export function raiseToast({ title, text, kind = 'success' }: Toast): void {
+  // The region must be in the page before its first message, or a screen reader does not notice it.
+  void ready.then(() => sonner[kind](title, { description: text }));
+}

@@ -1,0 +1,19 @@
+// Short messages that come and go. The library behind them is loaded with the first one, or just before.
+
+export interface Toast {
+  title: string;
+  text: string;
+  kind?: 'success' | 'error';
+}
+
+/** Loads what shows toasts, so that the first one comes at once and is heard by screen readers. */
+export function prepareToasts(): Promise<(toast: Toast) => void> {
+  return import('./toaster.tsx').then(({ raiseToast }) => raiseToast);
+}
+
+/** Shows a message for 4 seconds, at most three at a time (specification §9). */
+export function showToast(toast: Toast): void {
+  prepareToasts()
+    .then((raise) => raise(toast))
+    .catch((error: unknown) => console.warn('A message could not be shown', toast, error));
+}
