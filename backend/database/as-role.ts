@@ -16,6 +16,8 @@ export interface RequestSettings {
   cookies?: Readonly<Record<string, string>>;
   searchPath?: string;
   timeZone?: string;
+  /** Milliseconds after which PostgreSQL cancels a statement. */
+  statementTimeout?: number;
 }
 
 /** Roles a request may take. A token naming any other role is refused before SQL is reached. */
@@ -45,5 +47,6 @@ export function asRole<T>(
     search_path: request.searchPath ?? 'public, extensions',
   };
   if (request.timeZone) settings.timezone = request.timeZone;
+  if (request.statementTimeout !== undefined) settings.statement_timeout = String(request.statementTimeout);
   return database.transaction(work, { readOnly: options.readOnly ?? false, settings });
 }

@@ -1,0 +1,172 @@
+// First stage: an HTTP request becomes a query tree. Nothing is known of the database here but its schemas' names.
+import { Fault } from './fault.ts';
+import { chooseMediaType, type MediaType } from './media-type.ts';
+import { type Payload, parsePayload } from './payload.ts';
+import { type Preferences, parsePreferences } from './preferences.ts';
+import { parseQueryString } from './query-string.ts';
+import type { Query } from './query-tree.ts';
+
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS';
+
+/** What is read of a request, its body already in memory. */
+export interface RequestParts {
+  method: string;
+  /** The path below the service's root, still percent-encoded, such as `/books` or `/rpc/add`. */
+  path: string;
+  /** The query string without `?`. */
+  search: string;
+  headers: Pick<Headers, 'get'>;
+  body: string;
+}
+
+/** What the parser must know of the service. */
+export interface ParseContext {
+  schemas: readonly string[];
+  timeZones: ReadonlySet<string>;
+}
+
+export interface ParsedRequest {
+  method: Method;
+  schema: string;
+  /** Whether answers tell which schema they are from. */
+  isSchemaTold: boolean;
+  target: { kind: 'relation' | 'function'; name: string };
+  query: Query;
+  preferences: Preferences;
+  media: MediaType;
+  /** Rows asked for by the Range header: `offset`, and `limit` unless open. */
+  range: { offset: number; limit: number | null } | null;
+  payload: Payload | null;
+  /** The body as it came, for a function that takes it whole. */
+  body: string;
+  contentType: string | null;
+}
+
+const relationMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
+const functionMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS']);
+
+/**
+ * Parses a request.
+ * @throws Fault for anything that is wrong without looking at the database: path, method, schema, query, preferences,
+ * Accept, range or body
+ */
+export function parseRequest(parts: RequestParts, context: ParseContext): ParsedRequest {
+  const target = parseTarget(parts);
+  const method = parts.method as Method;
+  const { schema, isSchemaTold } = parseSchema(parts, context.schemas);
+  const isCall = target.kind === 'function';
+  const isRead = method === 'GET' || method === 'HEAD';
+  const preferences = parsePreferences(parts.headers.get('prefer'), context.timeZones);
+  const query = parseQueryString(parts.search, isCall && isRead);
+  const contentType = parts.headers.get('content-type');
+  return {
+    method,
+    schema,
+    isSchemaTold,
+    target,
+    query,
+    preferences,
+    media: chooseMediaType(parts.headers.get('accept')),
+    range: method === 'GET' ? parseRange(parts.headers.get('range')) : null,
+    payload: parseRows(parts, method, isCall, query.columns, contentType),
+    body: parts.body,
+    contentType,
+  };
+}
+
+function parseTarget({ path, method }: RequestParts): ParsedRequest['target'] {
+  const segments = path.split('/').slice(1).map(decodeSegment);
+  if (segments.at(-1) === '') segments.pop();
+  const [first, second] = segments;
+  if (first === undefined) {
+    throw new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
+  }
+  if (first === 'rpc' && second !== undefined && segments.length === 2) {
+    if (!functionMethods.has(method)) {
+      throw new Fault(405, { code: 'PGRST101', message: `Cannot use the ${method} method on RPC` });
+    }
+    return { kind: 'function', name: second };
+  }
+  if (segments.length > 1) throw invalidPath();
+  if (!relationMethods.has(method)) {
+    throw new Fault(405, { code: 'PGRST117', message: `Unsupported HTTP method: ${method}` });
+  }
+  return { kind: 'relation', name: first };
+}
+
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw invalidPath();
+  }
+}
+
+const invalidPath = () =>
+  new Fault(404, { code: 'PGRST125', message: 'Invalid path specified in request URL' });
+
+function parseSchema({ method, headers }: RequestParts, schemas: readonly string[]) {
+  const isWrite = method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS';
+  const profile = headers.get(isWrite ? 'content-profile' : 'accept-profile');
+  const schema = profile ?? schemas[0] ?? 'public';
+  if (!schemas.includes(schema)) {
+    throw new Fault(406, {
+      code: 'PGRST106',
+      message: `Invalid schema: ${schema}`,
+      hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
+    });
+  }
+  return { schema, isSchemaTold: profile !== null || schemas.length > 1 };
+}
+
+function parseRange(header: string | null): ParsedRequest['range'] {
+  const found = header?.match(/^\s*(?:items=)?(\d{1,15})-(\d{1,15})?\s*$/);
+  if (!found) return null;
+  const first = Number(found[1]);
+  if (found[2] === undefined) return { offset: first, limit: null };
+  const last = Number(found[2]);
+  if (last < first) {
+    throw new Fault(416, {
+      code: 'PGRST103',
+      message: 'Requested range not satisfiable',
+      details: 'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
+    });
+  }
+  return { offset: first, limit: last - first + 1 };
+}
+
+function parseRows(
+  { body }: RequestParts,
+  method: Method,
+  isCall: boolean,
+  columns: readonly string[] | null,
+  contentType: string | null,
+): Payload | null {
+  if (method !== 'POST' && method !== 'PATCH' && method !== 'PUT') return null;
+  if (isCall) {
+    if (body === '') return parsePayload('{}', null, columns);
+    const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+    // A function may take such a body whole; it has no keys then.
+    if (type === 'text/plain' || type === 'text/xml' || type === 'application/octet-stream') return null;
+    return parseCallArguments(body, contentType, columns);
+  }
+  // A PATCH without a body changes nothing; a POST or PUT without one is a mistake.
+  if (method === 'PATCH' && body === '') return parsePayload('{}', null, columns);
+  return parsePayload(body, contentType, columns);
+}
+
+function parseCallArguments(
+  body: string,
+  contentType: string | null,
+  columns: readonly string[] | null,
+): Payload {
+  try {
+    return parsePayload(body, contentType, columns);
+  } catch (error) {
+    // A function with one unnamed argument takes any array, whatever its elements.
+    if (error instanceof Fault && error.message === 'All object keys must match') {
+      return { text: body, rowCount: 1, isArray: true, keys: [] };
+    }
+    throw error;
+  }
+}

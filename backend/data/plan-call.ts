@@ -1,0 +1,119 @@
+// Which overload of a function a call means, and how its arguments reach it.
+import { Fault } from './fault.ts';
+import type { ParsedRequest } from './parse.ts';
+import { mediaTypeOf } from './payload.ts';
+import type { CallArguments } from './plan.ts';
+import type { DatabaseFunction, Parameter, SchemaCache } from './schema-cache.ts';
+import { mostSimilar } from './similar-name.ts';
+
+const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {
+  'application/json': ['json', 'jsonb'],
+  'text/plain': ['text'],
+  'text/xml': ['xml'],
+};
+
+/**
+ * Chooses the overload by the names of the arguments given.
+ * @throws Fault PGRST202 when none fits, PGRST203 when several do
+ */
+export function chooseFunction(
+  request: ParsedRequest,
+  cache: SchemaCache,
+): { called: DatabaseFunction; callArguments: CallArguments } {
+  const { schema, target, method } = request;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const type = mediaTypeOf(request.contentType);
+  const names = new Set(
+    isRead ? request.query.arguments.map(([name]) => name) : (request.payload?.keys ?? []),
+  );
+  const hasKeys = isRead || request.payload !== null;
+  const overloads = cache.functions.get(schema)?.get(target.name) ?? [];
+  const wholeTypes = isRead ? [] : (wholeBodyTypes[type] ?? []);
+  const takesWhole = ({ parameters: [only, ...others] }: DatabaseFunction) =>
+    only?.name === '' && others.length === 0 && wholeTypes.includes(only.type);
+
+  const named = hasKeys ? overloads.filter((each) => !takesWhole(each) && takes(each, names)) : [];
+  const matching = named.length > 0 ? named : overloads.filter(takesWhole);
+  const [called, ...others] = matching;
+  if (!called) throw noFunction(request, names, wholeTypes, overloads, cache);
+  if (others.length > 0) {
+    const choices = matching.map((each) => {
+      const parameters = each.parameters.map(({ name, type: of }) => `${name} => ${of}`);
+      return `${each.schema}.${each.name}(${parameters.join(', ')})`;
+    });
+    throw new Fault(300, {
+      code: 'PGRST203',
+      message: `Could not choose the best candidate function between: ${choices.join(', ')}`,
+      hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
+    });
+  }
+  return { called, callArguments: argumentsOf(request, called, names, named.length === 0) };
+}
+
+function takes({ parameters }: DatabaseFunction, names: ReadonlySet<string>): boolean {
+  const known = new Set(parameters.map(({ name }) => name));
+  return (
+    [...names].every((name) => known.has(name)) &&
+    parameters.every(({ name, hasDefault }) => hasDefault || (name !== '' && names.has(name)))
+  );
+}
+
+function argumentsOf(
+  { method, query, payload, body }: ParsedRequest,
+  { parameters }: DatabaseFunction,
+  names: ReadonlySet<string>,
+  isWhole: boolean,
+): CallArguments {
+  const [first] = parameters;
+  if (isWhole && first) return { kind: 'whole', text: body === '' ? '{}' : body, parameter: first };
+  const given = parameters.filter(({ name }) => names.has(name));
+  if (method === 'POST') return { kind: 'json', text: payload?.text ?? '{}', parameters: given };
+  return {
+    kind: 'text',
+    values: given.map((parameter): [Parameter, string[]] => {
+      const values = query.arguments.filter(([name]) => name === parameter.name).map(([, value]) => value);
+      return [parameter, parameter.isVariadic ? values : values.slice(-1)];
+    }),
+  };
+}
+
+function noFunction(
+  { schema, target }: ParsedRequest,
+  names: ReadonlySet<string>,
+  wholeTypes: readonly string[],
+  overloads: readonly DatabaseFunction[],
+  cache: SchemaCache,
+): Fault {
+  const sorted = [...names].sort();
+  const name = `${schema}.${target.name}`;
+  const searched =
+    sorted.length === 0
+      ? 'without parameters'
+      : `with parameter${sorted.length > 1 ? 's' : ''} ${sorted.join(', ')}`;
+  const orWhole = wholeTypes.length > 0 ? ` or with a single unnamed ${wholeTypes.join('/')} parameter` : '';
+  return new Fault(404, {
+    code: 'PGRST202',
+    message:
+      sorted.length === 0
+        ? `Could not find the function ${name} without parameters in the schema cache`
+        : `Could not find the function ${name}(${sorted.join(', ')}) in the schema cache`,
+    details: `Searched for the function ${name} ${searched}${orWhole}, but no matches were found in the schema cache.`,
+    hint: suggestion(schema, target.name, sorted, overloads, cache),
+  });
+}
+
+function suggestion(
+  schema: string,
+  name: string,
+  sorted: readonly string[],
+  overloads: readonly DatabaseFunction[],
+  cache: SchemaCache,
+): string | null {
+  if (overloads.length === 0) {
+    const similar = mostSimilar(name, cache.functions.get(schema)?.keys() ?? [], 0.75);
+    return similar ? `Perhaps you meant to call the function ${schema}.${similar}` : null;
+  }
+  const signatures = overloads.map(({ parameters }) => parameters.map((each) => each.name).join(', '));
+  const similar = mostSimilar(sorted.join(', '), signatures, 0.33);
+  return similar === null ? null : `Perhaps you meant to call the function ${schema}.${name}(${similar})`;
+}

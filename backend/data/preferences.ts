@@ -1,0 +1,96 @@
+// The Prefer header: what a client would like, and which of it took effect.
+import { Fault } from './fault.ts';
+
+export interface Preferences {
+  resolution: 'merge-duplicates' | 'ignore-duplicates' | null;
+  return: 'representation' | 'minimal' | 'headers-only' | null;
+  count: 'exact' | 'planned' | 'estimated' | null;
+  transaction: 'commit' | 'rollback' | null;
+  missing: 'default' | 'null' | null;
+  handling: 'strict' | 'lenient' | null;
+  timeZone: string | null;
+  maxAffected: number | null;
+}
+
+const choices: Readonly<Record<string, readonly [field: keyof Preferences, values: readonly string[]]>> = {
+  resolution: ['resolution', ['merge-duplicates', 'ignore-duplicates']],
+  return: ['return', ['representation', 'minimal', 'headers-only']],
+  count: ['count', ['exact', 'planned', 'estimated']],
+  tx: ['transaction', ['commit', 'rollback']],
+  missing: ['missing', ['default', 'null']],
+  handling: ['handling', ['strict', 'lenient']],
+};
+
+/**
+ * Parses a Prefer header.
+ * @param header its value, several headers joined by commas; null when there is none
+ * @param timeZones the time zones the database knows
+ * @returns the preferences; the first of a kind wins, unknown ones are ignored
+ * @throws Fault PGRST122 when strict handling is asked for and a preference is unknown
+ */
+export function parsePreferences(header: string | null, timeZones: ReadonlySet<string>): Preferences {
+  const preferences: Preferences = {
+    resolution: null,
+    return: null,
+    count: null,
+    transaction: null,
+    missing: null,
+    handling: null,
+    timeZone: null,
+    maxAffected: null,
+  };
+  const unknown: string[] = [];
+  for (const entry of header?.split(',') ?? []) {
+    const preference = entry.trim();
+    if (preference === '') continue;
+    if (!set(preferences, preference, timeZones)) unknown.push(preference);
+  }
+  if (preferences.handling === 'strict' && unknown.length > 0) {
+    throw new Fault(400, {
+      code: 'PGRST122',
+      message: 'Invalid preferences given with handling=strict',
+      details: `Invalid preferences: ${unknown.join(', ')}`,
+    });
+  }
+  if (preferences.handling !== 'strict') preferences.maxAffected = null;
+  return preferences;
+}
+
+function set(preferences: Preferences, preference: string, timeZones: ReadonlySet<string>): boolean {
+  const [name = '', value = ''] = preference.split('=', 2).map((part) => part.trim());
+  if (name === 'timezone') {
+    if (!timeZones.has(value)) return false;
+    preferences.timeZone ??= value;
+    return true;
+  }
+  if (name === 'max-affected') {
+    if (!/^\d{1,9}$/.test(value)) return false;
+    preferences.maxAffected ??= Number(value);
+    return true;
+  }
+  const choice = Object.hasOwn(choices, name) ? choices[name] : undefined;
+  if (!choice?.[1].includes(value)) return false;
+  const fields = preferences as unknown as Record<string, string | null>;
+  fields[choice[0]] ??= value;
+  return true;
+}
+
+/**
+ * The Preference-Applied header, in PostgREST's fixed order.
+ * @param applied the preferences that took effect; others null
+ * @returns the header's value, or null when nothing was applied
+ */
+export function preferenceApplied(applied: Partial<Preferences>): string | null {
+  const parts: Array<[string, string | number | null | undefined]> = [
+    ['resolution', applied.resolution],
+    ['missing', applied.missing],
+    ['return', applied.return],
+    ['count', applied.count],
+    ['tx', applied.transaction],
+    ['handling', applied.handling],
+    ['timezone', applied.timeZone],
+    ['max-affected', applied.maxAffected],
+  ];
+  const given = parts.filter(([, value]) => value !== null && value !== undefined);
+  return given.length > 0 ? given.map(([name, value]) => `${name}=${value}`).join(', ') : null;
+}

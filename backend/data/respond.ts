@@ -1,0 +1,315 @@
+// Last stage: what the database answered becomes an HTTP response. Bodies pass through as PostgreSQL built them.
+import { DatabaseError } from '../database/database.ts';
+import { Fault } from './fault.ts';
+import type { ParsedRequest } from './parse.ts';
+import type { CallPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
+import { putMismatch } from './plan.ts';
+import { type Preferences, preferenceApplied } from './preferences.ts';
+import type { Answer } from './sql.ts';
+
+/**
+ * Refuses an answer that is not what was asked for. Called inside the transaction, so that refusing undoes it.
+ * @throws Fault PGRST103, 111, 112, 115, 116 or 124
+ */
+export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: Answer): void {
+  const affected = answer.affected ?? 0;
+  if (plan.kind !== 'read' && plan.maxAffected !== null && affected > plan.maxAffected) {
+    throw new Fault(400, {
+      code: 'PGRST124',
+      message: 'Query result exceeds max-affected preference constraint',
+      details: `The query affects ${affected} rows`,
+    });
+  }
+  if (plan.kind === 'mutation' && plan.isPut && affected !== 1) throw putMismatch();
+  const isVoid = plan.kind === 'call' && plan.called.returns.kind === 'void';
+  if (plan.media.format === 'object' && !isVoid && answer.page_total !== 1) {
+    throw new Fault(406, {
+      code: 'PGRST116',
+      message: 'Cannot coerce the result to a single JSON object',
+      details: `The result contains ${answer.page_total} rows`,
+    });
+  }
+  if (plan.kind !== 'mutation' && answer.total !== null && plan.node.offset > answer.total) {
+    throw new Fault(
+      416,
+      {
+        code: 'PGRST103',
+        message: 'Requested range not satisfiable',
+        details: `An offset of ${plan.node.offset} was requested, but there are only ${answer.total} rows.`,
+      },
+      { 'Content-Range': `*/${answer.total}` },
+    );
+  }
+  statusSet(answer);
+  headersSet(answer);
+}
+
+/**
+ * Makes the response of a request that went well.
+ * @param answer the one row its statement gave, checked by `checkAnswer`
+ * @param isRolledBack whether the transaction was undone on the client's wish
+ */
+export function respond(
+  request: ParsedRequest,
+  plan: ReadPlan | MutationPlan | CallPlan,
+  answer: Answer,
+  search: string,
+  isRolledBack: boolean | null,
+): Response {
+  const headers = new Headers();
+  const { status, body } =
+    plan.kind === 'mutation'
+      ? mutationResponse(plan, answer, request, headers)
+      : rowsResponse(plan, answer, request, search, headers);
+  if (body !== null) {
+    headers.set('Content-Type', plan.media.contentType);
+    if (request.isSchemaTold) headers.set('Content-Profile', request.schema);
+  }
+  const applied = preferenceApplied(appliedPreferences(request, plan, isRolledBack));
+  if (applied) headers.set('Preference-Applied', applied);
+  for (const [name, value] of headersSet(answer)) headers.set(name, value);
+  const finalStatus = statusSet(answer) ?? status;
+  const isBodyless =
+    finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
+  return new Response(isBodyless ? null : (body ?? ''), { status: finalStatus, headers });
+}
+
+/** The answer to OPTIONS: what may be done. */
+export function respondOptions({ allow }: OptionsPlan): Response {
+  return new Response('', { status: 200, headers: { Allow: allow, 'Access-Control-Allow-Origin': '*' } });
+}
+
+interface StatusAndBody {
+  status: number;
+  /** Null: no content type either. */
+  body: string | null;
+}
+
+function rowsResponse(
+  plan: ReadPlan | CallPlan,
+  answer: Answer,
+  { target }: ParsedRequest,
+  search: string,
+  headers: Headers,
+): StatusAndBody {
+  if (plan.kind === 'call' && plan.called.returns.kind === 'void') return { status: 204, body: null };
+  const { page_total: rows, total } = answer;
+  const first = plan.node.offset;
+  headers.set('Content-Range', `${rows > 0 ? `${first}-${first + rows - 1}` : '*'}/${total ?? '*'}`);
+  if (plan.kind === 'read')
+    headers.set('Content-Location', `/${encodeURIComponent(target.name)}${sorted(search)}`);
+  return { status: total !== null && rows < total ? 206 : 200, body: answer.body ?? '' };
+}
+
+function sorted(search: string): string {
+  if (search === '') return '';
+  const parameters = new URLSearchParams(search);
+  parameters.sort();
+  return `?${parameters}`;
+}
+
+function mutationResponse(
+  plan: MutationPlan,
+  answer: Answer,
+  { target }: ParsedRequest,
+  headers: Headers,
+): StatusAndBody {
+  const { mutation, returning, isPut } = plan;
+  const affected = answer.affected ?? 0;
+  const total = answer.total ?? '*';
+  const body = returning === 'representation' ? (answer.body ?? '') : null;
+  if (!isPut) {
+    const isRange = mutation.kind === 'update' && affected > 0;
+    headers.set('Content-Range', `${isRange ? `0-${affected - 1}` : '*'}/${total}`);
+  }
+  if (mutation.kind !== 'insert') return { status: body === null ? 204 : 200, body };
+  if (isPut) {
+    if (body === null) return { status: 204, body };
+    return { status: answer.inserted === 1 ? 201 : 200, body };
+  }
+  if (answer.location) {
+    const pairs = answer.location.map((pair) => {
+      const equals = pair.indexOf('=');
+      return `${encodeURIComponent(pair.slice(0, equals))}=${encodeURIComponent(pair.slice(equals + 1))}`;
+    });
+    headers.set('Location', `/${encodeURIComponent(target.name)}?${pairs.join('&')}`);
+  }
+  if (body === null) headers.set('Content-Length', '0');
+  const isAllMerged = mutation.conflict?.resolution === 'merge-duplicates' && answer.inserted === 0;
+  return { status: isAllMerged ? 200 : 201, body };
+}
+
+function appliedPreferences(
+  { preferences, method }: ParsedRequest,
+  plan: ReadPlan | MutationPlan | CallPlan,
+  isRolledBack: boolean | null,
+): Partial<Preferences> {
+  const isMutation = plan.kind === 'mutation';
+  const conflict = isMutation && plan.mutation.kind === 'insert' ? plan.mutation.conflict : null;
+  const { handling, timeZone, count } = preferences;
+  return {
+    resolution: conflict && method === 'POST' ? preferences.resolution : null,
+    missing: isMutation && (method === 'POST' || method === 'PATCH') ? preferences.missing : null,
+    return: isMutation ? preferences.return : null,
+    count,
+    transaction: isRolledBack === null ? null : isRolledBack ? 'rollback' : 'commit',
+    handling,
+    timeZone,
+    maxAffected: plan.kind === 'read' ? null : plan.maxAffected,
+  };
+}
+
+/** The status a function set, or null. */
+function statusSet({ response_status: set }: Answer): number | null {
+  if (set === null) return null;
+  const status = Number(set);
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    throw new Fault(500, {
+      code: 'PGRST112',
+      message: 'response.status guc must be a valid status code',
+    });
+  }
+  return status;
+}
+
+/** The headers a function set. */
+function headersSet({ response_headers: set }: Answer): Array<[string, string]> {
+  if (set === null) return [];
+  const malformed = () =>
+    new Fault(500, {
+      code: 'PGRST111',
+      message:
+        'response.headers guc must be a JSON array composed of objects with a single key and a string value',
+    });
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(set);
+  } catch {
+    throw malformed();
+  }
+  if (!Array.isArray(parsed)) throw malformed();
+  return parsed.map((entry: unknown): [string, string] => {
+    const [pair, ...others] = Object.entries(entry ?? {});
+    if (!pair || others.length > 0 || typeof pair[1] !== 'string') throw malformed();
+    // Characters that no header may have would make the whole answer impossible.
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(pair[0]) || /[^\t\x20-\x7e\x80-\xff]/.test(pair[1])) throw malformed();
+    return [pair[0], pair[1]];
+  });
+}
+
+// ── Faults ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Makes the response of a request that failed.
+ * @param fault as `faultOf` gives it
+ */
+export function respondFault(fault: Fault, method: string): Response {
+  const text = JSON.stringify(fault.body);
+  return new Response(method === 'HEAD' ? null : text, {
+    status: fault.status,
+    headers: {
+      'Content-Type': 'application/json; charset=utf-8',
+      ...(method === 'HEAD' ? {} : { 'Content-Length': String(Buffer.byteLength(text)) }),
+      'Proxy-Status': `PostgREST; error=${fault.body.code}`,
+      ...fault.headers,
+    },
+  });
+}
+
+/**
+ * Turns whatever was thrown into a fault.
+ * @param isAnonymous whether the caller showed no identity: it is asked for one where it lacks a privilege
+ */
+export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
+  if (thrown instanceof Fault) return thrown;
+  if (!(thrown instanceof DatabaseError)) {
+    return new Fault(500, { code: 'PGRSTX00', message: 'Internal server error' });
+  }
+  const { code, message, detail, hint } = thrown;
+  if (code.startsWith('08')) {
+    // The driver's own words may name hosts; who runs the service hears them, the client does not.
+    return new Fault(503, { code: 'PGRST001', message: 'Database client error. Retrying the connection.' });
+  }
+  if (code === 'PGRST') return raised(message, detail);
+  const status = statusOf(code, message, isAnonymous);
+  const headers: Record<string, string> =
+    code === '42501' && isAnonymous ? { 'WWW-Authenticate': 'Bearer' } : {};
+  return new Fault(status, { code, message, details: detail, hint }, headers);
+}
+
+const statusByCode: Readonly<Record<string, number>> = {
+  '0L000': 403,
+  '0P000': 403,
+  '23503': 409,
+  '23505': 409,
+  '25006': 405,
+  '42883': 404,
+  '42P01': 404,
+  '42P17': 500,
+  '53400': 500,
+  '57P01': 503,
+  P0001: 400,
+};
+
+const statusByClass: Readonly<Record<string, number>> = {
+  '08': 503,
+  '09': 500,
+  '0L': 403,
+  '0P': 403,
+  '25': 500,
+  '28': 403,
+  '2D': 500,
+  '38': 500,
+  '39': 500,
+  '3B': 500,
+  '40': 500,
+  '53': 503,
+  '54': 500,
+  '55': 500,
+  '57': 500,
+  '58': 500,
+  F0: 500,
+  HV: 500,
+  P0: 500,
+  XX: 500,
+};
+
+function statusOf(code: string, message: string, isAnonymous: boolean): number {
+  if (code === '42501') return isAnonymous ? 401 : 403;
+  if (code === '21000') return message.endsWith('requires a WHERE clause') ? 400 : 500;
+  if (code === '42883' && message.startsWith('function xmlagg(')) return 406;
+  if (code === '22023' && /^role .* does not exist$/.test(message)) return 401;
+  if (/^PT\d{3}$/.test(code)) {
+    const status = Number(code.slice(2));
+    return status >= 200 && status <= 599 ? status : 500;
+  }
+  return statusByCode[code] ?? statusByClass[code.slice(0, 2)] ?? 400;
+}
+
+/** An error a function raised with SQLSTATE 'PGRST': its message and detail say the whole answer, as JSON. */
+function raised(message: string, detail: string | null): Fault {
+  try {
+    const body = JSON.parse(message);
+    const answer = JSON.parse(detail ?? '');
+    const headers = Object.entries(answer.headers);
+    const isWellFormed =
+      typeof body.code === 'string' &&
+      typeof body.message === 'string' &&
+      Number.isInteger(answer.status) &&
+      answer.status >= 200 &&
+      answer.status <= 599 &&
+      headers.every(([, value]) => typeof value === 'string');
+    if (isWellFormed) {
+      const { code, details, hint } = body;
+      return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers);
+    }
+  } catch {
+    // Answered below: what was raised is no such JSON.
+  }
+  return new Fault(500, {
+    code: 'PGRST121',
+    message: 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
+    details: message,
+    hint: 'MESSAGE must be a JSON object with code and message, DETAIL one with status and headers',
+  });
+}

@@ -1,0 +1,201 @@
+// The table-query service: parse, plan, write, run, respond.
+
+import type { Caller, Service } from '../caller.ts';
+import { asRole, requestRoles } from '../database/as-role.ts';
+import type { Database, Session } from '../database/database.ts';
+import { Fault } from './fault.ts';
+import { type ParsedRequest, parseRequest } from './parse.ts';
+import { readBody } from './payload.ts';
+import { type CallPlan, type MutationPlan, planRequest, type ReadPlan } from './plan.ts';
+import { checkAnswer, faultOf, respond, respondFault, respondOptions } from './respond.ts';
+import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
+import { type Answer, writeEstimate, writeStatement } from './sql.ts';
+
+/** Settings of the service. */
+export interface DataServiceOptions {
+  database: Database;
+  /** The schemas whose relations and functions are exposed; the first is meant when a request names none. */
+  schemas: readonly string[];
+  /** Most bytes of a request's body; 1 MiB unless told. */
+  maxBodyBytes?: number;
+  /** Most rows a read or a function gives; 1000 unless told. */
+  maxRows?: number;
+  /** How deep embeds may nest; 10 unless told. */
+  maxEmbedDepth?: number;
+  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. */
+  statementTimeout?: number;
+  /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
+  allowsRollback?: boolean;
+  /** Told about faults that are not the client's, and about a schema that could not be read again. */
+  onFault?: (error: unknown) => void;
+}
+
+const root = '/rest/v1';
+
+/**
+ * Makes the service for the paths below `/rest/v1`.
+ * @returns the service; it reads the schema anew on `notify pgrst, 'reload schema'` until it is closed
+ * @throws DatabaseError when the schema cannot be read
+ */
+export async function createDataService(
+  options: DataServiceOptions,
+): Promise<Service & { close(): Promise<void> }> {
+  const { database, schemas, onFault = () => {} } = options;
+  const limits = { maxRows: options.maxRows ?? 1000, maxEmbedDepth: options.maxEmbedDepth ?? 10 };
+  const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
+  const schema = await followSchema(database, schemas, onFault);
+
+  async function serve(request: Request, caller: Caller): Promise<Response> {
+    const url = new URL(request.url);
+    const path = url.pathname.startsWith(root) ? url.pathname.slice(root.length) : url.pathname;
+    const search = url.search.slice(1);
+    const { cache } = schema;
+    const body = await readBody(request, maxBodyBytes);
+    const parsed = parseRequest(
+      { method: request.method, path, search, headers: request.headers, body },
+      { schemas, timeZones: cache.timeZones },
+    );
+    const plan = planRequest(parsed, cache, limits);
+    if (plan.kind === 'options') return respondOptions(plan);
+    const statement = writeStatement(plan);
+    const isRolledBack = rollbackWish(parsed, plan);
+    const work = async (session: Session) => {
+      const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
+      const [answer] = rows;
+      if (!answer) throw new Error('the statement gave no answer');
+      if (plan.kind === 'read') await estimateTotal(session, plan, answer);
+      checkAnswer(plan, answer);
+      const response = respond(parsed, plan, answer, search, isRolledBack);
+      if (isRolledBack) throw new Undone(response);
+      return response;
+    };
+    if (!requestRoles.has(caller.claims.role)) {
+      throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
+    }
+    return asRole(database, caller.claims, work, {
+      readOnly: plan.isReadOnly,
+      request: requestSettings(request, path, parsed),
+    });
+  }
+
+  function requestSettings(request: Request, path: string, parsed: ParsedRequest) {
+    const headers = Object.fromEntries(request.headers);
+    const cookies = cookiesOf(headers.cookie);
+    delete headers.cookie;
+    const { timeZone } = parsed.preferences;
+    return {
+      method: request.method,
+      path,
+      headers,
+      cookies,
+      searchPath: `"${parsed.schema.replaceAll('"', '""')}", extensions`,
+      ...(timeZone ? { timeZone } : {}),
+      ...(options.statementTimeout === undefined ? {} : { statementTimeout: options.statementTimeout }),
+    };
+  }
+
+  /** Null when the client did not say or may not. */
+  function rollbackWish({ preferences }: ParsedRequest, plan: ReadPlan | MutationPlan | CallPlan) {
+    if (!options.allowsRollback || !preferences.transaction || plan.isReadOnly) return null;
+    return preferences.transaction === 'rollback';
+  }
+
+  return {
+    async fetch(request, caller) {
+      try {
+        return await serve(request, caller);
+      } catch (error) {
+        if (error instanceof Undone) return error.response;
+        const fault = faultOf(error, caller.claims.role === 'anon');
+        if (fault.status >= 500) onFault(error);
+        return respondFault(fault, request.method);
+      }
+    },
+    close: () => schema.close(),
+  };
+}
+
+/** Thrown to undo a transaction whose response is nevertheless given. */
+class Undone extends Error {
+  readonly response: Response;
+  constructor(response: Response) {
+    super('undone on the wish of the client');
+    this.response = response;
+  }
+}
+
+async function estimateTotal(session: Session, plan: ReadPlan, answer: Answer): Promise<void> {
+  const isEstimated = plan.count === 'estimated' && (answer.total ?? 0) > plan.exactCountUpTo;
+  if (plan.count !== 'planned' && !isEstimated) return;
+  const { sql, parameters } = writeEstimate(plan);
+  const { rows } = await session.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(
+    sql,
+    parameters,
+  );
+  const estimate = rows[0]?.['QUERY PLAN'][0]?.Plan['Plan Rows'] ?? 0;
+  answer.total = Math.max(answer.total ?? 0, estimate);
+}
+
+function cookiesOf(header: string | undefined): Record<string, string> {
+  const cookies: Record<string, string> = {};
+  for (const pair of header?.split(';') ?? []) {
+    const equals = pair.indexOf('=');
+    if (equals > 0) cookies[pair.slice(0, equals).trim()] = pair.slice(equals + 1).trim();
+  }
+  return cookies;
+}
+
+/** Keeps a schema cache up to date. Requests under way keep the one they began with. */
+async function followSchema(
+  database: Database,
+  schemas: readonly string[],
+  onFault: (error: unknown) => void,
+): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
+  const load = () =>
+    database.transaction((session) => loadSchemaCache(session, schemas), {
+      readOnly: true,
+      settings: { search_path: '' },
+    });
+  let isStale = false;
+  let loading: Promise<void> | null = null;
+  const reload = async () => {
+    try {
+      while (isStale) {
+        isStale = false;
+        current = await load();
+      }
+    } catch (error) {
+      onFault(error);
+    } finally {
+      loading = null;
+    }
+  };
+  const onChange = () => {
+    isStale = true;
+    loading ??= reload();
+  };
+  // Listening comes first: a change during the first load is not missed.
+  const stop = await database.listen(
+    'pgrst',
+    (payload) => {
+      if (payload === 'reload schema' || payload === '') onChange();
+    },
+    onChange,
+  );
+  let current: SchemaCache;
+  try {
+    current = await load();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    get cache() {
+      return current;
+    },
+    async close() {
+      await stop();
+      await loading;
+    },
+  };
+}
