@@ -112,7 +112,7 @@ begin
   -- The units stay reserved while the customer has a prompt on the phone.
   update public.orders as o
   set reserved_until = greatest(o.reserved_until, now() + interval '5 minutes')
-  where o.id = paid_order.id;
+  where o.id = paid_order.id and o.reserved_until is not null;
   return jsonb_build_object(
     'is_new', true,
     'payment', to_jsonb(current_attempt),
@@ -138,6 +138,11 @@ as $$
 declare
   attempt public.payments;
 begin
+  -- Locked before its message is kept: the message's reference would hold a weaker lock that two at once cannot raise.
+  perform from public.payments as p where p.id = record_push.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
   insert into public.payment_messages (payment_id, source, body, outcome)
   values (
     record_push.payment_id, 'push', record_push.body,
@@ -200,11 +205,8 @@ begin
   if settle_payment.verdict not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  insert into public.payment_messages (payment_id, source, source_address, body)
-  values (settle_payment.payment_id, settle_payment.source, settle_payment.source_address, settle_payment.body)
-  returning id into message_id;
-
-  -- Always the order first, then its payment: the same order of locks as everywhere.
+  -- Always the order first, then its payment, and both before the message is kept, whose reference would hold a weaker
+  -- lock that two at once cannot raise.
   select o.* into paid_order
   from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
@@ -213,6 +215,9 @@ begin
   if attempt.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   end if;
+  insert into public.payment_messages (payment_id, source, source_address, body)
+  values (settle_payment.payment_id, settle_payment.source, settle_payment.source_address, settle_payment.body)
+  returning id into message_id;
 
   -- A receipt or request id told of two attempts at once is looked at by one settlement after the other.
   perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
@@ -309,7 +314,7 @@ declare
   is_short boolean;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
-  if paid_order.status = 'cancelled' then
+  if paid_order.reserved_until is null then
     -- Late money: the units were given back. Take them again if they are still there, else a person decides.
     perform from public.products as p
     join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
@@ -371,11 +376,19 @@ as $$
 begin
   -- Whoever polls, in whichever process: one at a time, and each attempt at growing intervals.
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
-  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come.
+  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come. And
+  -- what M-PESA does not know after a day it will never know.
   update public.payments as p
   set status = 'unresolved', next_query_at = null, updated_at = now()
-  where p.status in ('initiating', 'processing') and p.checkout_request_id is null
-    and p.created_at < now() - interval '15 minutes';
+  where p.status in ('initiating', 'processing')
+    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- Nor may all processes together ask more often than M-PESA lets one merchant ask: five times a minute, evenly.
+  if not exists (
+    select from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ) or private.count_hit('payment_queries', 'all', interval '12 seconds') > 1 then
+    return;
+  end if;
   return query
   with due as (
     select p.id from public.payments as p
@@ -385,7 +398,8 @@ begin
   )
   update public.payments as p
   set query_count = p.query_count + 1,
-      next_query_at = now() + least(interval '10 seconds' * power(1.5, p.query_count), interval '10 minutes'),
+      -- The exponent is kept small: a long wait would be no interval any more.
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
       updated_at = now()
   from due
   where p.id = due.id
@@ -406,9 +420,13 @@ declare
   expired public.orders;
   count integer := 0;
 begin
+  -- Two at once would take the same products in different orders.
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
   for expired in
     select * from public.orders as o
-    where o.reserved_until < now() and o.status = 'pending' and o.payment_status = 'unpaid'
+    where o.payment_status = 'unpaid' and o.reserved_until is not null
+      -- What staff cancelled gives its units back too.
+      and (o.status = 'cancelled' or (o.status = 'pending' and o.reserved_until < now()))
       -- Not before a final answer on an open prompt.
       and not exists (
         select from public.payments as p where p.order_id = o.id and p.status in ('initiating', 'processing', 'review')
@@ -431,7 +449,7 @@ begin
 end
 $$;
 comment on function public.expire_reservations() is
-  'Cancels unpaid orders whose reservation ran out and gives their units back. Returns how many.';
+  'Cancels unpaid orders whose reservation ran out, and gives the units of cancelled ones back. Returns how many.';
 
 grant execute on function
   public.begin_payment(uuid, text, text, integer),

@@ -1,0 +1,337 @@
+// Placing an order: what is refused changes nothing, what is accepted happens once.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  stockOf,
+} from './shop-database.ts';
+
+const place = (database: Database, form: Record<string, unknown>, address?: string) =>
+  call<PlacedOrder>(database, 'visitor', 'place_order', form, address);
+
+/** Everything an order could leave behind. */
+async function everything(database: Database): Promise<unknown> {
+  const { rows } = await database.query(
+    `select (select count(*) from public.orders) as orders,
+            (select count(*) from public.order_items) as items,
+            (select count(*) from private.order_keys) as keys,
+            (select count(*) from public.payments) as payments,
+            (select count(*) from public.deliveries) as deliveries,
+            (select count(*) from realtime.messages) as messages,
+            (select coalesce(sum(hits), 0) from private.rate_limits) as hits,
+            (select jsonb_object_agg(id, stock_quantity) from public.products) as stock`,
+  );
+  return rows[0];
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 5);
+  });
+  afterAll(() => database.close());
+
+  const long = (length: number) => 'x'.repeat(length);
+  test.each<[string, Record<string, unknown>, number, string]>([
+    ['without an idempotency key', { idempotency_key: null }, 400, 'idempotency_key_missing'],
+    ['with a name of one letter', { customer_name: ' A ' }, 400, 'name_invalid'],
+    ['without a name', { customer_name: null }, 400, 'name_invalid'],
+    ['with a name that is too long', { customer_name: long(121) }, 400, 'name_too_long'],
+    ['with an e-mail address without a domain', { customer_email: 'amina@' }, 400, 'email_invalid'],
+    ['with a space in the e-mail address', { customer_email: 'a mina@b.example' }, 400, 'email_invalid'],
+    ['without an e-mail address', { customer_email: null }, 400, 'email_invalid'],
+    [
+      'with an e-mail address that is too long',
+      { customer_email: `${long(250)}@b.example` },
+      400,
+      'email_too_long',
+    ],
+    ['with a phone that is too short', { customer_phone: '071234567' }, 400, 'phone_invalid'],
+    ['with a foreign phone', { customer_phone: '+255712345678' }, 400, 'phone_invalid'],
+    ['with a land line', { customer_phone: '0201234567' }, 400, 'phone_invalid'],
+    ['without a phone', { customer_phone: null }, 400, 'phone_invalid'],
+    ['with a location of two letters', { delivery_location: ' CB ' }, 400, 'location_invalid'],
+    ['without a location', { delivery_location: null }, 400, 'location_invalid'],
+    ['with a location that is too long', { delivery_location: long(201) }, 400, 'address_too_long'],
+    ['with a building that is too long', { building: long(121) }, 400, 'address_too_long'],
+    ['with a unit that is too long', { unit: long(61) }, 400, 'address_too_long'],
+    ['with notes that are too long', { delivery_notes: long(501) }, 400, 'notes_too_long'],
+    ['of none', { quantity: 0, expected_total: 100 }, 400, 'quantity_invalid'],
+    ['of less than none', { quantity: -1, expected_total: -94_900 }, 400, 'quantity_invalid'],
+    ['of no quantity at all', { quantity: null }, 400, 'quantity_invalid'],
+    ['of more than there are', { quantity: 6, expected_total: 570_100 }, 409, 'not_enough_stock'],
+    ['of an unknown product', { product_id: randomUUID() }, 404, 'product_unavailable'],
+    ['of no product', { product_id: null }, 404, 'product_unavailable'],
+    ['with a total that is too low', { expected_total: 95_099 }, 409, 'total_changed'],
+    ['with a total that is too high', { expected_total: 95_101 }, 409, 'total_changed'],
+    ['without a total', { expected_total: null }, 409, 'total_changed'],
+  ])('an order %s is refused and changes nothing', async (_, change, status, code) => {
+    const before = await everything(database);
+    await expectRefusal(place(database, { ...orderForm(product), ...change }, '192.0.2.9'), status, code);
+    expect(await everything(database)).toEqual(before);
+  });
+
+  test.each([
+    ['1.5', '22P02'],
+    ['1e3', '22P02'],
+    ['two', '22P02'],
+    ['99999999999', '22003'],
+  ])('a quantity of %s is no whole number and changes nothing', async (quantity, code) => {
+    const before = await everything(database);
+    const attempt = asRole(database, people.visitor, (session) =>
+      session.query(
+        `select public.place_order($1, $2, ($3::text)::integer, 'Amina', 'a@b.example', '0712345678', 'Karen', 95100)`,
+        [randomUUID(), product, quantity],
+      ),
+    );
+    await expect(attempt).rejects.toMatchObject({ code });
+    expect(await everything(database)).toEqual(before);
+  });
+
+  test('an inactive product and one that is sold out are refused, each with its own reason', async () => {
+    const inactive = await makeProduct(database, 5);
+    await database.query('update public.products set is_active = false where id = $1', [inactive]);
+    const empty = await makeProduct(database, 0);
+    const before = await everything(database);
+    await expectRefusal(place(database, orderForm(inactive)), 404, 'product_unavailable');
+    await expectRefusal(place(database, orderForm(empty)), 409, 'out_of_stock');
+    expect(await everything(database)).toEqual(before);
+  });
+
+  test('a total beyond what one order may cost is refused and takes no units', async () => {
+    const dear = await makeProduct(database, 5, 1_000_000_000);
+    const form = { ...orderForm(dear), quantity: 3, expected_total: 2_000_000_000 };
+    await expectRefusal(place(database, form), 400, 'total_too_large');
+    expect(await stockOf(database, dear)).toBe(5);
+  });
+
+  test('a refusal for stock tells how many are left, and one for the total what it is now', async () => {
+    const few = await expectRefusal(
+      place(database, { ...orderForm(product), quantity: 50 }),
+      409,
+      'not_enough_stock',
+    );
+    expect([few.message, few.hint]).toEqual(['Only 5 left in stock', '5']);
+    const other = await expectRefusal(
+      place(database, { ...orderForm(product), expected_total: 1 }),
+      409,
+      'total_changed',
+    );
+    expect(other.hint).toBe('95100');
+  });
+
+  test("an accepted order is kept with the database's price and fee, and its units are taken", async () => {
+    const own = await makeProduct(database, 5, 12_345);
+    const form = {
+      ...orderForm(own),
+      quantity: 3,
+      expected_total: 37_135,
+      customer_name: '  Amina Kamau ',
+      customer_phone: '0712-345 678',
+      building: 'Delta Tower',
+      unit: ' 4B ',
+      delivery_notes: 'Ring twice',
+    };
+    const order = await place(database, form);
+    expect(order).toMatchObject({
+      status: 'pending',
+      payment_status: 'unpaid',
+      delivery_fee: 100,
+      total_amount: 37_135,
+      charge_amount: 37_200,
+      customer_phone: '+254712345678',
+      tracking_number: expect.stringMatching(/^JJ-\d{8}-[1-9]\d{3}$/),
+      access_key: expect.stringMatching(/^[0-9a-f]{32}$/),
+    });
+    const { rows } = await database.query(
+      `select o.customer_name, o.shipping_address, o.city, o.delivery_notes, o.payment_method, o.order_number,
+              o.reserved_until - o.created_at = interval '15 minutes' as is_kept_for_15_minutes,
+              i.product_id, i.product_name, i.quantity, i.unit_price
+       from public.orders as o join public.order_items as i on i.order_id = o.id where o.id = $1`,
+      [order.id],
+    );
+    expect(rows).toEqual([
+      {
+        customer_name: 'Amina Kamau',
+        shipping_address: 'Westlands, Building: Delta Tower, Unit: 4B',
+        city: 'Nairobi',
+        delivery_notes: 'Ring twice',
+        payment_method: 'pending',
+        order_number: expect.stringMatching(/^ORD-\d{4,}$/),
+        is_kept_for_15_minutes: true,
+        product_id: own,
+        product_name: 'Test drink',
+        quantity: 3,
+        unit_price: 12_345,
+      },
+    ]);
+    expect(await stockOf(database, own)).toBe(2);
+  });
+
+  test('the last unit can be ordered, and nothing after it', async () => {
+    const last = await makeProduct(database, 1);
+    await place(database, orderForm(last));
+    await expectRefusal(place(database, orderForm(last)), 409, 'out_of_stock');
+    expect(await stockOf(database, last)).toBe(0);
+  });
+
+  test('a changed delivery fee is part of the next total', async () => {
+    await database.query('update public.store_settings set delivery_fee = 0');
+    try {
+      await expectRefusal(place(database, orderForm(product)), 409, 'total_changed');
+      const order = await place(database, { ...orderForm(product), expected_total: 95_000 });
+      expect(order.total_amount).toBe(95_000);
+    } finally {
+      await database.query('update public.store_settings set delivery_fee = 100');
+    }
+  });
+
+  test('the same key with the same content gives the same order again, even when the last unit is gone', async () => {
+    const last = await makeProduct(database, 1);
+    const form = orderForm(last);
+    const first = await place(database, form);
+    const before = await everything(database);
+    expect(await place(database, form)).toEqual(first);
+    expect(await place(database, { ...form, customer_phone: '+254 712 345 678' })).toEqual(first);
+    expect(await everything(database)).toEqual(before);
+  });
+
+  test.each([
+    ['quantity', { quantity: 2, expected_total: 190_100 }],
+    ['name', { customer_name: 'Brian' }],
+    ['address', { building: 'Delta Tower' }],
+    ['phone', { customer_phone: '0712345679' }],
+  ])('the same key with another %s is refused', async (_, change) => {
+    const own = await makeProduct(database, 5);
+    const form = orderForm(own);
+    await place(database, form);
+    const before = await everything(database);
+    await expectRefusal(place(database, { ...form, ...change }), 409, 'idempotency_key_reused');
+    expect(await everything(database)).toEqual(before);
+  });
+
+  test('a key whose order was refused can be used again', async () => {
+    const own = await makeProduct(database, 0);
+    const form = orderForm(own);
+    await expectRefusal(place(database, form), 409, 'out_of_stock');
+    await database.query('update public.products set stock_quantity = 1 where id = $1', [own]);
+    expect((await place(database, form)).status).toBe('pending');
+  });
+
+  test('one address places a hundred orders in ten minutes, and not one more', async () => {
+    const own = await makeProduct(database, 200);
+    await database.query(
+      `insert into private.rate_limits (bucket, subject, window_start, hits)
+       values ('place_order', '192.0.2.77', date_bin('10 minutes', clock_timestamp(), timestamptz '2000-01-01'), 99),
+              ('place_order', '192.0.2.77', date_bin('10 minutes', clock_timestamp(), timestamptz '2000-01-01') + interval '10 minutes', 99)`,
+    );
+    await place(database, orderForm(own), '192.0.2.77');
+    await expectRefusal(place(database, orderForm(own), '192.0.2.77'), 429, 'too_many_orders');
+    expect(await stockOf(database, own)).toBe(199);
+    await place(database, orderForm(own), '192.0.2.78');
+  });
+
+  describe('the tracking number', () => {
+    const day = (created: string) =>
+      new Intl.DateTimeFormat('en-CA', { timeZone: 'Africa/Nairobi' })
+        .format(new Date(created))
+        .replaceAll('-', '');
+    const placeWithSeed = (form: Record<string, unknown>, seed: number) =>
+      asRole(database, people.visitor, async (session) => {
+        await session.query('select setseed($1)', [seed]);
+        const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
+        const { rows } = await session.query<{ answer: PlacedOrder }>(
+          `select public.place_order(${names.join(', ')}) as answer`,
+          Object.values(form),
+        );
+        return rows[0]?.answer.tracking_number;
+      });
+
+    test('holds the date of Nairobi', async () => {
+      const own = await makeProduct(database, 1);
+      const order = await place(database, orderForm(own));
+      expect(order.tracking_number.slice(3, 11)).toBe(day(order.created_at));
+    });
+
+    test('is drawn again when it is taken', async () => {
+      const own = await makeProduct(database, 3);
+      const first = await placeWithSeed(orderForm(own), 0.42);
+      const second = await placeWithSeed(orderForm(own), 0.42);
+      const third = await placeWithSeed(orderForm(own), 0.42);
+      expect(first).toMatch(/^JJ-\d{8}-\d{4}$/);
+      expect(second).toMatch(/^JJ-\d{8}-\d{4}$/);
+      expect(new Set([first, second, third]).size).toBe(3);
+    });
+
+    test('has five digits once the four of a day are used up', async () => {
+      const own = await makeProduct(database, 2);
+      await database.query(
+        `insert into public.orders (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+         select 'JJ-' || to_char((now() + days) at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' || n,
+                'Filler', 'f@b.example', '+254712345678', 'Karen', 0, 0
+         from generate_series(1000, 9999) as n, unnest(array[interval '0', interval '1 day']) as days
+         on conflict do nothing`,
+      );
+      for (let order = 0; order < 2; order += 1) {
+        expect((await place(database, orderForm(own))).tracking_number).toMatch(/^JJ-\d{8}-[1-9]\d{4}$/);
+      }
+      await database.query(`delete from public.orders where customer_name = 'Filler'`);
+    });
+  });
+});
+
+describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the same time,', () => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase('postgresql');
+  });
+  afterAll(() => database.close());
+
+  test('200 calls with one key make one order', async () => {
+    const product = await makeProduct(database, 10);
+    const form = orderForm(product);
+    const orders = await Promise.all(Array.from({ length: 200 }, () => place(database, form)));
+    expect(new Set(orders.map((order) => order.id)).size).toBe(1);
+    expect(await stockOf(database, product)).toBe(9);
+    const { rowCount } = await database.query('select from public.order_items where product_id = $1', [
+      product,
+    ]);
+    expect(rowCount).toBe(1);
+  });
+
+  test('500 buyers of one unit make one sale', async () => {
+    const product = await makeProduct(database, 1);
+    const attempts = await Promise.allSettled(
+      Array.from({ length: 500 }, () => place(database, orderForm(product))),
+    );
+    const sold = attempts.filter(({ status }) => status === 'fulfilled');
+    const refused = attempts.flatMap((attempt) =>
+      attempt.status === 'rejected' ? [attempt.reason.detail] : [],
+    );
+    expect(sold).toHaveLength(1);
+    expect(new Set(refused)).toEqual(new Set(['out_of_stock']));
+    expect(await stockOf(database, product)).toBe(0);
+  });
+
+  test('buyers of several units each get them or nothing', async () => {
+    const product = await makeProduct(database, 10);
+    const attempts = await Promise.allSettled(
+      Array.from({ length: 40 }, () =>
+        place(database, { ...orderForm(product), quantity: 3, expected_total: 285_100 }),
+      ),
+    );
+    expect(attempts.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    expect(await stockOf(database, product)).toBe(1);
+  });
+});

@@ -1,0 +1,429 @@
+// Who may do what: the matrix of people, tables and verbs, and every procedure. A table or procedure that is missing
+// here fails the tests.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import { type Database, DatabaseError } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import { everyone, openShopDatabase, type Person, people, personIds } from './shop-database.ts';
+
+const all: Person[] = everyone;
+const signedIn: Person[] = ['customer', 'former staff', 'staff', 'service'];
+const staff: Person[] = ['staff', 'service'];
+const service: Person[] = ['service'];
+
+const id = (digit: number) => `f0000000-0000-4000-8000-00000000000${digit}`;
+const verbs = ['select', 'insert', 'update', 'delete'] as const;
+type Verb = (typeof verbs)[number];
+
+// Each line is one row that exists. `where` finds it, `set` is a change that is as harmless as one can be, `insert` adds
+// another such row. Nobody is left out: whoever is not named under a verb must fail at it, and somebody always succeeds.
+interface MatrixRow {
+  table: string;
+  row: string;
+  where: string;
+  set: string;
+  insert: string;
+  select: Person[];
+  inserts: Person[];
+  updates: Person[];
+  deletes: Person[];
+}
+const matrix: MatrixRow[] = [
+  {
+    table: 'admin_profiles',
+    row: 'of staff',
+    where: `user_id = '${personIds.staff}'`,
+    set: 'is_active = true',
+    insert: `(user_id) values ('${id(9)}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'admin_profiles',
+    row: 'of former staff',
+    where: `user_id = '${personIds['former staff']}'`,
+    set: 'is_active = true',
+    insert: `(user_id, is_active) values ('${id(9)}', true)`,
+    select: ['former staff', 'service'],
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'store_settings',
+    row: 'the one',
+    where: 'id',
+    set: 'delivery_fee = 200',
+    insert: 'default values',
+    select: all,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'categories',
+    row: 'active',
+    where: `id = '${id(1)}'`,
+    set: 'is_active = true',
+    insert: `(name) values ('New')`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'categories',
+    row: 'inactive',
+    where: `id = '${id(2)}'`,
+    set: 'is_active = false',
+    insert: `(name, is_active) values ('New', false)`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'products',
+    row: 'active',
+    where: `id = '${id(1)}'`,
+    set: 'stock_quantity = 5',
+    insert: `(name, slug, price) values ('New', 'new', 100)`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'products',
+    row: 'inactive',
+    where: `id = '${id(2)}'`,
+    set: 'is_active = true',
+    insert: `(name, slug, price, is_active) values ('New', 'new', 100, false)`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'orders',
+    row: 'unpaid',
+    where: `id = '${id(1)}'`,
+    set: `status = 'processing'`,
+    insert: `(order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+      values ('ORD-9', 'JJ-20261121-9999', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 100)`,
+    select: staff,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'order_items',
+    row: 'of an order',
+    where: `id = '${id(1)}'`,
+    set: 'quantity = 1',
+    insert: `(order_id, product_name, quantity, unit_price) values ('${id(1)}', 'New', 1, 100)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'payments',
+    row: 'processing',
+    where: `id = '${id(1)}'`,
+    set: `status = 'completed'`,
+    insert: `(order_id, phone, amount, status) values ('${id(1)}', '+254712345678', 100, 'failed')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'payment_messages',
+    row: 'of a payment',
+    where: `payment_id = '${id(1)}'`,
+    set: `outcome = 'paid'`,
+    insert: `(payment_id, source, body) values ('${id(1)}', 'query', '{}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'deliveries',
+    row: 'pending',
+    where: `id = '${id(1)}'`,
+    set: `delivery_status = 'assigned'`,
+    insert: `(order_id, delivery_status) values ('${id(1)}', 'assigned')`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'inquiries',
+    row: 'unread',
+    where: `id = '${id(1)}'`,
+    set: 'is_read = true',
+    insert: `(name, email, message) values ('A', 'a@b.example', 'Hello')`,
+    select: staff,
+    inserts: all,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'newsletter_subscriptions',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `email = 'b@b.example'`,
+    insert: `(email) values ('new@b.example')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+];
+
+const procedures: Record<string, Person[]> = {
+  place_order: all,
+  track_order: all,
+  is_admin: signedIn,
+  begin_payment: service,
+  record_push: service,
+  settle_payment: service,
+  find_payment: service,
+  find_payment_by_secret: service,
+  lease_payment_queries: service,
+  expire_reservations: service,
+  subscribe_to_newsletter: all,
+};
+
+// Which columns a signed-in person's request may write at all; row level security then asks for staff.
+const writableColumns: Record<string, { insert?: string; update?: string }> = {
+  store_settings: {
+    update:
+      'chat_phone delivery_fee facebook_url instagram_url reservation_minutes store_name support_email support_phone tiktok_url updated_at',
+  },
+  categories: { insert: 'is_active name', update: 'is_active name' },
+  products: {
+    insert:
+      'brand category description home_position home_section image_url is_active name price slug stock_quantity tagline',
+    update:
+      'brand category description home_position home_section image_url is_active name price slug stock_quantity tagline updated_at',
+  },
+  orders: { update: 'status updated_at' },
+  deliveries: {
+    insert: 'delivery_notes delivery_person delivery_phone delivery_status delivery_vehicle order_id',
+    update:
+      'delivery_notes delivery_person delivery_phone delivery_status delivery_time delivery_vehicle order_id pickup_time updated_at',
+  },
+  inquiries: { insert: 'email message name phone subject' },
+};
+
+const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb, Person[]> => ({
+  select,
+  insert: inserts,
+  update: updates,
+  delete: deletes,
+});
+const statementFor = ({ table, where, set, insert }: MatrixRow): Record<Verb, string> => ({
+  select: `select from public.${table} where ${where}`,
+  insert: `insert into public.${table} ${insert}`,
+  update: `update public.${table} set ${set} where ${where}`,
+  delete: `delete from public.${table} where ${where}`,
+});
+
+class Undo extends Error {}
+
+/** Whether a person gets a statement through, without leaving a trace. */
+async function succeeds(database: Database, person: Person, statement: string): Promise<boolean> {
+  let touched = 0;
+  try {
+    await asRole(database, people[person], async (session) => {
+      touched = (await session.query(statement)).rowCount;
+      throw new Undo();
+    });
+  } catch (thrown) {
+    if (thrown instanceof Undo) return touched > 0;
+    if (thrown instanceof DatabaseError && thrown.code === '42501') return false;
+    // Permissions are checked before uniqueness: the one row of settings can be added by whoever may, once.
+    if (thrown instanceof DatabaseError && thrown.code === '23505') return true;
+    throw thrown;
+  }
+  return false;
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    await database.execute(`
+      insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
+      insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
+      insert into public.products (id, name, slug, price, stock_quantity, is_active)
+        values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
+      insert into public.orders
+        (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+        select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261121-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200
+        from generate_series(1, 3) as n;
+      insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
+      insert into public.payments (id, order_id, phone, amount, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
+      insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
+      insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
+      insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
+      insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
+      insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');
+      insert into private.rate_limits values ('bucket', 'subject', now(), 1);
+    `);
+  });
+  afterAll(() => database.close());
+
+  describe.each(matrix)('$table, a row $row', (row) => {
+    test.each(verbs)('%s', async (verb) => {
+      const can = allowed(row)[verb];
+      expect(can.length, 'somebody can, or a "cannot" proves nothing').toBeGreaterThan(0);
+      const found: Record<string, boolean> = {};
+      for (const person of everyone) {
+        found[person] = await succeeds(database, person, statementFor(row)[verb]);
+      }
+      expect(found).toEqual(Object.fromEntries(everyone.map((person) => [person, can.includes(person)])));
+    });
+  });
+
+  test('the matrix knows every table and view', async () => {
+    const { rows } = await database.query<{ name: string }>(
+      `select relname as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') order by 1`,
+    );
+    expect([...new Set(matrix.map(({ table }) => table))].sort()).toEqual(rows.map(({ name }) => name));
+  });
+
+  test('every table of the shop has row level security', async () => {
+    const { rows } = await database.query(
+      `select oid::regclass::text as name from pg_class
+       where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and relkind in ('r', 'p') and not relrowsecurity`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('exactly the columns meant to be written can be written', async () => {
+    const { rows } = await database.query<{ role: string; table: string; verb: string; columns: string }>(
+      `select role, c.relname as table, verb, string_agg(a.attname, ' ' order by a.attname) as columns
+       from pg_class c
+       join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+       cross join unnest(array['anon', 'authenticated']) as role
+       cross join unnest(array['insert', 'update']) as verb
+       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v')
+         and has_column_privilege(role, c.oid, a.attnum, verb)
+       group by role, c.relname, verb`,
+    );
+    const expected = Object.entries(writableColumns).flatMap(([table, columns]) =>
+      Object.entries(columns).map(([verb, names]) => ({
+        role: 'authenticated',
+        table,
+        verb,
+        columns: names,
+      })),
+    );
+    const inquiries = { role: 'anon', table: 'inquiries', verb: 'insert' };
+    expected.push({ ...inquiries, columns: writableColumns.inquiries?.insert ?? '' });
+    const inOrder = (grants: typeof expected) =>
+      grants.map((grant) => `${grant.role} ${grant.verb} ${grant.table}: ${grant.columns}`).sort();
+    expect(inOrder(rows)).toEqual(inOrder(expected));
+  });
+
+  test("staff set an order's status but not its total, its payment status or its customer", async () => {
+    const update = (set: string) =>
+      succeeds(database, 'staff', `update public.orders set ${set} where id = '${id(1)}'`);
+    expect(await update(`status = 'shipped'`)).toBe(true);
+    expect(await update('total_amount = 1')).toBe(false);
+    expect(await update(`payment_status = 'paid'`)).toBe(false);
+    expect(await update(`customer_phone = '+254712345670'`)).toBe(false);
+  });
+
+  test('a visitor cannot send an inquiry that is read already, nor read back what was sent', async () => {
+    const send = (columns: string, values: string, returning = '') =>
+      succeeds(
+        database,
+        'visitor',
+        `insert into public.inquiries (name, email, message${columns}) values ('A', 'a@b.example', 'Hi'${values}) ${returning}`,
+      );
+    expect(await send('', '')).toBe(true);
+    expect(await send(', is_read', ', true')).toBe(false);
+    expect(await send('', '', 'returning id')).toBe(false);
+  });
+
+  test('nobody reads the private tables', async () => {
+    const { rows } = await database.query<{ name: string }>(
+      `select relname as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p', 'S')`,
+    );
+    expect(rows.length).toBeGreaterThan(0);
+    for (const { name } of rows) {
+      expect((await database.query(`select from private.${name} limit 1`)).rowCount).toBe(1);
+      for (const person of everyone) {
+        expect(await succeeds(database, person, `select from private.${name}`), `${person} ${name}`).toBe(
+          false,
+        );
+      }
+    }
+  });
+
+  test('nobody calls the private functions', async () => {
+    const { rows } = await database.query<{ name: string; callers: string[] }>(
+      `select p.oid::regprocedure::text as name, array_agg(role) as callers
+       from pg_proc p cross join unnest(array['anon', 'authenticated', 'service_role']) as role
+       where p.pronamespace = 'private'::regnamespace
+         and (has_function_privilege(role, p.oid, 'execute') or has_schema_privilege(role, 'private', 'usage'))
+       group by 1`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('each procedure is open to exactly the people it is meant for', async () => {
+    const { rows } = await database.query<{ name: string; roles: string[] }>(
+      `select p.proname as name,
+              array(select role from unnest(array['anon', 'authenticated', 'service_role']) as role
+                    where has_function_privilege(role, p.oid, 'execute')) as roles
+       from pg_proc p where p.pronamespace = 'public'::regnamespace order by 1`,
+    );
+    const rolesOf = (callers: Person[]) => [...new Set(callers.map((person) => people[person].role))].sort();
+    expect(Object.fromEntries(rows.map(({ name, roles }) => [name, [...roles].sort()]))).toEqual(
+      Object.fromEntries(Object.entries(procedures).map(([name, callers]) => [name, rolesOf(callers)])),
+    );
+  });
+
+  test('a procedure that is closed to somebody refuses the call', async () => {
+    const expire = 'select public.expire_reservations()';
+    const found = await Promise.all(everyone.map((person) => succeeds(database, person, expire)));
+    expect(found).toEqual([false, false, false, false, true]);
+  });
+
+  test("whatever runs with its owner's rights has an empty search path", async () => {
+    const { rows } = await database.query(
+      `select oid::regprocedure::text as name from pg_proc
+       where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and prosecdef and not coalesce('search_path=""' = any (proconfig), false)`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('only active staff count as staff', async () => {
+    const found: Record<string, unknown> = {};
+    for (const person of signedIn) {
+      const { rows } = await asRole(database, people[person], (session) =>
+        session.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      found[person] = rows[0]?.is_admin;
+    }
+    expect(found).toEqual({ customer: false, 'former staff': false, staff: true, service: false });
+  });
+
+  test('nobody can take a role that no request may have', () => {
+    expect(() => asRole(database, { role: 'postgres', sub: randomUUID() }, async () => {})).toThrow();
+  });
+});

@@ -1,0 +1,129 @@
+// The shop's database for tests: migrated, seeded, with the people who come to it, and its procedures to call.
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { expect } from 'vitest';
+import { asRole, type Claims } from '../../backend/database/as-role.ts';
+import { type Database, DatabaseError } from '../../backend/database/database.ts';
+import { throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+
+const staffId = '5a000000-0000-4000-8000-000000000001';
+const formerStaffId = '5a000000-0000-4000-8000-000000000002';
+const customerId = '5a000000-0000-4000-8000-000000000003';
+
+/** Everyone who can come to the database, by what they are called in the tests. */
+export const people = {
+  visitor: { role: 'anon' },
+  customer: { role: 'authenticated', sub: customerId },
+  'former staff': { role: 'authenticated', sub: formerStaffId },
+  staff: { role: 'authenticated', sub: staffId },
+  service: { role: 'service_role' },
+} as const satisfies Record<string, Claims>;
+export type Person = keyof typeof people;
+export const everyone = Object.keys(people) as Person[];
+export const personIds = { staff: staffId, 'former staff': formerStaffId, customer: customerId };
+
+/** A fresh database of the shop with its demo catalogue and one account of each kind. */
+export async function openShopDatabase(kind: Database['kind']): Promise<Database> {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  await database.execute(await readFile(new URL('../seed.sql', import.meta.url), 'utf8'));
+  await database.query(
+    `insert into auth.users (id, email) values
+       ($1, 'staff@jani.example'), ($2, 'former@jani.example'), ($3, 'customer@jani.example')`,
+    [staffId, formerStaffId, customerId],
+  );
+  await database.query(
+    `insert into public.admin_profiles (user_id, is_active) values ($1, true), ($2, false)`,
+    [staffId, formerStaffId],
+  );
+  return database;
+}
+
+/**
+ * Calls a procedure of the public schema as somebody.
+ * @param procedure its name, and
+ * @param given its arguments by name, both written by the test
+ * @param address where the request comes from
+ */
+export async function call<Answer>(
+  database: Database,
+  person: Person,
+  procedure: string,
+  given: Record<string, unknown> = {},
+  address?: string,
+): Promise<Answer> {
+  const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
+  const { rows } = await asRole(
+    database,
+    people[person],
+    (session) =>
+      session.query<{ answer: Answer }>(
+        `select public.${procedure}(${named.join(', ')}) as answer`,
+        Object.values(given),
+      ),
+    address ? { request: { headers: { 'x-forwarded-for': address } } } : {},
+  );
+  return rows[0]?.answer as Answer;
+}
+
+/** Expects a refusal with this HTTP status and machine code; gives the error back. */
+export async function expectRefusal(
+  attempt: Promise<unknown>,
+  status: number,
+  code: string,
+): Promise<DatabaseError> {
+  const error = await attempt.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(error, `expected to be refused with ${code}`).toBeInstanceOf(DatabaseError);
+  expect(error).toMatchObject({ code: `PT${status}`, detail: code });
+  return error as DatabaseError;
+}
+
+export interface PlacedOrder {
+  id: string;
+  tracking_number: string;
+  access_key: string;
+  status: string;
+  payment_status: string;
+  delivery_fee: number;
+  total_amount: number;
+  charge_amount: number;
+  customer_phone: string;
+  reserved_until: string;
+  created_at: string;
+}
+
+/** A product of its own for a test, so that its stock is nobody else's. */
+export async function makeProduct(database: Database, stock: number, price = 95_000): Promise<string> {
+  const id = randomUUID();
+  await database.query(
+    `insert into public.products (id, name, slug, price, category, brand, stock_quantity)
+     values ($1, 'Test drink', $4, $2, 'Mango', 'Test', $3)`,
+    [id, price, stock, `test-${id}`],
+  );
+  return id;
+}
+
+/** What a well-filled order form sends, for one unit of a product that costs 950 shillings. */
+export function orderForm(productId: string): Record<string, unknown> {
+  return {
+    idempotency_key: randomUUID(),
+    product_id: productId,
+    quantity: 1,
+    customer_name: 'Amina Kamau',
+    customer_email: 'amina@example.com',
+    customer_phone: '0712345678',
+    delivery_location: 'Westlands',
+    expected_total: 95_100,
+  };
+}
+
+export async function stockOf(database: Database, productId: string): Promise<number> {
+  const { rows } = await database.query<{ stock_quantity: number }>(
+    'select stock_quantity from public.products where id = $1',
+    [productId],
+  );
+  return rows[0]?.stock_quantity ?? Number.NaN;
+}
