@@ -1,6 +1,6 @@
 // `npm run bench`: each row measures the shop and a yardstick in turns, in one run, and prints their ratio.
 import { fork } from 'node:child_process';
-import { openShop } from '../e2e/open-shop.ts';
+import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { compare, type Load, load } from './load.ts';
 

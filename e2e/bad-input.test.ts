@@ -1,6 +1,6 @@
 // What nobody should send gets a clear error over HTTP, and changes nothing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop } from './open-shop.ts';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 
 let shop: OpenShop;
 let keys: { publishable: string; secret: string };

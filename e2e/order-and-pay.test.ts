@@ -1,8 +1,8 @@
 // A visitor orders a drink, pays by M-PESA and follows it.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
-import { type OpenShop, openShop, until } from './open-shop.ts';
 import {
   amina,
   fillOrder,

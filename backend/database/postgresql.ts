@@ -3,6 +3,7 @@ import pg from 'pg';
 import {
   asDatabaseError,
   type Database,
+  DatabaseError,
   type NotificationListener,
   type QueryResult,
   type Session,
@@ -65,10 +66,10 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         return result;
       } catch (error) {
         // A connection that broke in the middle must not go back to the pool.
-        const fault = asDatabaseError(error);
-        client.release(
-          error instanceof RollbackFailed || fault.code.startsWith('08') || fault.code === '57P01',
-        );
+        const isBroken =
+          error instanceof RollbackFailed ||
+          (error instanceof DatabaseError && (error.code.startsWith('08') || error.code === '57P01'));
+        client.release(isBroken);
         throw error instanceof RollbackFailed ? error.reason : error;
       }
     },
