@@ -1050,15 +1050,13 @@ function coconutHalf(sheet: Sheet): string {
     ) +
     path(ellipse(-8, 14, 26, 6), '#fff', 'opacity="0.8"') +
     stroke('M-86 -22A90 90 0 0 1 -22 -86', '#fff', 8, 'opacity="0.9"');
-  return (
-    solid(
-      sheet,
-      body,
-      { light: '#b07a4a', base: '#7a4a2a', dark: '#3d2014' },
-      stroke(fibres, '#d9a878', 3, 'opacity="0.7"'),
-      0,
-    ) + `<g transform="translate(-10 -114) rotate(-10) scale(0.93 1)">${face}</g>`
-  );
+  return `${solid(
+    sheet,
+    body,
+    { light: '#b07a4a', base: '#7a4a2a', dark: '#3d2014' },
+    stroke(fibres, '#d9a878', 3, 'opacity="0.7"'),
+    0,
+  )}<g transform="translate(-10 -114) rotate(-10) scale(0.93 1)">${face}</g>`;
 }
 
 function coconutWhole(sheet: Sheet): string {

@@ -323,7 +323,7 @@ function flavors(sheet: Sheet, frame: Frame): string {
       )
       .join('');
   // The back row stands on a stone step, so that its labels are seen between the shoulders in front.
-  const rise = wide ? 150 : 138;
+  const rise = wide ? 212 : 182;
   const half = step * 2.05;
   const plinth =
     path(

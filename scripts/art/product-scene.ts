@@ -67,17 +67,8 @@ function beside(
   return { x: 500 + side * (half - tuck + (piece.width * scale) / 2), scale };
 }
 
-const stand = (
-  sheet: Sheet,
-  piece: Piece,
-  x: number,
-  y: number,
-  scale: number,
-  turn = 0,
-  flip = false,
-): string =>
-  shadow(sheet, x, y, piece.width * scale, '#1c0a26', 0.5) +
-  place(piece.draw(sheet), x, y, scale, turn, flip);
+const stand = (sheet: Sheet, piece: Piece, x: number, y: number, scale: number): string =>
+  shadow(sheet, x, y, piece.width * scale, '#1c0a26', 0.5) + place(piece.draw(sheet), x, y, scale);
 
 /** The scene of a flavour in a vessel, as an SVG document. */
 export function productScene(flavour: Flavour, vessel: VesselName): string {
@@ -91,7 +82,7 @@ export function productScene(flavour: Flavour, vessel: VesselName): string {
   const half = (width * 1.04) / 2;
   const near = (piece: Piece, side: 1 | -1, y: number, largest: number, tuck: number) => {
     const { x, scale } = beside(piece, side, half, largest, tuck);
-    return stand(sheet, piece, x, y, scale, 0, vessel === 'can');
+    return stand(sheet, piece, x, y, scale);
   };
   const scene = {
     bottle: () =>
@@ -105,7 +96,7 @@ export function productScene(flavour: Flavour, vessel: VesselName): string {
       near(whole, 1, 872, 1.28, 46) +
       product +
       near(cut, -1, 926, 1.2, 48) +
-      stand(sheet, small, 606, 954, 0.84, 0, true),
+      stand(sheet, small, 606, 954, 0.84),
     flask: () =>
       sprig(402, 852, -40, 0.92, -70) +
       sprig(604, 850, 42, 0.86, 60) +
