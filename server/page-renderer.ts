@@ -1,6 +1,6 @@
 // From a request to a finished page: React Router renders it, here it gets its policy, its headers and its encodings.
 import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'react-router';
-import { type PublicConfig, shopContext } from '../web/lib/shop-context.ts';
+import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
 import { type CachedPage, compressPage } from './page-cache.ts';
@@ -31,7 +31,7 @@ export function createPageRenderer({ build, mode, config, serviceFetch }: PageRe
       headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
     });
     const context = new RouterContextProvider();
-    context.set(shopContext, { store, config });
+    context.set(await contextOf(build), { store, config });
     const response = await handle(request, context);
     const body = Buffer.from(await response.arrayBuffer());
     const headers: Record<string, string> = {};
@@ -43,6 +43,12 @@ export function createPageRenderer({ build, mode, config, serviceFetch }: PageRe
     headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';
     return compressPage(response.status, headers, body, effort);
   };
+}
+
+// The built pages hold a copy of the context's module: a value reaches their loaders only under that copy's key.
+async function contextOf(build: PageRendererOptions['build']): Promise<typeof shopContext> {
+  const { entry } = typeof build === 'function' ? await build() : build;
+  return (entry.module as unknown as { shopContext: typeof shopContext }).shopContext;
 }
 
 function connectOrigins({ url, publicUrl }: PublicConfig): string[] {

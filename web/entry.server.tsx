@@ -47,3 +47,6 @@ export default function handleRequest(
     const timer = setTimeout(() => abort(new Error('The page took too long to render')), patience);
   });
 }
+
+// The server sets the context under this build's own key.
+export { shopContext } from './lib/shop-context.ts';
