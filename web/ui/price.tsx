@@ -5,7 +5,7 @@ export function Price({ cents, className = '' }: { cents: number; className?: st
   const [currency, figure] = formatKsh(cents).split(' ');
   return (
     <span className={`font-display font-bold whitespace-nowrap tabular-nums ${className}`}>
-      <span className="mr-[0.2em] text-[0.72em] font-semibold">{currency}</span> {figure}
+      <span className="text-[0.72em] font-semibold">{currency}</span> {figure}
     </span>
   );
 }

@@ -85,11 +85,7 @@ function TopPicks({ products }: { products: CardProduct[] }) {
   if (products.length === 0) return null;
   return (
     <section aria-labelledby="top-picks" className="page pt-16 md:pt-24">
-      <SectionTitle
-        id="top-picks"
-        title="Top Picks"
-        text="What Nairobi keeps coming back for, six bottles deep."
-      />
+      <SectionTitle id="top-picks" title="Top Picks" text="The six that Nairobi keeps coming back for." />
       <ProductGrid>
         {products.map((product) => (
           <li key={product.slug}>
@@ -120,7 +116,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a row that scrolls has to be reachable by keyboard
         tabIndex={0}
         aria-label="Drinks on Offer"
-        className="page grid snap-x scroll-px-4 auto-cols-[62%] grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-4 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[22.5%]"
+        className="bleed grid snap-x auto-cols-[62%] grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
       >
         {products.map((product) => (
           <li key={product.slug} className="snap-start">

@@ -1,14 +1,20 @@
-// The shop's sign: a leaf whose stem hooks into a J, and the name beside it.
+// The shop's sign: a J that sprouts, its hook ending in a drop, and the name beside it.
 
-const leaf =
-  'M62 6C88 20 92 56 64 76C58 80 52 82 47 83C40 94 26 97 16 88C11 83 12 75 18 73C23 71 27 75 27 79C32 81 37 79 39 74C27 52 34 20 62 6Z';
-const drop = 'M61 30C69 42 75 49 75 57C75 65 69 70 61.5 70C54 70 48 65 48 57C48 49 54 42 61 30Z';
+const leaves =
+  'M60 48C46 26 57 5 91 2C95 32 82 47 60 48ZM62.5 44C71 38 78 27 82 12C73 22 65 32 60.5 42ZM54 46C36 48 22 38 18 19C38 17 52 26 54 46Z';
+const stem = 'M60 44V68C60 83 49 90 36 87';
+const drop = 'M27 50C36 63 43 71 43 80C43 89.5 36 96 27 96C18 96 11 89.5 11 80C11 71 18 63 27 50Z';
 
 export function Wordmark({ name, isOnDusk = false }: { name: string; isOnDusk?: boolean }) {
   return (
     <span className="inline-flex items-center gap-1.5">
-      <svg viewBox="6 2 82 94" aria-hidden="true" className="h-9 w-auto sm:h-10">
-        <path d={leaf} className={isOnDusk ? 'fill-leaf-400' : 'fill-leaf-600'} />
+      <svg
+        viewBox="8 0 88 98"
+        aria-hidden="true"
+        className={`h-9 w-auto sm:h-10 ${isOnDusk ? 'text-leaf-400' : 'text-leaf-600'}`}
+      >
+        <path d={leaves} fill="currentColor" fillRule="evenodd" />
+        <path d={stem} fill="none" stroke="currentColor" strokeWidth="14" />
         <path d={drop} className="fill-ember-400" />
       </svg>
       <span

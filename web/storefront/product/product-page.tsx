@@ -225,7 +225,35 @@ function Related({ products }: { products: CardProduct[] }) {
             <ProductCard product={product} />
           </li>
         ))}
+        {products.length < relatedCount ? (
+          <li>
+            <EverythingElse />
+          </li>
+        ) : null}
       </ul>
     </section>
+  );
+}
+
+/** Fills the row where a flavour has few siblings. */
+function EverythingElse() {
+  return (
+    <Link
+      to="/shop"
+      prefetch="intent"
+      className="on-dusk group relative grid aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,#8f2f6c)] p-5 text-white shadow-md hover:shadow-xl md:p-8"
+    >
+      <span
+        aria-hidden="true"
+        className="absolute right-[-18%] bottom-[-18%] size-[70%] rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
+      />
+      <span className="relative font-display text-2xl font-extrabold md:text-4xl">
+        Or something else entirely?
+      </span>
+      <span className="relative inline-flex items-center gap-2 font-bold">
+        All drinks
+        <Icon name="arrow" />
+      </span>
+    </Link>
   );
 }

@@ -47,10 +47,10 @@ export default function ShopPage({ loaderData: { products } }: Route.ComponentPr
   const { settings } = useShop();
   return (
     <>
-      <header className="on-dusk relative overflow-hidden bg-dusk-900 text-white">
+      <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,#6b2868)] text-white">
         <div
           aria-hidden="true"
-          className="absolute -top-40 right-[-6rem] size-[30rem] rounded-full bg-[radial-gradient(circle,var(--color-ember-400),#8f2f6c_55%,transparent_72%)] opacity-80 md:right-[6%]"
+          className="absolute top-42 right-[-3rem] size-60 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_120px_40px_rgb(200_70_110/0.45)] md:top-10 md:right-[12%] md:size-88"
         />
         <div className="page relative grid gap-3 pt-12 pb-20 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>
