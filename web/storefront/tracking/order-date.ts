@@ -1,0 +1,31 @@
+// When something happened, as a Kenyan clock shows it.
+
+const nairobi = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'Africa/Nairobi',
+  day: 'numeric',
+  month: 'long',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+});
+
+/**
+ * Day and time in the en-GB long format (specification §2, Order tracking).
+ * @param when an ISO date-time
+ * @returns such as `21 November 2026 at 09:05`: put together here, since server and browser may join the parts differently
+ */
+export function formatOrderDate(when: string): string {
+  const part = partsOf(when);
+  return `${part.day} ${part.month} ${part.year} at ${part.hour}:${part.minute}`;
+}
+
+/** @returns such as `09:05` */
+export function formatOrderTime(when: string): string {
+  const part = partsOf(when);
+  return `${part.hour}:${part.minute}`;
+}
+
+function partsOf(when: string): Record<string, string> {
+  return Object.fromEntries(nairobi.formatToParts(new Date(when)).map(({ type, value }) => [type, value]));
+}

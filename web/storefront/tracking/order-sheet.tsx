@@ -1,0 +1,191 @@
+// One order, told in full: how far it is, who gets it, what is in it, what it costs and whether it is paid.
+import { useEffect, useRef, useState } from 'react';
+import { Form, Link, useNavigation } from 'react-router';
+import { formatKsh } from '../../../domain/money.ts';
+import { describeOrderStatus } from '../../../domain/order-status.ts';
+import { formatPhone } from '../../../domain/phone.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { flavourSlug } from '../../ui/flavour.tsx';
+import { Price } from '../../ui/price.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+import { formatOrderDate } from './order-date.ts';
+import { PaymentState, paymentWords } from './payment-state.tsx';
+import { Progress } from './progress.tsx';
+import type { TrackedItem, TrackedOrder } from './tracked-order.ts';
+import { useFollowedOrder } from './use-followed-order.ts';
+
+interface OrderSheetProps {
+  order: TrackedOrder;
+  accessKey: string | null;
+  digitsProblem: string | null;
+}
+
+export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderSheetProps) {
+  const order = useFollowedOrder(found, accessKey);
+  const status = describeOrderStatus(order.status);
+  return (
+    <article aria-labelledby="order" data-status={order.status} className="grid gap-6">
+      <section className="grid gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
+        <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-3">
+          <div>
+            <p className="text-sm text-ink-soft">Order</p>
+            <h2 id="order" className="text-2xl tabular-nums">
+              {order.trackingNumber}
+            </h2>
+          </div>
+          <Badge tone={status.colour}>{status.label}</Badge>
+        </div>
+        <Progress status={order.status} />
+        <News order={order} />
+      </section>
+
+      <PaymentState order={order} />
+
+      <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
+        <Section title="Order items">
+          <ul className="grid gap-4">
+            {order.items.map((item) => (
+              <Item key={item.id} item={item} />
+            ))}
+          </ul>
+          <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
+            <dt className="text-ink-soft">Delivery fee</dt>
+            <dd className="text-right">{order.deliveryFee === 0 ? 'Free' : formatKsh(order.deliveryFee)}</dd>
+            <dt className="text-lg font-bold">Total</dt>
+            <dd className="text-right">
+              <Price cents={order.total} className="text-xl" />
+            </dd>
+          </dl>
+        </Section>
+
+        <div className="grid gap-6">
+          <Section title="Order details">
+            <Facts>
+              <Fact name="Tracking number">
+                <span className="flex flex-wrap items-center justify-between gap-x-2">
+                  <span className="tabular-nums">{order.trackingNumber}</span>
+                  <span className="-my-2.5 -mr-3">
+                    <CopyButton text={order.trackingNumber} what="tracking number" />
+                  </span>
+                </span>
+              </Fact>
+              <Fact name="Order date">
+                <time dateTime={order.createdAt}>{formatOrderDate(order.createdAt)}</time>
+              </Fact>
+            </Facts>
+          </Section>
+          <Section title="Customer information">
+            <Facts>
+              <Fact name="Name">{order.customerName}</Fact>
+              <Fact name="Phone">{formatPhone(order.customerPhone)}</Fact>
+              {order.address ? <Fact name="Delivery address">{order.address}</Fact> : null}
+            </Facts>
+            {order.isMasked ? <Reveal problem={digitsProblem} /> : null}
+          </Section>
+          {order.deliveryNotes ? (
+            <Section title="Delivery notes">
+              <p className="whitespace-pre-line">{order.deliveryNotes}</p>
+            </Section>
+          ) : null}
+        </div>
+      </div>
+    </article>
+  );
+}
+
+/** Says what changed while the page is open, to who cannot see the badge change. */
+function News({ order }: { order: TrackedOrder }) {
+  const last = useRef(order);
+  const [news, setNews] = useState('');
+  useEffect(() => {
+    const before = last.current;
+    last.current = order;
+    const told = [
+      before.status === order.status
+        ? null
+        : `Your order is now: ${describeOrderStatus(order.status).label}.`,
+      before.paymentStatus === order.paymentStatus ? null : paymentWords(order).announcement,
+    ].filter(Boolean);
+    if (told.length > 0) setNews(told.join(' '));
+  }, [order]);
+  return (
+    <p aria-live="polite" className="sr-only">
+      {news}
+    </p>
+  );
+}
+
+function Section({ title, children }: { title: string; children: React.ReactNode }) {
+  return (
+    <section className="rounded-xl border border-line bg-card px-5 py-5 sm:px-6">
+      <h3 className="mb-4 text-xl">{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+function Facts({ children }: { children: React.ReactNode }) {
+  return <dl className="grid gap-3">{children}</dl>;
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt className="text-sm text-ink-soft">{name}</dt>
+      <dd className="font-semibold break-words">{children}</dd>
+    </div>
+  );
+}
+
+function Item({ item }: { item: TrackedItem }) {
+  return (
+    <li data-flavour={flavourSlug(item.category)} className="flex items-center gap-4">
+      <ProductImage
+        src={item.imageUrl}
+        alt=""
+        sizes="72px"
+        className="size-18 shrink-0 rounded-md text-3xl!"
+      />
+      <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
+        <p className="min-w-36 flex-1">
+          {item.slug ? (
+            <Link to={`/shop/${item.slug}`} className="font-bold hover:underline">
+              {item.name}
+            </Link>
+          ) : (
+            <span className="font-bold">{item.name}</span>
+          )}
+          <span className="block text-sm text-ink-soft tabular-nums">
+            {item.quantity} × {formatKsh(item.unitPrice)}
+          </span>
+        </p>
+        <p className="font-semibold tabular-nums">{formatKsh(item.quantity * item.unitPrice)}</p>
+      </div>
+    </li>
+  );
+}
+
+function Reveal({ problem }: { problem: string | null }) {
+  const isAsking = useNavigation().state !== 'idle';
+  return (
+    <Form method="post" replace preventScrollReset className="mt-5 grid gap-3 border-t border-line pt-5">
+      <TextField
+        label="Last four digits of the phone"
+        name="digits"
+        inputMode="numeric"
+        autoComplete="off"
+        pattern="[0-9]{4}"
+        maxLength={4}
+        required
+        hint="To see the details in full, show that this order is yours."
+        problem={problem ?? undefined}
+      />
+      <Button type="submit" tone="quiet" disabled={isAsking} className="justify-self-start">
+        Show details
+      </Button>
+    </Form>
+  );
+}

@@ -1,0 +1,136 @@
+// Whether an order is paid, in words, and the way to pay while it is not.
+import { lazy, Suspense, useEffect, useState } from 'react';
+import { formatKsh } from '../../../domain/money.ts';
+import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
+import { Button } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { formatOrderTime } from './order-date.ts';
+import type { TrackedOrder } from './tracked-order.ts';
+
+const loadPaymentDialog = () => import('../payment/payment-dialog.tsx');
+const PaymentDialog = lazy(loadPaymentDialog);
+
+interface PaymentWords {
+  tone: 'due' | 'done' | 'calm';
+  title: string;
+  text: string;
+  /** Said to screen readers when it has just become so. */
+  announcement: string;
+}
+
+/** @param reservedUntil ISO date-time until which the device knows the drinks to be kept */
+export function paymentWords(order: TrackedOrder, reservedUntil: string | null = null): PaymentWords {
+  switch (order.paymentStatus) {
+    case 'paid':
+      return {
+        tone: 'done',
+        title: 'Paid with M-PESA',
+        text: `We received ${formatKsh(order.total)}. Asante!`,
+        announcement: 'Your payment was received.',
+      };
+    case 'needs_decision':
+      return {
+        tone: 'calm',
+        title: 'Payment received, order on hold',
+        text: 'Your money reached us after the drinks were given back to the shelf. Our team will call you to sort it out.',
+        announcement: 'Your payment was received. Our team will contact you about the order.',
+      };
+    case 'refunded':
+      return {
+        tone: 'calm',
+        title: 'Payment refunded',
+        text: 'The money went back to the phone that paid.',
+        announcement: 'Your payment was refunded.',
+      };
+    default:
+      if (order.status === 'cancelled') {
+        return {
+          tone: 'calm',
+          title: 'Nothing to pay',
+          text: 'This order was cancelled before it was paid. You are welcome to place a new one.',
+          announcement: 'The order was cancelled.',
+        };
+      }
+      return {
+        tone: 'due',
+        title: `Payment due: ${formatKsh(order.total)}`,
+        text: reservedUntil
+          ? `Your drinks are kept for you until ${formatOrderTime(reservedUntil)}. They leave our fridge as soon as you have paid.`
+          : 'Your drinks are kept for you for a short while. They leave our fridge as soon as you have paid.',
+        announcement: 'The payment is due.',
+      };
+  }
+}
+
+const tones = {
+  due: 'border-ember-300 bg-ember-50',
+  done: 'border-leaf-300 bg-success-soft',
+  calm: 'border-line bg-card',
+};
+
+export function PaymentState({ order }: { order: TrackedOrder }) {
+  const known = useRememberedOrder(order.trackingNumber);
+  const [isOpen, setIsOpen] = useState(false);
+  // Once fetched, the dialog stays mounted, so that closing it can be seen.
+  const [isWanted, setIsWanted] = useState(false);
+  const reservedUntil =
+    known?.reservedUntil && Date.parse(known.reservedUntil) > Date.now() ? known.reservedUntil : null;
+  const words = paymentWords(order, reservedUntil);
+  const phone = known?.phone ?? (order.isMasked ? '' : order.customerPhone);
+
+  return (
+    <section
+      aria-labelledby="payment"
+      className={`flex flex-wrap items-center justify-between gap-x-6 gap-y-4 rounded-xl border px-5 py-5 sm:px-6 ${tones[words.tone]}`}
+    >
+      <div className="min-w-56 flex-1">
+        <h3 id="payment" className="flex items-center gap-2.5 text-xl">
+          {words.tone === 'done' ? (
+            <span className="grid size-7 place-items-center rounded-pill bg-leaf-600 text-white">
+              <Icon name="check" className="size-4" />
+            </span>
+          ) : null}
+          {words.title}
+        </h3>
+        <p className="mt-1 text-ink-soft">{words.text}</p>
+      </div>
+      {words.tone === 'due' ? (
+        <Button
+          size="large"
+          onPointerEnter={loadPaymentDialog}
+          onFocus={loadPaymentDialog}
+          onClick={() => {
+            setIsWanted(true);
+            setIsOpen(true);
+          }}
+          aria-haspopup="dialog"
+          className="grow sm:grow-0"
+        >
+          Pay now
+        </Button>
+      ) : null}
+      {isWanted ? (
+        <Suspense fallback={null}>
+          <PaymentDialog
+            order={{
+              orderId: order.id,
+              trackingNumber: order.trackingNumber,
+              total: order.total,
+              phone,
+              checkoutRequestId: known?.checkoutRequestId ?? null,
+            }}
+            open={isOpen}
+            onOpenChange={setIsOpen}
+          />
+        </Suspense>
+      ) : null}
+    </section>
+  );
+}
+
+/** What this device knows of the order; nothing before hydration, since the server cannot know. */
+function useRememberedOrder(trackingNumber: string): RememberedOrder | null {
+  const [known, setKnown] = useState<RememberedOrder | null>(null);
+  useEffect(() => setKnown(rememberedOrder(trackingNumber)), [trackingNumber]);
+  return known;
+}

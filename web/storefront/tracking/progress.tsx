@@ -1,0 +1,48 @@
+// The four steps of an order and how many of them are behind it.
+import { describeOrderStatus, trackingProgress, trackingSteps } from '../../../domain/order-status.ts';
+import { Icon } from '../../ui/icons.tsx';
+
+export function Progress({ status }: { status: string }) {
+  const { index, filled } = trackingProgress(status);
+  return (
+    <div className="relative">
+      <div
+        aria-hidden="true"
+        className="absolute top-5 right-[12.5%] left-[12.5%] h-1.5 -translate-y-1/2 overflow-hidden rounded-pill bg-line"
+      >
+        <div
+          data-filled={filled}
+          className="h-full origin-left rounded-pill bg-leaf-500 transition-transform duration-(--duration-scene)"
+          style={{ transform: `scaleX(${filled})` }}
+        />
+      </div>
+      {/* biome-ignore lint/a11y/noRedundantRoles: Safari drops the list from a list without bullets */}
+      <ol role="list" aria-label="Progress of the order" className="relative grid grid-cols-4">
+        {trackingSteps.map((step, position) => {
+          const isComplete = position <= index;
+          const isCurrent = position === index;
+          return (
+            <li
+              key={step}
+              aria-current={isCurrent ? 'step' : undefined}
+              className={`grid justify-items-center gap-2 px-0.5 text-center text-xs leading-tight sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
+            >
+              <span
+                aria-hidden="true"
+                className={`grid size-10 place-items-center rounded-pill border-4 border-card transition-colors ${isComplete ? 'bg-leaf-600 text-white' : 'bg-line text-ink-soft'} ${isCurrent ? 'ring-4 ring-leaf-200' : ''}`}
+              >
+                {isComplete ? (
+                  <Icon name="check" className="size-5" />
+                ) : (
+                  <span className="text-sm font-bold tabular-nums">{position + 1}</span>
+                )}
+              </span>
+              {describeOrderStatus(step).label}
+              {isComplete ? <span className="sr-only">, done</span> : null}
+            </li>
+          );
+        })}
+      </ol>
+    </div>
+  );
+}

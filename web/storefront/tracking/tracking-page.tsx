@@ -1,0 +1,183 @@
+// Where an order is: looked up by its tracking number, then followed live.
+import { useEffect, useRef } from 'react';
+import { useNavigate, useNavigation } from 'react-router';
+import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { Button } from '../../ui/button.tsx';
+import { inputStyle } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { showToast } from '../../ui/toasts.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import type { Route } from './+types/tracking-page.ts';
+import { OrderSheet } from './order-sheet.tsx';
+import { type LookUp, lookUpOrder } from './tracked-order.ts';
+
+export const meta: Route.MetaFunction = ({ matches, loaderData }) => [
+  ...describePage(matches, {
+    title: loaderData?.asked ? `Order ${loaderData.asked}` : 'Track Your Order',
+    description: 'See where your order is: from our fridge to your gate, step by step.',
+    path: '/track-order',
+  }),
+  // An order is nobody's business but its customer's.
+  ...(loaderData?.asked ? [{ name: 'robots', content: 'noindex' }] : []),
+];
+
+export function headers() {
+  return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
+}
+
+/** The number in the query takes precedence over the one in the path (specification §2, Order tracking). */
+const askedNumber = (url: URL, parameter: string | undefined) =>
+  normaliseTrackingNumber(url.searchParams.get('tracking') ?? '') || normaliseTrackingNumber(parameter ?? '');
+
+export async function loader({ url, params, context }: Route.LoaderArgs) {
+  const asked = askedNumber(url, params.trackingNumber);
+  const accessKey = url.searchParams.get('key');
+  if (!asked) return { asked, accessKey, lookUp: null };
+  const { tables } = context.get(shopContext).store;
+  return { asked, accessKey, lookUp: await lookUpOrder(tables, asked, { accessKey }) };
+}
+
+/** Shows the personal data to who knows the last four digits of the phone. A plain form, so it needs no scripts. */
+export async function action({ request, url, params, context }: Route.ActionArgs) {
+  const digits = String((await request.formData()).get('digits') ?? '').trim();
+  const { tables } = context.get(shopContext).store;
+  const lookUp = await lookUpOrder(tables, askedNumber(url, params.trackingNumber), {
+    phoneLastFour: digits,
+  });
+  if (lookUp.kind === 'found' && lookUp.order.isMasked) {
+    return {
+      lookUp: null,
+      problem: 'These are not the last four digits of the phone this order was placed with.',
+    };
+  }
+  return { lookUp, problem: lookUp.kind === 'failed' ? lookUp.message : null };
+}
+
+export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
+  const { asked, accessKey, lookUp } = loaderData;
+  const isSearching = useNavigation().state === 'loading';
+  useLookUpToast(lookUp);
+
+  const revealed = actionData?.lookUp?.kind === 'found' ? actionData.lookUp.order : null;
+  const found = lookUp?.kind === 'found' ? lookUp.order : null;
+  const order = found && revealed?.id === found.id && found.isMasked ? revealed : found;
+
+  return (
+    <>
+      <section className="bg-(image:--gradient-dusk) text-white">
+        <div className="page grid gap-6 pt-10 pb-24 md:pt-16 md:pb-32">
+          <div className="grid gap-2">
+            <h1 className="text-4xl font-extrabold">Track Your Order</h1>
+            <p className="max-w-prose text-dusk-100">
+              Your tracking number came with your order. It begins with JJ.
+            </p>
+          </div>
+          <TrackingSearch key={asked} asked={asked} isSearching={isSearching} />
+        </div>
+      </section>
+
+      <div className="page -mt-14 grid gap-6 md:-mt-20">
+        {lookUp === null ? <Waiting /> : null}
+        {lookUp?.kind === 'missing' ? (
+          <Card>
+            <p aria-hidden="true" className="text-6xl">
+              🔎
+            </p>
+            <h2 className="text-2xl">No Order Found</h2>
+            <p className="text-ink-soft">Please check your tracking number and try again</p>
+          </Card>
+        ) : null}
+        {lookUp?.kind === 'failed' ? (
+          <Card>
+            <Notice tone="danger" title="Error">
+              {lookUp.message}
+            </Notice>
+            <p className="text-sm text-ink-soft">
+              Your order is fine; only this look-up failed. Please try again.
+            </p>
+          </Card>
+        ) : null}
+        {order ? (
+          <OrderSheet
+            key={order.id}
+            order={order}
+            accessKey={accessKey}
+            digitsProblem={actionData?.problem ?? null}
+          />
+        ) : null}
+      </div>
+    </>
+  );
+}
+
+function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: boolean }) {
+  const navigate = useNavigate();
+  const input = useRef<HTMLInputElement>(null);
+
+  function search(event: React.SubmitEvent<HTMLFormElement>) {
+    event.preventDefault();
+    const number = normaliseTrackingNumber(input.current?.value ?? '');
+    if (number) navigate(`/track-order/${encodeURIComponent(number)}`);
+  }
+
+  return (
+    <form action="/track-order" onSubmit={search} className="grid w-full max-w-xl gap-2">
+      <label htmlFor="tracking" className="text-sm font-semibold">
+        Tracking number
+      </label>
+      <div className="flex flex-wrap gap-3">
+        <input
+          ref={input}
+          id="tracking"
+          name="tracking"
+          defaultValue={asked}
+          placeholder="JJ-20260131-1234"
+          autoComplete="off"
+          autoCapitalize="characters"
+          spellCheck={false}
+          maxLength={40}
+          enterKeyHint="search"
+          className={`${inputStyle} on-dusk min-w-56 flex-1 font-semibold tabular-nums placeholder:font-normal`}
+        />
+        <Button type="submit" tone="ember" size="large" className="on-dusk grow sm:grow-0">
+          {isSearching ? 'Looking…' : 'Track Order'}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** A toast for each look-up that brought nothing, besides what the page itself says. */
+function useLookUpToast(lookUp: LookUp | null) {
+  useEffect(() => {
+    if (lookUp?.kind === 'missing') {
+      showToast({
+        kind: 'error',
+        title: 'Order Not Found',
+        text: 'No order found with this tracking number',
+      });
+    }
+    if (lookUp?.kind === 'failed') showToast({ kind: 'error', title: 'Error', text: lookUp.message });
+  }, [lookUp]);
+}
+
+function Card({ children }: { children: React.ReactNode }) {
+  return (
+    <section className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-12 text-center shadow-lg">
+      {children}
+    </section>
+  );
+}
+
+function Waiting() {
+  return (
+    <Card>
+      <h2 className="text-2xl">From our fridge to your gate</h2>
+      <p className="max-w-prose text-ink-soft">
+        Enter your number above to see how far your drinks have come. This page then follows them by itself;
+        you need not reload it.
+      </p>
+    </Card>
+  );
+}

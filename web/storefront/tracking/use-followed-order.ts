@@ -1,0 +1,56 @@
+// Keeps a shown order up to date: live while the channel is open, asked for again whenever something may have been missed.
+import { useEffect, useRef, useState } from 'react';
+import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { lookUpOrder, type TrackedOrder, withLookUp, withNews } from './tracked-order.ts';
+
+/**
+ * @param found the order as it was looked up last
+ * @param accessKey from the address of the page, when it holds one
+ */
+export function useFollowedOrder(found: TrackedOrder, accessKey: string | null): TrackedOrder {
+  const { config } = useShop();
+  const [shown, setShown] = useState(found);
+  const [taken, setTaken] = useState(found);
+  if (taken !== found) {
+    setTaken(found);
+    setShown(withLookUp(shown, found));
+  }
+
+  const { id, trackingNumber } = found;
+  const isMasked = useRef(found.isMasked);
+  isMasked.current = shown.isMasked;
+  useEffect(() => {
+    let isOver = false;
+    let stop = () => {};
+    const key = accessKey ?? rememberedOrder(trackingNumber)?.accessKey ?? null;
+
+    async function askAgain() {
+      const { createStore } = await import('../../lib/store.ts');
+      const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey: key });
+      // Quietly: what is shown stays when there is no answer.
+      if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
+    }
+    const onReturn = () => {
+      if (document.visibilityState === 'visible') void askAgain();
+    };
+
+    // This device placed the order, so it may show all of it.
+    if (key && isMasked.current) void askAgain();
+    document.addEventListener('visibilitychange', onReturn);
+    void import('../../lib/live.ts').then(({ followOrder }) => {
+      if (isOver) return;
+      stop = followOrder(config, id, {
+        onChange: (news) => setShown((before) => withNews(before, news)),
+        onGap: () => void askAgain(),
+      });
+    });
+    return () => {
+      isOver = true;
+      document.removeEventListener('visibilitychange', onReturn);
+      stop();
+    };
+  }, [config, id, trackingNumber, accessKey]);
+
+  return shown;
+}
