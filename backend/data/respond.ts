@@ -71,12 +71,12 @@ export function respond(
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
-  return new Response(isBodyless ? null : (body ?? ''), { status: finalStatus, headers });
+  return new Response(isBodyless ? null : body, { status: finalStatus, headers });
 }
 
 /** The answer to OPTIONS: what may be done. */
 export function respondOptions({ allow }: OptionsPlan): Response {
-  return new Response('', { status: 200, headers: { Allow: allow, 'Access-Control-Allow-Origin': '*' } });
+  return new Response(null, { status: 200, headers: { Allow: allow, 'Access-Control-Allow-Origin': '*' } });
 }
 
 interface StatusAndBody {
