@@ -166,7 +166,10 @@ begin
       end,
       merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
-      next_query_at = case when p.status = 'initiating' then now() + interval '10 seconds' else p.next_query_at end,
+      next_query_at = case
+        when p.status <> 'initiating' then p.next_query_at
+        when record_push.refusal_code is null then now() + interval '10 seconds'
+      end,
       updated_at = now()
   where p.id = record_push.payment_id
   returning * into attempt;

@@ -1,0 +1,75 @@
+// What must be true of orders, payments and stock after anything whatsoever.
+import { expect } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+
+// Each part gives the rows that break one promise.
+const brokenPromises = `
+  select 'stock, sold and reserved units add up to what there was' as promise, p.id::text as subject
+  from unnest($1::uuid[], $2::integer[]) as was (product_id, units)
+  join public.products as p on p.id = was.product_id
+  left join public.order_items as i on i.product_id = p.id
+  left join public.orders as o on o.id = i.order_id
+  group by p.id, was.units
+  having was.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
+    where o.payment_status = 'paid' or (o.payment_status = 'unpaid' and o.reserved_until is not null)
+  ), 0)
+
+  union all
+  select 'stock is never negative', id::text from public.products where stock_quantity < 0
+
+  union all
+  select 'a paid order has exactly one completed payment of the right amount that needs no refund', o.id::text
+  from public.orders as o
+  where o.payment_status in ('paid', 'needs_decision') and 1 <> (
+    select count(*) from public.payments as p
+    where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+      and p.amount = ceil(o.total_amount / 100.0) * 100
+  )
+
+  union all
+  select 'an unpaid order has no completed payment', o.id::text
+  from public.orders as o
+  where o.payment_status = 'unpaid'
+    and exists (select from public.payments as p where p.order_id = o.id and p.status = 'completed')
+
+  union all
+  select 'an order is delivered when and only when it is paid', o.id::text
+  from public.orders as o
+  where (o.payment_status = 'paid') <> exists (select from public.deliveries as d where d.order_id = o.id)
+
+  union all
+  select 'a paid order is neither reserved nor cancelled', o.id::text
+  from public.orders as o
+  where o.payment_status = 'paid' and (o.reserved_until is not null or o.status = 'cancelled')
+
+  union all
+  select 'an order has at most one open attempt', order_id::text
+  from public.payments where status in ('initiating', 'processing') group by order_id having count(*) > 1
+
+  union all
+  select 'a completed payment rests on a message that completed it', p.id::text
+  from public.payments as p
+  where p.status = 'completed' and 1 <> (
+    select count(*) from public.payment_messages as m
+    where m.payment_id = p.id and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision')
+  )
+
+  union all
+  select 'nothing that has ended is asked about', id::text
+  from public.payments where next_query_at is not null and status <> 'processing'
+`;
+
+/**
+ * Expects every promise to hold.
+ * @param units what each product had before anything was ordered
+ */
+export async function expectBalancedBooks(
+  database: Database,
+  units: ReadonlyMap<string, number>,
+): Promise<void> {
+  const { rows } = await database.query(brokenPromises, [
+    `{${[...units.keys()].join(',')}}`,
+    `{${[...units.values()].join(',')}}`,
+  ]);
+  expect(rows).toEqual([]);
+}

@@ -1,0 +1,786 @@
+// Collecting an order's money: one open attempt, one settlement, and books that balance whatever arrives in which order.
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  stockOf,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+interface Begun {
+  is_new: boolean;
+  payment: Payment;
+  tracking_number?: string;
+}
+interface Settled {
+  outcome: string;
+  payment: Payment;
+}
+
+const secret = () => randomBytes(32).toString('hex');
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const checkoutRequest = () => `ws_CO_${randomBytes(8).toString('hex')}`;
+// Prompts to one phone are limited, so every attempt has its own.
+const phone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    product = await newProduct(5);
+    order = await place(product);
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  async function newProduct(stock: number): Promise<string> {
+    const id = await makeProduct(database, stock);
+    units.set(id, stock);
+    return id;
+  }
+  const place = (productId: string, quantity = 2) =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(productId),
+      quantity,
+      expected_total: 95_000 * quantity + 100,
+    });
+  const begin = (placed: PlacedOrder, change: Record<string, unknown> = {}) =>
+    call<Begun>(database, 'service', 'begin_payment', {
+      order_id: placed.id,
+      phone: phone(),
+      notice_secret: secret(),
+      ...change,
+    });
+  const recordPush = (payment: Payment, change: Record<string, unknown>) =>
+    call<Payment>(database, 'service', 'record_push', { payment_id: payment.id, body: '{}', ...change });
+  /** An attempt whose push M-PESA has accepted. */
+  async function prompt(placed: PlacedOrder): Promise<Payment> {
+    const { payment } = await begin(placed);
+    return recordPush(payment, { checkout_request_id: checkoutRequest(), merchant_request_id: 'm-1' });
+  }
+  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
+    call<Settled>(database, 'service', 'settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: '{"raw":true}',
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: payment.amount,
+      receipt: receipt(),
+      checkout_request_id: payment.checkout_request_id,
+      ...change,
+    });
+  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+  const expire = () => call<number>(database, 'service', 'expire_reservations');
+  const runOut = (placed: PlacedOrder) =>
+    database.query(`update public.orders set reserved_until = now() - interval '1 second' where id = $1`, [
+      placed.id,
+    ]);
+  // All processes together ask once in twelve seconds, which is for one test alone to wait for.
+  const forgetLastQuery = () =>
+    database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
+  const leaseAtOnce = (atMost: number) =>
+    asRole(database, people.service, async (session) => {
+      const { rows } = await session.query<{ payment: Payment }>(
+        'select public.lease_payment_queries($1) as payment',
+        [atMost],
+      );
+      return rows.map((row) => row.payment);
+    });
+
+  const lease = async (atMost = 100) => {
+    await forgetLastQuery();
+    return leaseAtOnce(atMost);
+  };
+
+  /** How an order and all around it stand. */
+  async function state(placed = order) {
+    const { rows } = await database.query<{
+      order: string;
+      money: string;
+      deliveries: number;
+      payments: string[];
+    }>(
+      `select o.status as order, o.payment_status as money,
+              (select count(*)::integer from public.deliveries as d where d.order_id = o.id) as deliveries,
+              coalesce((select json_agg(p.status || case when p.needs_refund then ', needs refund' else '' end order by p.created_at)
+                        from public.payments as p where p.order_id = o.id), '[]') as payments
+       from public.orders as o where o.id = $1`,
+      [placed.id],
+    );
+    const { rows: items } = await database.query<{ product_id: string }>(
+      'select product_id from public.order_items where order_id = $1',
+      [placed.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, items[0]?.product_id ?? '') };
+  }
+  const unpaid = { order: 'pending', money: 'unpaid', deliveries: 0, stock: 3 };
+  const paid = { order: 'processing', money: 'paid', deliveries: 1, stock: 3 };
+  const outcomes = async (payment: Payment) =>
+    (
+      await database.query<{ said: string }>(
+        `select source || ' ' || coalesce(outcome, '-') as said from public.payment_messages
+         where payment_id = $1 order by id`,
+        [payment.id],
+      )
+    ).rows.map(({ said }) => said);
+
+  describe('beginning', () => {
+    test('opens one attempt at the charge of the order, and gives the same one until it ends', async () => {
+      const first = await begin(order, { phone: '0712 345-678', expected_amount: order.total_amount });
+      expect(first).toMatchObject({
+        is_new: true,
+        tracking_number: order.tracking_number,
+        payment: { status: 'initiating', amount: 190_100, phone: '+254712345678' },
+      });
+      const second = await begin(order, { phone: '0722222222' });
+      expect(second).toMatchObject({ is_new: false, payment: { id: first.payment.id } });
+      await settle(first.payment, failed);
+      const third = await begin(order);
+      expect(third.is_new).toBe(true);
+      expect(third.payment.id).not.toBe(first.payment.id);
+    });
+
+    test('charges whole shillings, rounded up', async () => {
+      const odd = await makeProduct(database, 5, 12_345);
+      const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+        ...orderForm(odd),
+        expected_total: 12_445,
+      });
+      const { payment } = await begin(placed, { expected_amount: 12_445 });
+      expect(payment.amount).toBe(12_500);
+    });
+
+    test.each([
+      ['a phone that is none', { phone: '12345' }, 400, 'phone_invalid'],
+      ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
+      ["another amount than the order's", { expected_amount: 190_000 }, 409, 'amount_changed'],
+    ])('with %s is refused and opens nothing', async (_, change, status, code) => {
+      await expectRefusal(begin(order, change), status, code);
+      expect(await state()).toEqual({ ...unpaid, payments: [] });
+    });
+
+    test('for a cancelled order is refused', async () => {
+      await runOut(order);
+      await expire();
+      await expectRefusal(begin(order), 409, 'order_cancelled');
+    });
+
+    test('for a free order is refused', async () => {
+      const free = await makeProduct(database, 5, 0);
+      await database.query('update public.store_settings set delivery_fee = 0');
+      const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+        ...orderForm(free),
+        expected_total: 0,
+      });
+      await database.query('update public.store_settings set delivery_fee = 100');
+      await expectRefusal(begin(placed), 409, 'nothing_to_pay');
+    });
+
+    test('after the money came gives the completed attempt, so that nobody is prompted again', async () => {
+      const payment = await prompt(order);
+      await settle(payment);
+      expect(await begin(order)).toMatchObject({
+        is_new: false,
+        payment: { id: payment.id, status: 'completed' },
+      });
+    });
+
+    test('of an order that was marked as paid by hand is refused', async () => {
+      await database.query(`update public.orders set payment_status = 'refunded' where id = $1`, [order.id]);
+      await expectRefusal(begin(order), 409, 'order_already_paid');
+      await database.query(`update public.orders set payment_status = 'unpaid' where id = $1`, [order.id]);
+    });
+
+    test('prompts one phone ten times in ten minutes, and not once more', async () => {
+      const busy = phone();
+      const many = await newProduct(100);
+      await database.query(
+        `insert into private.rate_limits (bucket, subject, window_start, hits)
+         select 'payment_prompts', '+254' || substr($1, 2), date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), 9
+         from unnest(array[interval '0', interval '10 minutes']) as later`,
+        [busy],
+      );
+      await begin(await place(many), { phone: busy });
+      await expectRefusal(begin(await place(many), { phone: busy }), 429, 'too_many_prompts');
+    });
+
+    test('keeps the units reserved while there is a prompt on the phone', async () => {
+      await database.query(
+        `update public.orders set reserved_until = now() + interval '1 second' where id = $1`,
+        [order.id],
+      );
+      await begin(order);
+      const { rows } = await database.query(
+        `select reserved_until > now() + interval '4 minutes' as is_kept from public.orders where id = $1`,
+        [order.id],
+      );
+      expect(rows).toEqual([{ is_kept: true }]);
+    });
+  });
+
+  describe('the answer to the push', () => {
+    test('opens the attempt for queries when it was accepted', async () => {
+      const payment = await prompt(order);
+      expect(payment).toMatchObject({
+        status: 'processing',
+        checkout_request_id: expect.stringMatching(/^ws_CO_/),
+        merchant_request_id: 'm-1',
+        next_query_at: expect.any(String),
+      });
+      expect(await outcomes(payment)).toEqual(['push accepted']);
+    });
+
+    test('ends the attempt when it was refused, and another can begin', async () => {
+      const { payment } = await begin(order);
+      expect(
+        await recordPush(payment, { refusal_code: '500.001.1001', refusal_description: 'locked' }),
+      ).toMatchObject({ status: 'failed', result_code: '500.001.1001', result_description: 'locked' });
+      expect(await outcomes(payment)).toEqual(['push refused']);
+      expect((await begin(order)).is_new).toBe(true);
+    });
+
+    test('that was lost leaves the attempt open, and its notice completes it', async () => {
+      const { payment } = await begin(order);
+      await recordPush(payment, {});
+      expect(await state()).toEqual({ ...unpaid, payments: ['processing'] });
+      expect((await begin(order)).is_new).toBe(false);
+      expect((await settle(payment, { checkout_request_id: 'ws_CO_lost' })).outcome).toBe('paid');
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await outcomes(payment)).toEqual(['push unknown', 'notice paid']);
+    });
+
+    test('that comes after the notice changes nothing of what is settled', async () => {
+      const { payment } = await begin(order);
+      await settle(payment, { checkout_request_id: 'ws_CO_early' });
+      const after = await recordPush(payment, {
+        checkout_request_id: 'ws_CO_early',
+        merchant_request_id: 'm-2',
+      });
+      expect(after).toMatchObject({
+        status: 'completed',
+        checkout_request_id: 'ws_CO_early',
+        merchant_request_id: 'm-2',
+        next_query_at: null,
+      });
+    });
+
+    test('about a payment that does not exist is refused', async () => {
+      const attempt = recordPush({ id: '00000000-0000-4000-8000-000000000000' } as Payment, {});
+      await expectRefusal(attempt, 404, 'payment_not_found');
+    });
+  });
+
+  describe('settling', () => {
+    test('a success marks the order paid, sells the units and makes the delivery', async () => {
+      const payment = await prompt(order);
+      const { outcome, payment: after } = await settle(payment, {
+        receipt: 'UKL1234567',
+        source_address: '196.201.214.200',
+      });
+      expect(outcome).toBe('paid');
+      expect(after).toMatchObject({
+        status: 'completed',
+        receipt: 'UKL1234567',
+        result_code: '0',
+        needs_refund: false,
+        completed_at: expect.any(String),
+      });
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      const { rows } = await database.query(
+        `select body, source_address from public.payment_messages where payment_id = $1 and source = 'notice'`,
+        [payment.id],
+      );
+      expect(rows).toEqual([{ body: '{"raw":true}', source_address: '196.201.214.200' }]);
+    });
+
+    test('the same success three times is one payment', async () => {
+      const payment = await prompt(order);
+      const again = { receipt: receipt() };
+      const found = [
+        await settle(payment, again),
+        await settle(payment, again),
+        await settle(payment, again),
+      ];
+      expect(found.map(({ outcome }) => outcome)).toEqual(['paid', 'already_completed', 'already_completed']);
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('a failure ends the attempt and leaves the order to be paid', async () => {
+      const payment = await prompt(order);
+      expect((await settle(payment, failed)).outcome).toBe('failed');
+      expect(await state()).toEqual({ ...unpaid, payments: ['failed'] });
+    });
+
+    test('a success supersedes a failure', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      expect((await settle(payment)).outcome).toBe('paid');
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('a failure never supersedes a success', async () => {
+      const payment = await prompt(order);
+      await settle(payment);
+      expect((await settle(payment, failed)).outcome).toBe('superseded');
+      expect((await settle(payment, { ...failed, source: 'query' })).outcome).toBe('superseded');
+      expect((await settle(payment, { amount: 100 })).outcome).toBe('superseded');
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('what decides nothing is kept and changes nothing', async () => {
+      const payment = await prompt(order);
+      const { outcome, payment: after } = await settle(payment, {
+        verdict: 'pending',
+        result_code: '4999',
+        amount: null,
+        receipt: null,
+      });
+      expect(outcome).toBe('pending');
+      expect(after).toEqual(payment);
+      expect(await outcomes(payment)).toEqual(['push accepted', 'notice pending']);
+    });
+
+    test.each([
+      ['one shilling less', 190_000],
+      ['one shilling more', 190_200],
+      ['a hundredth', 1_901],
+      ['a hundred times as much', 19_010_000],
+      ['nothing', 0],
+      ['less than nothing', -190_100],
+      ['the largest integer', 2_147_483_647],
+      ['no amount', null],
+    ])('a notice that names %s goes to review and pays nothing', async (_, amount) => {
+      const payment = await prompt(order);
+      expect((await settle(payment, { amount })).outcome).toBe('wrong_amount');
+      expect(await state()).toEqual({ ...unpaid, payments: ['review'] });
+      expect((await begin(order)).is_new).toBe(false);
+    });
+
+    test('a query names no amount: it completes an open attempt, but not one under review', async () => {
+      const asked = await prompt(order);
+      const query = { source: 'query', amount: null, receipt: null };
+      expect((await settle(asked, query)).outcome).toBe('paid');
+
+      const other = await place(product, 1);
+      const doubtful = await prompt(other);
+      await settle(doubtful, { amount: 100 });
+      expect((await settle(doubtful, query)).outcome).toBe('needs_review');
+      expect((await state(other)).payments).toEqual(['review']);
+      expect((await settle(doubtful)).outcome).toBe('paid');
+    });
+
+    test('the receipt a query could not give is taken from the notice that comes later', async () => {
+      const payment = await prompt(order);
+      await settle(payment, { source: 'query', amount: null, receipt: null });
+      const { outcome, payment: after } = await settle(payment, { receipt: 'UKLLATE001' });
+      expect([outcome, after.receipt]).toEqual(['already_completed', 'UKLLATE001']);
+    });
+
+    test('a receipt that paid one order does not pay another', async () => {
+      const payment = await prompt(order);
+      const { payment: first } = await settle(payment);
+      const other = await place(product, 1);
+      const second = await prompt(other);
+      expect((await settle(second, { receipt: first.receipt })).outcome).toBe('receipt_replayed');
+      expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
+    });
+
+    test('a request id of another attempt, or an unknown one, changes nothing', async () => {
+      const other = await place(product, 1);
+      const foreign = await prompt(other);
+      const payment = await prompt(order);
+      for (const checkout_request_id of [foreign.checkout_request_id, 'ws_CO_unknown']) {
+        expect((await settle(payment, { checkout_request_id })).outcome).toBe('other_request');
+        expect((await settle(payment, { ...failed, checkout_request_id })).outcome).toBe('other_request');
+      }
+      const { payment: unanswered } = await begin(await place(product, 1));
+      const stolen = { checkout_request_id: foreign.checkout_request_id };
+      expect((await settle(unanswered, stolen)).outcome).toBe('other_request');
+      expect(await state()).toMatchObject({ money: 'unpaid', payments: ['processing'] });
+      expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
+    });
+
+    test('a second success for one order is kept, flagged for refund, and sells nothing twice', async () => {
+      const first = await prompt(order);
+      await settle(first, failed);
+      const second = await prompt(order);
+      await settle(second);
+      expect((await settle(first)).outcome).toBe('paid_twice');
+      expect(await state()).toEqual({ ...paid, payments: ['completed, needs refund', 'completed'] });
+    });
+
+    test('a verdict or a payment that does not exist is refused', async () => {
+      const payment = await prompt(order);
+      await expectRefusal(settle(payment, { verdict: 'perhaps' }), 400, 'verdict_unknown');
+      await expectRefusal(
+        settle({ ...payment, id: '00000000-0000-4000-8000-000000000000' }),
+        404,
+        'payment_not_found',
+      );
+      expect(await outcomes(payment)).toEqual(['push accepted']);
+    });
+
+    test('an order that staff have moved on keeps its status when the money comes', async () => {
+      const payment = await prompt(order);
+      await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
+      await settle(payment);
+      expect(await state()).toMatchObject({ order: 'shipped', money: 'paid' });
+    });
+
+    test('every order of messages about one attempt ends in the same books', async () => {
+      const said = [
+        failed,
+        {},
+        { amount: 100 },
+        { source: 'query', amount: null, receipt: null },
+        { verdict: 'pending', amount: null, receipt: null },
+      ];
+      for (let turn = 0; turn < said.length; turn += 1) {
+        const placed = await place(await newProduct(2));
+        const payment = await prompt(placed);
+        for (let step = 0; step < said.length; step += 1) {
+          await settle(payment, said[(turn + step) % said.length]);
+          await expectBalancedBooks(database, units);
+        }
+        expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
+      }
+    });
+  });
+
+  describe('reservations', () => {
+    test('that ran out are cancelled and their units given back, once', async () => {
+      await runOut(order);
+      expect(await expire()).toBe(1);
+      expect(await expire()).toBe(0);
+      expect(await state()).toEqual({
+        order: 'cancelled',
+        money: 'unpaid',
+        deliveries: 0,
+        payments: [],
+        stock: 5,
+      });
+    });
+
+    test('that are still running stay', async () => {
+      expect(await expire()).toBe(0);
+      expect(await state()).toEqual({ ...unpaid, payments: [] });
+    });
+
+    test.each([
+      ['a prompt is open', async () => void (await prompt(order))],
+      ['the push is unanswered', async () => void (await begin(order))],
+      [
+        'a person is looking at the payment',
+        async () => void (await settle(await prompt(order), { amount: 100 })),
+      ],
+      ['the order is paid', async () => void (await settle(await prompt(order)))],
+    ])('stay when %s', async (_, happen) => {
+      await happen();
+      await database.query(
+        `update public.orders set reserved_until = now() - interval '1 second' where id = $1 and reserved_until is not null`,
+        [order.id],
+      );
+      expect(await expire()).toBe(0);
+      expect((await state()).stock).toBe(3);
+    });
+
+    test('go once the prompt has failed', async () => {
+      await settle(await prompt(order), failed);
+      await runOut(order);
+      expect(await expire()).toBe(1);
+      expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
+    });
+
+    test('of an order that staff cancelled are given back, and late money takes them again', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      await asRole(database, people.staff, (session) =>
+        session.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]),
+      );
+      expect(await expire()).toBe(1);
+      expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
+      await settle(payment);
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('of an order that staff cancelled and that is paid before the units went back are taken once', async () => {
+      const payment = await prompt(order);
+      await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
+      await settle(payment);
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('late money takes the units again when they are still there', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      await runOut(order);
+      await expire();
+      expect((await settle(payment)).outcome).toBe('paid');
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+
+    test('late money for units that are gone waits for a person to decide', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      await runOut(order);
+      await expire();
+      const quick = await place(product, 4);
+      expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+      expect(await state()).toEqual({
+        order: 'cancelled',
+        money: 'needs_decision',
+        deliveries: 0,
+        payments: ['completed'],
+        stock: 1,
+      });
+      expect(await state(quick)).toMatchObject({ money: 'unpaid' });
+    });
+
+    test('late money for a product that is gone waits for a person to decide', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      await runOut(order);
+      await expire();
+      await database.query('delete from public.products where id = $1', [product]);
+      expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+    });
+
+    test('an attempt at an order whose units went back reserves nothing', async () => {
+      await runOut(order);
+      await expire();
+      await database.query(`update public.orders set status = 'pending' where id = $1`, [order.id]);
+      const payment = await prompt(order);
+      await settle(payment);
+      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+    });
+  });
+
+  describe('asking M-PESA', () => {
+    const due = (payment: Payment) =>
+      database.query('update public.payments set next_query_at = now() where id = $1', [payment.id]);
+    const waitOf = async (payment: Payment) =>
+      Math.round(
+        Number(
+          (
+            await database.query<{ seconds: string }>(
+              `select extract(epoch from next_query_at - updated_at) as seconds from public.payments where id = $1`,
+              [payment.id],
+            )
+          ).rows[0]?.seconds,
+        ),
+      );
+    const leased = async (payment: Payment) => (await lease()).some(({ id }) => id === payment.id);
+
+    test('a payment is not asked about at once, and then at growing intervals up to ten minutes', async () => {
+      const payment = await prompt(order);
+      expect(await leased(payment)).toBe(false);
+      const waits: number[] = [];
+      for (let turn = 0; turn < 13; turn += 1) {
+        await due(payment);
+        expect(await leased(payment)).toBe(true);
+        expect(await leased(payment)).toBe(false);
+        waits.push(await waitOf(payment));
+      }
+      expect(waits.slice(0, 4)).toEqual([10, 15, 23, 34]);
+      expect(waits).toEqual([...waits].sort((a, b) => a - b));
+      expect(waits.at(-1)).toBe(600);
+    });
+
+    test('one that was asked about very often is still asked about', async () => {
+      const payment = await prompt(order);
+      await database.query('update public.payments set query_count = 100000 where id = $1', [payment.id]);
+      await due(payment);
+      expect(await leased(payment)).toBe(true);
+      expect(await waitOf(payment)).toBe(600);
+    });
+
+    test('only as many are leased as are wanted, the longest waiting first', async () => {
+      const first = await prompt(order);
+      const second = await prompt(await place(product, 1));
+      await due(second);
+      await database.query(
+        `update public.payments set next_query_at = now() - interval '1 hour' where id = $1`,
+        [first.id],
+      );
+      expect((await lease(1)).map(({ id }) => id)).toEqual([first.id]);
+      expect((await lease(1)).map(({ id }) => id)).toEqual([second.id]);
+      expect(await lease(1)).toEqual([]);
+    });
+
+    test('five are asked about in a minute, evenly, whoever asks', async () => {
+      const first = await prompt(order);
+      const second = await prompt(await place(product, 1));
+      await due(first);
+      await due(second);
+      await forgetLastQuery();
+      const early = [await leaseAtOnce(1), await leaseAtOnce(1), await leaseAtOnce(1)].flat();
+      expect(early.length).toBeLessThan(3);
+      const { rows } = await database.query<{ windows: number }>(
+        `select count(*)::integer as windows from private.rate_limits where bucket = 'payment_queries'`,
+      );
+      expect(early.length).toBe(Math.min(rows[0]?.windows ?? 0, 2));
+    });
+
+    test('what has ended is not asked about', async () => {
+      const payment = await prompt(order);
+      await settle(payment, failed);
+      expect(await leased(payment)).toBe(false);
+    });
+
+    test('an attempt whose push was never answered is given up after a quarter of an hour, and can be tried again', async () => {
+      const { payment } = await begin(order);
+      await recordPush(payment, {});
+      const age = (interval: string) =>
+        database.query(`update public.payments set created_at = now() - $2::interval where id = $1`, [
+          payment.id,
+          interval,
+        ]);
+      await age('14 minutes');
+      await lease();
+      expect((await state()).payments).toEqual(['processing']);
+      await age('16 minutes');
+      await lease();
+      expect((await state()).payments).toEqual(['unresolved']);
+      expect((await begin(order)).is_new).toBe(true);
+      expect((await settle(payment, { checkout_request_id: 'ws_CO_very_late' })).outcome).toBe('paid');
+    });
+
+    test('an attempt M-PESA says nothing about for a day is given up, and its units go back', async () => {
+      const payment = await prompt(order);
+      await runOut(order);
+      await database.query(
+        `update public.payments set created_at = now() - interval '25 hours', next_query_at = now() where id = $1`,
+        [payment.id],
+      );
+      expect(await leased(payment)).toBe(false);
+      expect((await state()).payments).toEqual(['unresolved']);
+      expect(await expire()).toBe(1);
+      expect((await state()).stock).toBe(5);
+    });
+  });
+
+  describe('finding', () => {
+    test("an attempt is found by M-PESA's request id and by its own, its notices by their secret", async () => {
+      const notice_secret = secret();
+      const { payment } = await begin(order, { notice_secret });
+      const find = (reference: string) =>
+        call<Payment | null>(database, 'service', 'find_payment', { reference });
+      const bySecret = (given: string) =>
+        call<string | null>(database, 'service', 'find_payment_by_secret', { notice_secret: given });
+      expect((await find(payment.id))?.id).toBe(payment.id);
+      await recordPush(payment, { checkout_request_id: `ws_CO_${payment.id}` });
+      expect((await find(`ws_CO_${payment.id}`))?.id).toBe(payment.id);
+      expect(await find('ws_CO_nobody')).toBeNull();
+      expect(await bySecret(notice_secret)).toBe(payment.id);
+      expect(await bySecret(secret())).toBeNull();
+      expect(await bySecret('')).toBeNull();
+    });
+  });
+
+  describe.runIf(kind === 'postgresql')('at the same time', () => {
+    const times = <T>(count: number, work: (index: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+
+    test('50 beginnings open one attempt', async () => {
+      const begun = await times(50, () => begin(order));
+      expect(begun.filter(({ is_new }) => is_new)).toHaveLength(1);
+      expect(new Set(begun.map(({ payment }) => payment.id)).size).toBe(1);
+    });
+
+    test('20 notices of one success pay once, and none of them fails', async () => {
+      const payment = await prompt(order);
+      const again = { receipt: receipt() };
+      const found = await times(20, () => settle(payment, again));
+      expect(found.filter(({ outcome }) => outcome === 'paid')).toHaveLength(1);
+      expect(found.filter(({ outcome }) => outcome === 'already_completed')).toHaveLength(19);
+    });
+
+    test("notices, queries, failures and the push's answer pay once, in any order", async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const placed = await place(await newProduct(2));
+        const { payment } = await begin(placed);
+        const checkout_request_id = checkoutRequest();
+        const again = { receipt: receipt(), checkout_request_id };
+        await times(16, (index) => {
+          if (index % 4 === 0) return recordPush(payment, { checkout_request_id });
+          if (index % 4 === 1) return settle(payment, again);
+          if (index % 4 === 2) return settle(payment, { ...failed, checkout_request_id });
+          return settle(payment, { source: 'query', amount: null, receipt: null, checkout_request_id });
+        });
+        expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
+        await expectBalancedBooks(database, units);
+      }
+    });
+
+    test('one receipt told of two orders pays one of them', async () => {
+      const other = await place(product, 1);
+      const attempts = [await prompt(order), await prompt(other)];
+      const again = { receipt: receipt() };
+      const found = await times(10, (index) => settle(attempts[index % 2] as Payment, again));
+      const paidOrders = [await state(), await state(other)].filter(({ money }) => money === 'paid');
+      expect(paidOrders).toHaveLength(1);
+      expect(found.filter(({ outcome }) => outcome === 'receipt_replayed')).toHaveLength(5);
+    });
+
+    test('units of orders that ran out go back once, however many processes look', async () => {
+      const orders = [order];
+      for (let index = 0; index < 30; index += 1) orders.push(await place(await newProduct(2)));
+      for (const placed of orders) await runOut(placed);
+      const counts = await times(8, () => expire());
+      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(31);
+      expect(await stockOf(database, product)).toBe(5);
+    });
+
+    test('an order is either paid or cancelled when its money and its end come together', async () => {
+      for (let round = 0; round < 10; round += 1) {
+        const placed = await place(await newProduct(2));
+        const payment = await prompt(placed);
+        await settle(payment, failed);
+        await runOut(placed);
+        await times(6, (index) => (index % 2 === 0 ? expire() : settle(payment)).then(() => null));
+        // Whoever was first, the money is kept and the units are sold.
+        expect(await state(placed)).toMatchObject({ order: 'processing', money: 'paid', stock: 0 });
+        await expectBalancedBooks(database, units);
+      }
+    });
+
+    test('an attempt and the end of the reservation do not cross', async () => {
+      for (let round = 0; round < 10; round += 1) {
+        const placed = await place(await newProduct(2));
+        await runOut(placed);
+        const [begun] = await Promise.allSettled([begin(placed), expire(), expire()]);
+        const { order: status, stock } = await state(placed);
+        expect([status, stock]).toEqual(begun.status === 'fulfilled' ? ['pending', 0] : ['cancelled', 2]);
+      }
+    });
+
+    test('payments that are due are leased to one caller, and nobody else asks for a while', async () => {
+      for (let index = 0; index < 3; index += 1) await prompt(await place(await newProduct(2)));
+      await database.query(`update public.payments set next_query_at = now() where status = 'processing'`);
+      await forgetLastQuery();
+      const leases = await times(10, () => leaseAtOnce(2));
+      // The twelve seconds may have ended in between: then a second caller got others.
+      const given = leases.flat().map(({ id }) => id);
+      expect(new Set(given).size).toBe(given.length);
+      expect([2, 4]).toContain(given.length);
+    });
+  });
+});
