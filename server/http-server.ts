@@ -8,12 +8,15 @@ import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 
+/** Answers a request or passes it on. */
+export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
+
 export interface HttpServerOptions {
   backend: Pick<Backend, 'fetch' | 'serves' | 'upgrade'> | null;
   pages: PageCache;
   renderPage: PageRenderer;
-  /** Folder of the built files for browsers; null when somebody else serves them (development). */
-  assets: string | null;
+  /** The files for browsers: the folder they were built into, or what serves them while they change (development). */
+  assets: string | Middleware;
   isReady: () => Promise<boolean>;
   trustedProxies: number;
   isHttps: boolean;
@@ -32,23 +35,24 @@ export function createHttpServer(options: HttpServerOptions): Server {
     'cross-origin-opener-policy': 'same-origin',
     ...(isHttps ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` } : {}),
   };
-  const files = assets
-    ? sirv(assets, {
-        etag: true,
-        brotli: true,
-        gzip: true,
-        setHeaders: (response, pathname) => {
-          for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value);
-          const isNamedByContent = pathname.startsWith('/assets/');
-          const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
-          const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
-          response.setHeader(
-            'cache-control',
-            `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
-          );
-        },
-      })
-    : null;
+  const files: Middleware =
+    typeof assets === 'function'
+      ? assets
+      : sirv(assets, {
+          etag: true,
+          brotli: true,
+          gzip: true,
+          setHeaders: (response, pathname) => {
+            for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value);
+            const isNamedByContent = pathname.startsWith('/assets/');
+            const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
+            const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
+            response.setHeader(
+              'cache-control',
+              `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
+            );
+          },
+        });
 
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
     const headers: Record<string, string> = { ...securityHeaders, ...page.headers, etag: page.etag };
@@ -113,7 +117,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         sendPage(request, response, page);
         return;
       }
-      if (files && !backend?.serves(path.split('?', 1)[0] ?? path)) {
+      if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         files(request, response, () => void web(request, response));
         return;
       }

@@ -37,7 +37,8 @@ export function createPageRenderer({ build, mode, config, serviceFetch }: PageRe
     const headers: Record<string, string> = {};
     for (const [name, value] of response.headers) headers[name] = value;
     delete headers['content-length'];
-    if (headers['content-type']?.startsWith('text/html')) {
+    // The development server talks to its pages in ways that no policy of the shop allows for.
+    if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
       headers['content-security-policy'] = contentSecurityPolicy(body.toString(), connectTo);
     }
     headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';

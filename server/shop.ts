@@ -15,7 +15,7 @@ import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mo
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import type { Config } from './config.ts';
-import { createHttpServer } from './http-server.ts';
+import { createHttpServer, type Middleware } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
 import { PageCache } from './page-cache.ts';
@@ -36,8 +36,8 @@ export interface ShopOptions {
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
-  /** Folder of the built files for browsers; null when somebody else serves them. */
-  assets: string | null;
+  /** The files for browsers: a folder, or what serves them while they change. */
+  assets: string | Middleware;
 }
 
 /**
@@ -110,7 +110,8 @@ async function wire(
     isSimulated: simulator !== null,
     phonePageUrl: simulator ? `${simulator.url}/phone` : null,
   };
-  const pages = new PageCache();
+  // In development a page may change without the database knowing.
+  const pages = new PageCache(mode === 'production' ? 500 : 0);
   if (database) {
     const stopListening = await database.listen(
       'page_changes',

@@ -1,0 +1,31 @@
+// `npm run dev`: the shop with pages that reload as their files change. The server itself restarts through `tsx watch`.
+import { existsSync } from 'node:fs';
+import type { ServerBuild } from 'react-router';
+import { createServer, isRunnableDevEnvironment } from 'vite';
+import { readConfig } from '../server/config.ts';
+import { openLog } from '../server/log.ts';
+import { startShop } from '../server/shop.ts';
+
+const root = process.cwd();
+if (existsSync('.env')) process.loadEnvFile('.env');
+const vite = await createServer({ server: { middlewareMode: true }, appType: 'custom' });
+const { ssr } = vite.environments;
+if (!ssr || !isRunnableDevEnvironment(ssr)) throw new Error('the pages cannot be run in development');
+
+const shop = await startShop({
+  config: readConfig(process.env, root),
+  root,
+  log: openLog(process.env.LOG_LEVEL ?? 'info'),
+  build: () => ssr.runner.import('virtual:react-router/server-build') as Promise<ServerBuild>,
+  mode: 'development',
+  assets: vite.middlewares,
+});
+console.log(`\n  Jani Juice (development) is open at ${shop.url}\n`);
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, async () => {
+    await shop.close();
+    await vite.close();
+    process.exit(0);
+  });
+}
