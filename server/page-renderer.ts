@@ -10,6 +10,8 @@ export interface PageRendererOptions {
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
   config: PublicConfig;
+  /** Origin of the services, as this server calls them. */
+  servicesUrl: string;
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
 }
@@ -20,16 +22,20 @@ export type PageRenderer = (request: Request, effort: 'kept' | 'once') => Promis
  * Makes the renderer.
  * @returns a function that renders whole pages, and the data of pages that the browser navigates to
  */
-export function createPageRenderer({ build, mode, config, serviceFetch }: PageRendererOptions): PageRenderer {
+export function createPageRenderer(options: PageRendererOptions): PageRenderer {
+  const { build, mode, config, servicesUrl, serviceFetch } = options;
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
   return async (request, effort) => {
     const address = request.headers.get('x-forwarded-for');
-    const store = createStore(config, {
-      ...(serviceFetch ? { fetch: serviceFetch } : {}),
-      // A page that is kept must not depend on who asked for it first.
-      headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
-    });
+    const store = createStore(
+      { url: servicesUrl, key: config.key },
+      {
+        ...(serviceFetch ? { fetch: serviceFetch } : {}),
+        // A page that is kept must not depend on who asked for it first.
+        headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
+      },
+    );
     const context = new RouterContextProvider();
     context.set(await contextOf(build), { store, config });
     const response = await handle(request, context);
@@ -54,6 +60,6 @@ async function contextOf(build: PageRendererOptions['build']): Promise<typeof sh
 
 function connectOrigins({ url, publicUrl }: PublicConfig): string[] {
   // Older browsers do not count a WebSocket to the page's own host as 'self'.
-  const origins = new Set([new URL(url).origin, new URL(publicUrl).origin]);
+  const origins = new Set([url || publicUrl, publicUrl].map((address) => new URL(address).origin));
   return [...origins].flatMap((origin) => [origin, origin.replace(/^http/, 'ws')]);
 }

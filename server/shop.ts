@@ -104,7 +104,7 @@ async function wire(
   }
 
   const publicConfig: PublicConfig = {
-    url: servicesUrl,
+    url: config.supabase?.url ?? '',
     key: keys.publishable,
     publicUrl: config.publicUrl,
     isSimulated: simulator !== null,

@@ -1,6 +1,6 @@
 // Changes of one order as they happen, through the shop's realtime service. Loaded only by who follows an order.
 import { RealtimeClient } from '@supabase/realtime-js';
-import type { StoreAddress } from './store.ts';
+import { type StoreAddress, servicesOrigin } from './store.ts';
 
 /** What is told about an order that changed: nothing personal. */
 export interface OrderChange {
@@ -21,7 +21,7 @@ interface Follower {
  * @param orderId names the channel `order-{id}`, whose UPDATE events are heard (specification §7, Storefront 9)
  */
 export function followOrder(address: StoreAddress, orderId: string, follower: Follower): () => void {
-  const client = new RealtimeClient(`${address.url.replace(/^http/, 'ws')}/realtime/v1`, {
+  const client = new RealtimeClient(`${servicesOrigin(address).replace(/^http/, 'ws')}/realtime/v1`, {
     params: { apikey: address.key },
   });
   let isFollowing = true;

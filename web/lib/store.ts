@@ -4,7 +4,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import type { Database } from '../../supabase/types.ts';
 
 export interface StoreAddress {
-  /** Origin of the backend's services, without a slash at the end. */
+  /** Origin of the backend's services, without a slash at the end; '' when it is the page's own, whatever its name. */
   url: string;
   /** The publishable key. */
   key: string;
@@ -15,15 +15,21 @@ export interface Store {
   functions: FunctionsClient;
 }
 
+/** The services' origin, spelled out. */
+export function servicesOrigin({ url }: StoreAddress): string {
+  return url || window.location.origin;
+}
+
 export function createStore(
   address: StoreAddress,
   options: { fetch?: typeof fetch; headers?: Record<string, string> } = {},
 ): Store {
   const headers = { apikey: address.key, ...options.headers };
+  const origin = servicesOrigin(address);
   const transport = options.fetch ? { fetch: options.fetch } : {};
   return {
-    tables: new PostgrestClient<Database>(`${address.url}/rest/v1`, { headers, ...transport }),
-    functions: new FunctionsClient(`${address.url}/functions/v1`, {
+    tables: new PostgrestClient<Database>(`${origin}/rest/v1`, { headers, ...transport }),
+    functions: new FunctionsClient(`${origin}/functions/v1`, {
       headers,
       ...(options.fetch ? { customFetch: options.fetch } : {}),
     }),
