@@ -4,31 +4,35 @@ import { buttonStyle } from './button.tsx';
 
 export function ErrorScreen({ isMissing }: { isMissing: boolean }) {
   return (
-    <section className="page grid min-h-[60vh] place-content-center justify-items-center gap-5 py-20 text-center">
-      {isMissing ? (
-        <>
-          <h1 className="text-[clamp(6rem,24vw,13rem)] leading-[0.8] font-extrabold tracking-tight text-dusk-800">
-            404
-          </h1>
-          <p className="font-display text-2xl font-semibold">Oops! Page not found</p>
-          <p className="max-w-prose text-ink-soft">
-            Whatever was here has been drunk. The fridge by the door is still full.
-          </p>
-        </>
-      ) : (
-        <>
-          <p aria-hidden="true" className="text-[5rem] leading-none">
-            🧃
-          </p>
-          <h1 className="text-4xl">Unexpected Application Error!</h1>
-          <p className="max-w-prose text-ink-soft">
-            Something spilled on our side. Nothing you did; please try again in a moment.
-          </p>
-        </>
-      )}
-      <Link to="/" className={buttonStyle('leaf', 'large')}>
-        Return to Home
-      </Link>
+    <section
+      data-to-the-edge
+      className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_55%,#8f2f6c)] text-white"
+    >
+      <div
+        aria-hidden="true"
+        className="absolute bottom-[-7rem] left-1/2 size-80 -translate-x-1/2 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_140px_50px_rgb(200_70_110/0.45)] md:bottom-[-12rem] md:size-120"
+      />
+      <div className="page relative grid min-h-[68vh] content-start justify-items-center gap-5 pt-16 pb-56 text-center md:pt-24">
+        {isMissing ? (
+          <>
+            <h1 className="text-[clamp(6rem,24vw,13rem)] leading-[0.8] font-extrabold tracking-tight">404</h1>
+            <p className="font-display text-2xl font-semibold">Oops! Page not found</p>
+            <p className="max-w-[40ch] text-dusk-100">
+              Whatever was here has been drunk. The fridge by the door is still full.
+            </p>
+          </>
+        ) : (
+          <>
+            <h1 className="text-4xl">Unexpected Application Error!</h1>
+            <p className="max-w-[40ch] text-dusk-100">
+              Something spilled on our side. Nothing you did; please try again in a moment.
+            </p>
+          </>
+        )}
+        <Link to="/" className={buttonStyle('ember', 'large')}>
+          Return to Home
+        </Link>
+      </div>
     </section>
   );
 }

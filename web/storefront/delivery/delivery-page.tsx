@@ -95,13 +95,13 @@ export default function DeliveryPage() {
       <header className="on-dusk relative overflow-hidden bg-[#0e0f32] text-white">
         <picture className="contents">
           <source
-            media="(min-width: 768px)"
+            media="(min-width: 1024px)"
             type="image/avif"
             srcSet="/art/hero-cold-wide-960.avif 960w, /art/hero-cold-wide-1600.avif 1600w"
             sizes="100vw"
           />
           <source
-            media="(min-width: 768px)"
+            media="(min-width: 1024px)"
             srcSet="/art/hero-cold-wide-960.webp 960w, /art/hero-cold-wide-1600.webp 1600w"
             sizes="100vw"
           />
@@ -118,12 +118,12 @@ export default function DeliveryPage() {
             width={900}
             height={1000}
             fetchPriority="high"
-            className="absolute inset-x-0 bottom-0 h-[min(111vw,32rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] md:h-full md:mask-none md:object-right"
+            className="absolute inset-x-0 bottom-0 h-[min(111vw,36rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] lg:h-full lg:mask-none lg:object-right"
           />
         </picture>
-        <div className="page relative grid min-h-[calc(13rem+min(80vw,24rem))] content-start gap-4 pt-10 pb-40 md:min-h-[36rem] md:content-center md:py-20">
+        <div className="page relative grid min-h-[calc(13rem+min(80vw,24rem))] content-start gap-4 pt-10 pb-40 lg:min-h-[36rem] lg:content-center lg:py-20">
           <h1 className="max-w-[11ch] text-hero font-extrabold">Cold at your door</h1>
-          <p className="max-w-[32ch] text-lg font-medium text-white/92 md:text-xl">
+          <p className="max-w-[32ch] text-lg font-medium text-white/92 lg:text-xl">
             Every day of the week, all over Nairobi, before the ice has a chance to melt.
           </p>
         </div>

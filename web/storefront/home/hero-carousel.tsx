@@ -95,7 +95,7 @@ export function HeroCarousel() {
         </div>
       </div>
 
-      <div className="page pointer-events-none absolute inset-x-0 bottom-4 md:bottom-8">
+      <div className="page pointer-events-none absolute inset-x-0 bottom-4 lg:bottom-8">
         <div
           className={`pointer-events-auto -ml-2 inline-flex items-center rounded-pill bg-dusk-950/55 px-1.5 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
         >
@@ -144,12 +144,12 @@ function Slide({
       aria-roledescription="slide"
       aria-label={`${index + 1} of ${heroSlides.length}`}
       inert={isAside}
-      className={`relative flex min-w-0 flex-[0_0_100%] snap-start items-start overflow-hidden md:items-center ${sky}`}
+      className={`relative flex min-w-0 flex-[0_0_100%] snap-start items-start overflow-hidden lg:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
-      <div className="page relative grid min-h-[calc(20rem+min(80vw,24rem))] content-start justify-items-start gap-4 pt-9 pb-24 md:min-h-[min(40rem,76vh)] md:content-center md:gap-6 md:py-24">
-        <Headline className="max-w-[11ch] text-hero font-extrabold md:max-w-[10ch]">{headline}</Headline>
-        <p className="max-w-[26ch] text-lg font-medium text-white/92 md:max-w-[27ch] md:text-xl">{tagline}</p>
+      <div className="page relative grid min-h-[calc(20rem+min(80vw,32rem))] content-start justify-items-start gap-4 pt-9 pb-24 lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
+        <Headline className="max-w-[11ch] text-hero font-extrabold lg:max-w-[10ch]">{headline}</Headline>
+        <p className="max-w-[26ch] text-lg font-medium text-white/92 lg:max-w-[27ch] lg:text-xl">{tagline}</p>
         <Link to="/shop" prefetch="intent" className={`${buttonStyle('ember', 'large')} mt-2`}>
           Shop Now
           <Icon name="arrow" />
@@ -167,7 +167,7 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
       {(['avif', 'webp'] as const).map((format) => (
         <source
           key={format}
-          media="(min-width: 768px)"
+          media="(min-width: 1024px)"
           type={`image/${format}`}
           srcSet={set('wide', [960, 1600], format)}
           sizes="100vw"
@@ -183,7 +183,7 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
         height={1000}
         decoding="async"
         fetchPriority={isFirst ? 'high' : 'low'}
-        className="absolute inset-x-0 bottom-0 h-[min(111vw,32rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] md:h-full md:mask-none md:object-right"
+        className="absolute inset-x-0 bottom-0 h-[min(111vw,44rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] lg:h-full lg:mask-none lg:object-right"
       />
     </picture>
   );

@@ -50,7 +50,7 @@ export function SiteFooter() {
   ] as const;
 
   return (
-    <footer className="on-dusk relative mt-24 overflow-hidden bg-dusk-950 text-dusk-100">
+    <footer className="on-dusk relative overflow-hidden bg-dusk-950 text-dusk-100">
       <div
         aria-hidden="true"
         className="h-1.5 bg-[linear-gradient(90deg,var(--color-fruit-blackcurrant),var(--color-fruit-passion),var(--color-fruit-hibiscus),var(--color-fruit-watermelon),var(--color-fruit-mango),var(--color-fruit-pineapple-mint),var(--color-fruit-coconut-lime))]"

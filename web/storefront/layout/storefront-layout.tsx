@@ -53,7 +53,7 @@ function Frame({ children }: { children: React.ReactNode }) {
       />
       {config.isSimulated ? <PracticeStrip phonePageUrl={config.phonePageUrl} /> : null}
       <SiteHeader />
-      <main ref={main} id="main" tabIndex={-1} className="outline-none!">
+      <main ref={main} id="main" tabIndex={-1} className="pb-24 outline-none! has-[[data-to-the-edge]]:pb-0">
         {children}
       </main>
       <SiteFooter />

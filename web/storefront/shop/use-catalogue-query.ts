@@ -27,6 +27,7 @@ export function useCatalogueQuery() {
 
   if (address !== seen) {
     setSeen(address);
+    setWritten(null);
     if (address !== written) {
       setQuery(readCatalogueQuery(parameters));
       setFormKey(formKey + 1);
