@@ -719,7 +719,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const { payment } = await begin(placed);
         const checkout_request_id = checkoutRequest();
         const again = { receipt: receipt(), checkout_request_id };
-        await times(16, (index) => {
+        await times<unknown>(16, (index) => {
           if (index % 4 === 0) return recordPush(payment, { checkout_request_id });
           if (index % 4 === 1) return settle(payment, again);
           if (index % 4 === 2) return settle(payment, { ...failed, checkout_request_id });

@@ -51,7 +51,8 @@ export function centsOf(value: unknown): number | null {
         : Number.NaN;
   if (Number.isNaN(shillings)) return null;
   const clamped = Math.min(Math.max(shillings * 100, SMALLEST_INTEGER), LARGEST_INTEGER);
-  const cents = Math.round(clamped);
+  // Adding 0 turns -0 into 0.
+  const cents = Math.round(clamped) + 0;
   // Floating point may miss whole cents by a hair, not by more.
   return Math.abs(clamped - cents) < 1e-4 ? cents : null;
 }

@@ -1,0 +1,759 @@
+// The payment function between a real database and a pretend Daraja, over HTTP.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer } from '@hono/node-server';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createDataService } from '../../../backend/data/service.ts';
+import { asRole } from '../../../backend/database/as-role.ts';
+import type { Database } from '../../../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { defaultCredentials } from '../../../simulators/daraja/settings.ts';
+import { startDarajaSimulator } from '../../../simulators/daraja/simulator.ts';
+import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from './handler.ts';
+
+const secretKey = 'sb_secret_for_tests';
+const mango = 'a0000000-0000-4000-8000-000000000001';
+
+interface Order {
+  id: string;
+  tracking_number: string;
+  total_amount: number;
+}
+interface Prompt {
+  phone: string;
+  amount: number;
+  accountReference: string;
+  callbackUrl: string;
+  checkoutRequestId: string;
+  state: string;
+  receipt: string | null;
+  moneyMoved: number;
+  callbacksOutstanding: number;
+  queries: number;
+}
+// biome-ignore lint/suspicious/noExplicitAny: the tests read answers of many shapes.
+type Answer = { status: number; body: any };
+
+async function openPayments(kind: Database['kind'], changes: Partial<MobileMoneySettings['daraja']> = {}) {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  await database.execute(await readFile('supabase/seed.sql', 'utf8'));
+  await database.query('update public.products set stock_quantity = 100000');
+  const data = await createDataService({ database, schemas: ['public'] });
+  const simulator = await startDarajaSimulator({
+    decisionDelayMs: 30,
+    lateSuccessDelayMs: 200,
+    tooEarlyMs: 0,
+    queryLimit: { requests: 1_000, perMs: 60_000 },
+  });
+  const logged: MobileMoneyEvent[] = [];
+  let isStoreDown = false;
+
+  const handle = createMobileMoney({
+    store: {
+      url: 'http://store.test',
+      secretKey,
+      fetch: async (input, init) => {
+        if (isStoreDown) throw new TypeError('fetch failed');
+        const request = new Request(input, init);
+        const key = request.headers.get('apikey');
+        const bearer = request.headers.get('authorization');
+        const isSecret = key === secretKey && bearer === `Bearer ${secretKey}`;
+        return data.fetch(request, {
+          claims: { role: isSecret ? 'service_role' : 'anon' },
+          address: null,
+        });
+      },
+    },
+    daraja: {
+      baseUrl: simulator.url,
+      ...defaultCredentials,
+      transactionType: 'CustomerPayBillOnline',
+      timeoutMs: 1000,
+      ...changes,
+    },
+    noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
+    log: (event) => logged.push(event),
+  });
+  const server = createAdaptorServer({ fetch: handle, overrideGlobalObjects: false }) as Server;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  async function read(response: Response): Promise<Answer> {
+    const text = await response.text();
+    return { status: response.status, body: text === '' ? null : JSON.parse(text) };
+  }
+  async function post(body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return read(
+      await fetch(`${url}/functions/v1/mobile-money`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    );
+  }
+  async function control(path: string, body: unknown): Promise<void> {
+    const answer = await fetch(`${simulator.url}/simulator/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+  }
+  const ledger = async () =>
+    (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as {
+      moneyMoved: number;
+      prompts: Prompt[];
+      refused: { accountReference: string; errorCode: string }[];
+    };
+
+  let phones = 0;
+  return {
+    database,
+    logged,
+    url,
+    simulator,
+    post,
+    control,
+    ledger,
+    setStoreDown(isDown: boolean) {
+      isStoreDown = isDown;
+    },
+    /** A phone nobody else has, whose ending chooses the outcome. */
+    phone(ending = '5678') {
+      phones += 1;
+      return `07${String(phones).padStart(4, '0')}${ending}`;
+    },
+    async order(productId = mango, total = 95_100): Promise<Order> {
+      const { rows } = await asRole(database, { role: 'anon' }, (session) =>
+        session.query<{ order: Order }>(
+          `select public.place_order($1, $2, 1, 'Amina', 'amina@example.com', '0712345678', 'Westlands', $3) as order`,
+          [randomUUID(), productId, total],
+        ),
+      );
+      return rows[0]?.order as Order;
+    },
+    initiate: (order: Order, phoneNumber: string, change: Record<string, unknown> = {}) =>
+      post({
+        action: 'initiate',
+        phoneNumber,
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: order.id,
+        ...change,
+      }),
+    async status(checkoutRequestId: string) {
+      const { body } = await post({ action: 'check-status', checkoutRequestId });
+      return body.payment as { status: string; result_code: string | null };
+    },
+    /** The prompts of an order in the simulator's ledger. */
+    async prompts(order: Order): Promise<Prompt[]> {
+      const { prompts } = await ledger();
+      const reference = `JJ${order.tracking_number.slice(5, 11)}${order.tracking_number.slice(12)}`;
+      return prompts.filter(({ accountReference }) => accountReference === reference);
+    },
+    notify: async (address: string, body: string | Uint8Array<ArrayBuffer>, headers = {}) =>
+      read(await fetch(address, { method: 'POST', body, headers })),
+    /** Makes every open payment due and asks about one of them. */
+    async ask(): Promise<Answer> {
+      await database.query(
+        `update public.payments set next_query_at = now() - interval '1 second' where status = 'processing'`,
+      );
+      await database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
+      return post({ action: 'query-open' }, { apikey: secretKey });
+    },
+    /** How an order stands in the books. */
+    async books(order: Order) {
+      const { rows } = await database.query<{ money: string; payments: string[]; said: string[] }>(
+        `select o.payment_status as money,
+                coalesce((select json_agg(p.status order by p.created_at) from public.payments as p where p.order_id = o.id), '[]') as payments,
+                coalesce((select json_agg(m.source || ' ' || coalesce(m.outcome, '-') order by m.id)
+                          from public.payment_messages as m join public.payments as p on p.id = m.payment_id
+                          where p.order_id = o.id), '[]') as said
+         from public.orders as o where o.id = $1`,
+        [order.id],
+      );
+      return rows[0] as { money: string; payments: string[]; said: string[] };
+    },
+    /** Everything a forged or broken message could change. */
+    async everything() {
+      const { rows } = await database.query(
+        `select (select json_agg(to_jsonb(o) order by o.id) from public.orders as o) as orders,
+                (select json_agg(to_jsonb(p) order by p.id) from public.payments as p) as payments,
+                (select json_agg(to_jsonb(d) order by d.id) from public.deliveries as d) as deliveries,
+                (select sum(stock_quantity) from public.products) as stock`,
+      );
+      return rows[0];
+    },
+    async close() {
+      await simulator.close();
+      await new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      });
+      await data.close();
+      await database.close();
+    },
+  };
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let shop: Awaited<ReturnType<typeof openPayments>>;
+  let order: Order;
+  beforeAll(async () => {
+    shop = await openPayments(kind);
+  });
+  afterAll(() => shop.close());
+  beforeEach(async () => {
+    order = await shop.order();
+  });
+  afterEach(async () => {
+    // What the simulator knows is the truth: an order is paid only with money that moved, and only once.
+    const { prompts } = await shop.ledger();
+    const { rows } = await shop.database.query<{ checkout_request_id: string; amount: number }>(
+      `select checkout_request_id, amount from public.payments where status = 'completed' and checkout_request_id is not null`,
+    );
+    for (const payment of rows) {
+      const prompt = prompts.find((one) => one.checkoutRequestId === payment.checkout_request_id);
+      expect(prompt?.moneyMoved).toBe(payment.amount / 100);
+    }
+    const { rows: wrong } = await shop.database.query(
+      `select o.id from public.orders as o
+       where (o.payment_status = 'paid') <> (1 = (select count(*) from public.payments as p
+         where p.order_id = o.id and p.status = 'completed' and not p.needs_refund))`,
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  const statusBecomes = (checkoutRequestId: string, status: string) =>
+    vi.waitFor(async () => {
+      const payment = await shop.status(checkoutRequestId);
+      expect(payment.status).toBe(status);
+      return payment;
+    }, 5000);
+  const decided = (of: Order) =>
+    vi.waitFor(async () => {
+      const [prompt] = await shop.prompts(of);
+      expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
+      return prompt as Prompt;
+    }, 5000);
+  /** An order whose prompt was paid on the phone, but whose notice was lost on the way. */
+  async function paidUnheard(of: Order): Promise<Prompt> {
+    await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });
+    const { body } = await shop.initiate(of, shop.phone());
+    expect(body.success).toBe(true);
+    return decided(of);
+  }
+  const notice = (
+    prompt: Prompt,
+    change: Record<string, unknown> = {},
+    items: Record<string, unknown> = {},
+  ) => {
+    const named = { Amount: prompt.amount, MpesaReceiptNumber: prompt.receipt, ...items };
+    return JSON.stringify({
+      Body: {
+        stkCallback: {
+          MerchantRequestID: 'm',
+          CheckoutRequestID: prompt.checkoutRequestId,
+          ResultCode: 0,
+          ResultDesc: 'ok',
+          CallbackMetadata: { Item: Object.entries(named).map(([Name, Value]) => ({ Name, Value })) },
+          ...change,
+        },
+      },
+    });
+  };
+
+  describe('paying', () => {
+    test('prompts the phone for whole shillings and ends in completed', async () => {
+      const phoneNumber = shop.phone();
+      const { status, body } = await shop.initiate(order, phoneNumber);
+      expect([status, body]).toEqual([
+        200,
+        { success: true, checkoutRequestId: expect.stringMatching(/^ws_CO_/), chargedAmount: 95_100 },
+      ]);
+      expect(await statusBecomes(body.checkoutRequestId, 'completed')).toEqual({
+        status: 'completed',
+        result_code: '0',
+      });
+      expect(await shop.prompts(order)).toMatchObject([
+        { phone: `254${phoneNumber.slice(1)}`, amount: 951, moneyMoved: 951 },
+      ]);
+      expect(await shop.books(order)).toEqual({
+        money: 'paid',
+        payments: ['completed'],
+        said: ['push accepted', 'notice paid'],
+      });
+    });
+
+    test('rounds cents up to the shilling and says so', async () => {
+      await shop.database.query(
+        `insert into public.products (id, name, slug, price, stock_quantity) values ($1, 'Odd', $2, 12345, 9)`,
+        [order.id, `odd-${order.id}`],
+      );
+      const odd = await shop.order(order.id, 12_445);
+      const { body } = await shop.initiate(odd, shop.phone());
+      expect(body).toMatchObject({ success: true, chargedAmount: 12_500 });
+      expect(await shop.prompts(odd)).toMatchObject([{ amount: 125 }]);
+      await statusBecomes(body.checkoutRequestId, 'completed');
+    });
+
+    test.each([
+      ['0001', '1'],
+      ['1001', '1001'],
+      ['1019', '1019'],
+      ['1025', '1025'],
+      ['1032', '1032'],
+      ['1037', '1037'],
+      ['2001', '2001'],
+    ])('from a phone ending in %s fails with result %s, and can be tried again', async (ending, code) => {
+      const { body } = await shop.initiate(order, shop.phone(ending));
+      expect(body.success).toBe(true);
+      expect(await statusBecomes(body.checkoutRequestId, 'failed')).toEqual({
+        status: 'failed',
+        result_code: code,
+      });
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed'] });
+      const again = await shop.initiate(order, shop.phone());
+      await statusBecomes(again.body.checkoutRequestId, 'completed');
+    });
+
+    test('9001: without a notice, a query completes it', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9001'));
+      await decided(order);
+      expect(await shop.status(body.checkoutRequestId)).toEqual({ status: 'pending', result_code: null });
+      expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });
+      expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
+      expect((await shop.ask()).body).toEqual({ asked: 0, settled: 0 });
+    });
+
+    test('9002: three notices are one payment', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9002'));
+      await statusBecomes(body.checkoutRequestId, 'completed');
+      await decided(order);
+      expect(await shop.books(order)).toEqual({
+        money: 'paid',
+        payments: ['completed'],
+        said: ['push accepted', 'notice paid', 'notice already_completed', 'notice already_completed'],
+      });
+    });
+
+    test('9003: a notice before the push is answered completes it', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9003'));
+      expect(body.success).toBe(true);
+      expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
+      expect((await shop.books(order)).said).toEqual(['notice paid', 'push accepted']);
+    });
+
+    test('9004: when the answer to the push is lost, its notice joins it', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9004'));
+      expect(body).toMatchObject({
+        success: true,
+        checkoutRequestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      });
+      await statusBecomes(body.checkoutRequestId, 'completed');
+      expect(await shop.prompts(order)).toHaveLength(1);
+      expect((await shop.books(order)).said).toEqual(['push unknown', 'notice paid']);
+    });
+
+    test('9005: a notice of a wrong amount pays nothing and waits for a person, whatever a query says', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9005'));
+      expect((await statusBecomes(body.checkoutRequestId, 'review')).status).toBe('review');
+      await shop.ask();
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['review'] });
+    });
+
+    test('9006: a success after a failure supersedes it', async () => {
+      const { body } = await shop.initiate(order, shop.phone('9006'));
+      expect(await statusBecomes(body.checkoutRequestId, 'failed')).toMatchObject({ result_code: '1037' });
+      await statusBecomes(body.checkoutRequestId, 'completed');
+      expect(await shop.books(order)).toMatchObject({ money: 'paid', payments: ['completed'] });
+    });
+
+    test('9007: a refused push fails at once with a sentence, and another phone can be tried', async () => {
+      const { status, body } = await shop.initiate(order, shop.phone('9007'));
+      expect([status, body]).toEqual([
+        200,
+        {
+          success: false,
+          code: '500.001.1001',
+          error: 'Another transaction in progress. Please wait and try again. ⏳',
+        },
+      ]);
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed'] });
+      const again = await shop.initiate(order, shop.phone());
+      await statusBecomes(again.body.checkoutRequestId, 'completed');
+    });
+  });
+
+  describe('asking twice', () => {
+    test('at the same time sends one prompt, and every answer leads to it', async () => {
+      const phoneNumber = shop.phone();
+      const answers = await Promise.all(Array.from({ length: 10 }, () => shop.initiate(order, phoneNumber)));
+      expect(await shop.prompts(order)).toHaveLength(1);
+      for (const { body } of answers) {
+        expect(body).toMatchObject({ success: true, chargedAmount: 95_100 });
+        await statusBecomes(body.checkoutRequestId, 'completed');
+      }
+    });
+
+    test('after the money came sends no prompt and still leads to completed', async () => {
+      const first = await shop.initiate(order, shop.phone());
+      await statusBecomes(first.body.checkoutRequestId, 'completed');
+      const second = await shop.initiate(order, shop.phone());
+      expect(second.body).toEqual(first.body);
+      expect(await shop.prompts(order)).toHaveLength(1);
+    });
+  });
+
+  describe('a request that makes no sense', () => {
+    test.each([
+      ['a phone that is none', { phoneNumber: '12345' }, 'phone_invalid'],
+      ['no phone', { phoneNumber: null }, 'phone_invalid'],
+      ['a phone as a number', { phoneNumber: 712345678 }, 'phone_invalid'],
+      ['an amount in text', { amount: '95100' }, 'amount_invalid'],
+      ['half a cent', { amount: 95_100.5 }, 'amount_invalid'],
+      ['less than nothing', { amount: -95_100 }, 'amount_invalid'],
+      ['an amount beyond measure', { amount: 1e300 }, 'amount_invalid'],
+      ['a shilling less', { amount: 95_000 }, 'amount_changed'],
+      ['no tracking number', { trackingNumber: '' }, 'tracking_number_invalid'],
+      ['no order', { orderId: null }, 'order_not_found'],
+      ['an order id that is none', { orderId: "' or true --" }, 'order_not_found'],
+      ['an unknown order', { orderId: randomUUID() }, 'order_not_found'],
+    ])('with %s is refused with a sentence and prompts nobody', async (_, change, code) => {
+      const before = (await shop.ledger()).prompts.length;
+      const { status, body } = await shop.initiate(order, shop.phone(), change);
+      expect([status, body]).toEqual([
+        200,
+        { success: false, code, error: expect.stringMatching(/\w+ \w+/) },
+      ]);
+      expect((await shop.ledger()).prompts).toHaveLength(before);
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: [] });
+    });
+
+    test('is answered with a status and an error', async () => {
+      const json = { 'content-type': 'application/json' };
+      const send = async (init: RequestInit, path = '') =>
+        (await fetch(`${shop.url}/functions/v1/mobile-money${path}`, init)).status;
+      expect(await send({ method: 'GET' })).toBe(405);
+      expect(await send({ method: 'POST', headers: json, body: '{' })).toBe(400);
+      expect(await send({ method: 'POST', headers: json, body: '[]' })).toBe(400);
+      expect(await send({ method: 'POST', headers: json, body: '' })).toBe(400);
+      expect(await send({ method: 'POST', headers: json, body: '{"action":"refund"}' })).toBe(400);
+      expect(await send({ method: 'POST', headers: json, body: '{"action":"check-status"}' })).toBe(400);
+      expect(await send({ method: 'POST', body: '{"action":"initiate"}' })).toBe(415);
+      expect(await send({ method: 'POST', headers: json, body: `"${'x'.repeat(20_000)}"` })).toBe(413);
+      expect(await send({ method: 'POST', headers: json, body: '{}' }, '/elsewhere')).toBe(404);
+    });
+
+    test('asks for the status of a payment that does not exist', async () => {
+      for (const checkoutRequestId of ['ws_CO_nobody', randomUUID(), "'", 'a\0b']) {
+        const { status, body } = await shop.post({ action: 'check-status', checkoutRequestId });
+        expect([status, body]).toEqual([404, { error: 'This payment does not exist' }]);
+      }
+    });
+
+    test('asks M-PESA without the secret key', async () => {
+      const keys = [
+        {},
+        { apikey: 'sb_publishable' },
+        { apikey: '' },
+        { authorization: `Bearer ${secretKey}x` },
+      ];
+      for (const headers of keys) {
+        expect((await shop.post({ action: 'query-open' }, headers as Record<string, string>)).status).toBe(
+          401,
+        );
+      }
+      const bearer = { authorization: `Bearer ${secretKey}` };
+      expect((await shop.post({ action: 'query-open' }, bearer)).status).toBe(200);
+    });
+  });
+
+  describe('a forged notice', () => {
+    test('to an address that was never given out changes nothing', async () => {
+      const prompt = await paidUnheard(order);
+      const before = await shop.everything();
+      const addresses = [
+        randomBytes(32).toString('hex'),
+        'x',
+        `${prompt.callbackUrl.split('/').at(-1)}0`,
+        '',
+      ];
+      for (const secret of addresses) {
+        const address = `${shop.url}/functions/v1/mobile-money/notice/${secret}`;
+        expect((await shop.notify(address, notice(prompt))).status).toBe(404);
+      }
+      expect(await shop.everything()).toEqual(before);
+      // The control: the same words at the right address pay.
+      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect(await shop.books(order)).toMatchObject({ money: 'paid' });
+    });
+
+    test.each([
+      ['a shilling less', 950],
+      ['a shilling more', 952],
+      ['a hundred times as much', 95_100],
+      ['a hundredth', 9.51],
+      ['nothing', 0],
+      ['less than nothing', -951],
+      ['a fraction of a cent more', 951.001],
+      ['an astronomic amount', 1e300],
+      ['not a number', 'NaN'],
+      ['an empty text', ''],
+      ['an object', {}],
+      ['no amount', undefined],
+    ])('of %s pays nothing and goes to review', async (_, amount) => {
+      const prompt = await paidUnheard(order);
+      const answer = await shop.notify(prompt.callbackUrl, notice(prompt, {}, { Amount: amount }));
+      expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
+      expect(await shop.books(order)).toEqual({
+        money: 'unpaid',
+        payments: ['review'],
+        said: ['push accepted', 'notice wrong_amount'],
+      });
+    });
+
+    test("about another order's request changes neither order", async () => {
+      const other = await shop.order();
+      const [prompt, foreign] = [await paidUnheard(order), await paidUnheard(other)];
+      const before = await shop.everything();
+      await shop.notify(prompt.callbackUrl, notice(foreign));
+      await shop.notify(prompt.callbackUrl, notice(foreign, { ResultCode: 1032 }));
+      expect(await shop.everything()).toEqual(before);
+      expect((await shop.books(order)).said).toEqual([
+        'push accepted',
+        'notice other_request',
+        'notice other_request',
+      ]);
+    });
+
+    test('with the receipt of another payment changes nothing', async () => {
+      const other = await shop.order();
+      const [prompt, earlier] = [await paidUnheard(order), await paidUnheard(other)];
+      await shop.notify(earlier.callbackUrl, notice(earlier));
+      const before = await shop.everything();
+      await shop.notify(prompt.callbackUrl, notice(prompt, {}, { MpesaReceiptNumber: earlier.receipt }));
+      expect(await shop.everything()).toEqual(before);
+    });
+
+    test('of failure after success changes nothing', async () => {
+      const prompt = await paidUnheard(order);
+      await shop.notify(prompt.callbackUrl, notice(prompt));
+      const before = await shop.everything();
+      await shop.notify(
+        prompt.callbackUrl,
+        notice(prompt, { ResultCode: 1032, CallbackMetadata: undefined }),
+      );
+      expect(await shop.everything()).toEqual(before);
+    });
+  });
+
+  describe('a notice that cannot be read', () => {
+    test.each<[string, string | Uint8Array<ArrayBuffer>]>([
+      ['nothing', ''],
+      ['half a JSON', '{"Body":{"stkCallback":{"ResultCode":0'],
+      ['a list', '[]'],
+      ['null', 'null'],
+      ['a number', '0'],
+      ['no body', '{"Body":null}'],
+      ['no result code', '{"Body":{"stkCallback":{"ResultDesc":"?"}}}'],
+      ['a result code that is an object', '{"Body":{"stkCallback":{"ResultCode":{"toString":0}}}}'],
+      ['a result code that is true', '{"Body":{"stkCallback":{"ResultCode":true}}}'],
+      ['a system that is busy', '{"Body":{"stkCallback":{"ResultCode":26}}}'],
+      ['NUL', '{"Body":\0}'],
+      ['broken UTF-8', new Uint8Array([0x7b, 0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80])],
+      ['depth', '['.repeat(30_000)],
+    ])('because it holds %s is kept, accepted, and changes nothing', async (_, body) => {
+      const prompt = await paidUnheard(order);
+      const before = await shop.everything();
+      const answer = await shop.notify(prompt.callbackUrl, body);
+      expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
+      expect(await shop.everything()).toEqual(before);
+      expect((await shop.books(order)).said).toEqual(['push accepted', 'notice pending']);
+    });
+
+    test('because it is too large is cut, kept, and changes nothing', async () => {
+      const prompt = await paidUnheard(order);
+      const before = await shop.everything();
+      const large = notice(prompt, { ResultDesc: 'x'.repeat(100_000) });
+      expect((await shop.notify(prompt.callbackUrl, large)).status).toBe(413);
+      expect(await shop.everything()).toEqual(before);
+      const { rows } = await shop.database.query<{ bytes: number }>(
+        `select octet_length(m.body) as bytes from public.payment_messages as m join public.payments as p on p.id = m.payment_id
+         where p.order_id = $1 and m.source = 'notice'`,
+        [order.id],
+      );
+      expect(rows).toEqual([{ bytes: 65_536 }]);
+    });
+
+    test('in part, with items of odd kinds, still pays when code and amount are right', async () => {
+      const prompt = await paidUnheard(order);
+      const body = JSON.stringify({
+        Body: {
+          stkCallback: {
+            ResultCode: '0',
+            ResultDesc: 'odd \u0000 \ud800 text',
+            CallbackMetadata: { Item: [null, 7, { Name: 'Balance' }, { Name: 'Amount', Value: '951.00' }] },
+          },
+        },
+      });
+      await shop.notify(prompt.callbackUrl, body);
+      expect(await shop.books(order)).toMatchObject({ money: 'paid', payments: ['completed'] });
+    });
+  });
+
+  test('a notice is kept word for word with the address it came from', async () => {
+    const prompt = await paidUnheard(order);
+    const body = notice(prompt);
+    await shop.notify(prompt.callbackUrl, body, { 'x-forwarded-for': '196.201.214.200, 10.0.0.1' });
+    const { rows } = await shop.database.query(
+      `select m.body, m.source_address from public.payment_messages as m join public.payments as p on p.id = m.payment_id
+       where p.order_id = $1 and m.source = 'notice'`,
+      [order.id],
+    );
+    expect(rows).toEqual([{ body, source_address: '196.201.214.200' }]);
+  });
+
+  describe('while the database cannot be asked', () => {
+    afterEach(() => shop.setStoreDown(false));
+
+    test('a notice is turned away with 503, and taken when it comes again', async () => {
+      const prompt = await paidUnheard(order);
+      shop.setStoreDown(true);
+      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(503);
+      shop.setStoreDown(false);
+      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect(await shop.books(order)).toMatchObject({ money: 'paid' });
+    });
+
+    test('nobody is prompted, and the customer is told', async () => {
+      shop.setStoreDown(true);
+      const { status, body } = await shop.initiate(order, shop.phone());
+      expect([status, body]).toEqual([
+        200,
+        {
+          success: false,
+          code: 'store_unavailable',
+          error: 'Failed to initiate payment. Please try again.',
+        },
+      ]);
+      expect((await shop.post({ action: 'check-status', checkoutRequestId: 'x' })).status).toBe(503);
+      expect(await shop.prompts(order)).toEqual([]);
+    });
+  });
+
+  describe('when Daraja', () => {
+    test.each(['unavailable', 'drop-connection', 'busy'])(
+      'answers a push with trouble of the kind "%s", the attempt stays open and is not pushed again',
+      async (trouble) => {
+        await shop.control('faults', { pushes: { next: 1, kind: trouble } });
+        const first = await shop.initiate(order, shop.phone());
+        expect(first.body).toMatchObject({ success: true });
+        expect((await shop.status(first.body.checkoutRequestId)).status).toBe('pending');
+        const second = await shop.initiate(order, shop.phone());
+        expect(second.body).toEqual(first.body);
+        expect(await shop.prompts(order)).toEqual([]);
+        expect(await shop.books(order)).toMatchObject({ payments: ['processing'], said: ['push unknown'] });
+      },
+    );
+
+    test.each(['lose-answer', 'delay'])(
+      'accepts a push but its answer is lost to "%s", its notice joins it',
+      async (trouble) => {
+        await shop.control('faults', { pushes: { next: 1, kind: trouble, delayMs: 3000 } });
+        const { body } = await shop.initiate(order, shop.phone());
+        expect(body.success).toBe(true);
+        await statusBecomes(body.checkoutRequestId, 'completed');
+        expect(await shop.prompts(order)).toHaveLength(1);
+      },
+    );
+
+    test('turns a push away at its firewall, the attempt fails with a sentence', async () => {
+      await shop.control('faults', { pushes: { next: 1, kind: 'forbidden-html' } });
+      const { body } = await shop.initiate(order, shop.phone());
+      expect(body).toEqual({
+        success: false,
+        code: 'http_403',
+        error: 'M-PESA did not accept the payment request. Please try again later.',
+      });
+      expect(await shop.books(order)).toMatchObject({ payments: ['failed'] });
+    });
+
+    test('has made our token invalid, a new one is fetched and one prompt sent', async () => {
+      const { consumerKey, consumerSecret } = defaultCredentials;
+      const answer = await fetch(`${shop.simulator.url}/oauth/v1/generate?grant_type=client_credentials`, {
+        headers: { authorization: `Basic ${btoa(`${consumerKey}:${consumerSecret}`)}` },
+      });
+      expect(answer.status).toBe(200);
+      const { body } = await shop.initiate(order, shop.phone());
+      expect(body.success).toBe(true);
+      expect(await shop.prompts(order)).toHaveLength(1);
+      await statusBecomes(body.checkoutRequestId, 'completed');
+    });
+
+    test.each(['busy', 'unavailable', 'forbidden-html', 'drop-connection'])(
+      'answers a query with trouble of the kind "%s", nothing is concluded',
+      async (trouble) => {
+        const { body } = await shop.initiate(order, shop.phone('9001'));
+        await decided(order);
+        await shop.database.query(
+          `update public.payments set status = 'failed' where status = 'processing' and order_id <> $1`,
+          [order.id],
+        );
+        await shop.control('faults', { queries: { next: 1, kind: trouble } });
+        expect((await shop.ask()).body).toEqual({ asked: 1, settled: 0 });
+        expect((await shop.status(body.checkoutRequestId)).status).toBe('pending');
+        expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });
+        expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
+      },
+    );
+  });
+
+  test('nothing secret or personal is logged', () => {
+    const told = JSON.stringify(shop.logged);
+    expect(shop.logged.length).toBeGreaterThan(20);
+    for (const secret of [
+      secretKey,
+      ...Object.values(defaultCredentials).filter((value) => value.length > 6),
+    ]) {
+      expect(told).not.toContain(secret);
+    }
+    expect(told).not.toMatch(/[0-9a-f]{64}|254\d{9}|07\d{8}/);
+  });
+});
+
+describe('with Daraja out of reach', () => {
+  let shop: Awaited<ReturnType<typeof openPayments>>;
+  beforeAll(async () => {
+    shop = await openPayments('pglite', { baseUrl: 'http://127.0.0.1:1' });
+  });
+  afterAll(() => shop.close());
+
+  test('the attempt fails, since nothing was sent, and the customer may try again', async () => {
+    const order = await shop.order();
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      const { body } = await shop.initiate(order, shop.phone());
+      expect(body).toEqual({
+        success: false,
+        code: 'mpesa_unreachable',
+        error: 'M-PESA cannot be reached right now. Please try again in a minute.',
+      });
+    }
+    expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed', 'failed'] });
+  });
+});
+
+describe('with wrong credentials', () => {
+  test('the attempt fails and the reason is logged', async () => {
+    const shop = await openPayments('pglite', { consumerSecret: 'wrong-consumer-secret' });
+    const { body } = await shop.initiate(await shop.order(), shop.phone());
+    expect(body).toMatchObject({ success: false, code: 'mpesa_unreachable' });
+    expect(shop.logged).toMatchObject([
+      { level: 'warn', event: 'push refused', detail: expect.stringContaining('no access token: HTTP 400') },
+    ]);
+    await shop.close();
+  });
+});
