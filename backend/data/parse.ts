@@ -21,8 +21,8 @@ export interface RequestParts {
 
 /** What the parser must know of the service. */
 export interface ParseContext {
+  /** The exposed schemas; the first is meant when a request names none. */
   schemas: readonly string[];
-  timeZones: ReadonlySet<string>;
 }
 
 export interface ParsedRequest {
@@ -56,7 +56,7 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
   const { schema, isSchemaTold } = parseSchema(parts, context.schemas);
   const isCall = target.kind === 'function';
   const isRead = method === 'GET' || method === 'HEAD';
-  const preferences = parsePreferences(parts.headers.get('prefer'), context.timeZones);
+  const preferences = parsePreferences(parts.headers.get('prefer'));
   const query = parseQueryString(parts.search, isCall && isRead);
   const contentType = parts.headers.get('content-type');
   return {

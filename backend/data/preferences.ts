@@ -24,11 +24,10 @@ const choices: Readonly<Record<string, readonly [field: keyof Preferences, value
 /**
  * Parses a Prefer header.
  * @param header its value, several headers joined by commas; null when there is none
- * @param timeZones the time zones the database knows
  * @returns the preferences; the first of a kind wins, unknown ones are ignored
  * @throws Fault PGRST122 when strict handling is asked for and a preference is unknown
  */
-export function parsePreferences(header: string | null, timeZones: ReadonlySet<string>): Preferences {
+export function parsePreferences(header: string | null): Preferences {
   const preferences: Preferences = {
     resolution: null,
     return: null,
@@ -43,7 +42,7 @@ export function parsePreferences(header: string | null, timeZones: ReadonlySet<s
   for (const entry of header?.split(',') ?? []) {
     const preference = entry.trim();
     if (preference === '') continue;
-    if (!set(preferences, preference, timeZones)) unknown.push(preference);
+    if (!set(preferences, preference)) unknown.push(preference);
   }
   if (preferences.handling === 'strict' && unknown.length > 0) {
     throw new Fault(400, {
@@ -56,10 +55,10 @@ export function parsePreferences(header: string | null, timeZones: ReadonlySet<s
   return preferences;
 }
 
-function set(preferences: Preferences, preference: string, timeZones: ReadonlySet<string>): boolean {
+function set(preferences: Preferences, preference: string): boolean {
   const [name = '', value = ''] = preference.split('=', 2).map((part) => part.trim());
   if (name === 'timezone') {
-    if (!timeZones.has(value)) return false;
+    if (!isTimeZone(value)) return false;
     preferences.timeZone ??= value;
     return true;
   }
@@ -73,6 +72,17 @@ function set(preferences: Preferences, preference: string, timeZones: ReadonlySe
   const fields = preferences as unknown as Record<string, string | null>;
   fields[choice[0]] ??= value;
   return true;
+}
+
+// The runtime and PostgreSQL carry the same zone names; asking PostgreSQL for its list would read hundreds of files.
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    // An offset such as +03:00 is no name, and means the opposite to PostgreSQL.
+    return /^[A-Za-z]/.test(name);
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -1,9 +1,8 @@
 // Last stage: what the database answered becomes an HTTP response. Bodies pass through as PostgreSQL built them.
-import { DatabaseError } from '../database/database.ts';
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
-import { putMismatch } from './plan.ts';
+import { putMismatch } from './plan-mutation.ts';
 import { type Preferences, preferenceApplied } from './preferences.ts';
 import type { Answer } from './sql.ts';
 
@@ -194,122 +193,5 @@ function headersSet({ response_headers: set }: Answer): Array<[string, string]> 
     // Characters that no header may have would make the whole answer impossible.
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(pair[0]) || /[^\t\x20-\x7e\x80-\xff]/.test(pair[1])) throw malformed();
     return [pair[0], pair[1]];
-  });
-}
-
-// ── Faults ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/**
- * Makes the response of a request that failed.
- * @param fault as `faultOf` gives it
- */
-export function respondFault(fault: Fault, method: string): Response {
-  const text = JSON.stringify(fault.body);
-  return new Response(method === 'HEAD' ? null : text, {
-    status: fault.status,
-    headers: {
-      'Content-Type': 'application/json; charset=utf-8',
-      ...(method === 'HEAD' ? {} : { 'Content-Length': String(Buffer.byteLength(text)) }),
-      'Proxy-Status': `PostgREST; error=${fault.body.code}`,
-      ...fault.headers,
-    },
-  });
-}
-
-/**
- * Turns whatever was thrown into a fault.
- * @param isAnonymous whether the caller showed no identity: it is asked for one where it lacks a privilege
- */
-export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
-  if (thrown instanceof Fault) return thrown;
-  if (!(thrown instanceof DatabaseError)) {
-    return new Fault(500, { code: 'PGRSTX00', message: 'Internal server error' });
-  }
-  const { code, message, detail, hint } = thrown;
-  if (code.startsWith('08')) {
-    // The driver's own words may name hosts; who runs the service hears them, the client does not.
-    return new Fault(503, { code: 'PGRST001', message: 'Database client error. Retrying the connection.' });
-  }
-  if (code === 'PGRST') return raised(message, detail);
-  const status = statusOf(code, message, isAnonymous);
-  const headers: Record<string, string> =
-    code === '42501' && isAnonymous ? { 'WWW-Authenticate': 'Bearer' } : {};
-  return new Fault(status, { code, message, details: detail, hint }, headers);
-}
-
-const statusByCode: Readonly<Record<string, number>> = {
-  '0L000': 403,
-  '0P000': 403,
-  '23503': 409,
-  '23505': 409,
-  '25006': 405,
-  '42883': 404,
-  '42P01': 404,
-  '42P17': 500,
-  '53400': 500,
-  '57P01': 503,
-  P0001: 400,
-};
-
-const statusByClass: Readonly<Record<string, number>> = {
-  '08': 503,
-  '09': 500,
-  '0L': 403,
-  '0P': 403,
-  '25': 500,
-  '28': 403,
-  '2D': 500,
-  '38': 500,
-  '39': 500,
-  '3B': 500,
-  '40': 500,
-  '53': 503,
-  '54': 500,
-  '55': 500,
-  '57': 500,
-  '58': 500,
-  F0: 500,
-  HV: 500,
-  P0: 500,
-  XX: 500,
-};
-
-function statusOf(code: string, message: string, isAnonymous: boolean): number {
-  if (code === '42501') return isAnonymous ? 401 : 403;
-  if (code === '21000') return message.endsWith('requires a WHERE clause') ? 400 : 500;
-  if (code === '42883' && message.startsWith('function xmlagg(')) return 406;
-  if (code === '22023' && /^role .* does not exist$/.test(message)) return 401;
-  if (/^PT\d{3}$/.test(code)) {
-    const status = Number(code.slice(2));
-    return status >= 200 && status <= 599 ? status : 500;
-  }
-  return statusByCode[code] ?? statusByClass[code.slice(0, 2)] ?? 400;
-}
-
-/** An error a function raised with SQLSTATE 'PGRST': its message and detail say the whole answer, as JSON. */
-function raised(message: string, detail: string | null): Fault {
-  try {
-    const body = JSON.parse(message);
-    const answer = JSON.parse(detail ?? '');
-    const headers = Object.entries(answer.headers);
-    const isWellFormed =
-      typeof body.code === 'string' &&
-      typeof body.message === 'string' &&
-      Number.isInteger(answer.status) &&
-      answer.status >= 200 &&
-      answer.status <= 599 &&
-      headers.every(([, value]) => typeof value === 'string');
-    if (isWellFormed) {
-      const { code, details, hint } = body;
-      return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers);
-    }
-  } catch {
-    // Answered below: what was raised is no such JSON.
-  }
-  return new Fault(500, {
-    code: 'PGRST121',
-    message: 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
-    details: message,
-    hint: 'MESSAGE must be a JSON object with code and message, DETAIL one with status and headers',
   });
 }

@@ -7,7 +7,8 @@ import { Fault } from './fault.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
 import { type CallPlan, type MutationPlan, planRequest, type ReadPlan } from './plan.ts';
-import { checkAnswer, faultOf, respond, respondFault, respondOptions } from './respond.ts';
+import { checkAnswer, respond, respondOptions } from './respond.ts';
+import { faultOf, respondFault } from './respond-fault.ts';
 import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
 import { type Answer, writeEstimate, writeStatement } from './sql.ts';
 
@@ -53,7 +54,7 @@ export async function createDataService(
     const body = await readBody(request, maxBodyBytes);
     const parsed = parseRequest(
       { method: request.method, path, search, headers: request.headers, body },
-      { schemas, timeZones: cache.timeZones },
+      { schemas },
     );
     const plan = planRequest(parsed, cache, limits);
     if (plan.kind === 'options') return respondOptions(plan);

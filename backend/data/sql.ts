@@ -1,24 +1,11 @@
 // Third stage: a plan becomes one statement. Values are bound, identifiers come from the schema cache and are quoted;
 // the only other names are output names, which are quoted and name nothing in the database.
 import { arrayLiteral } from './array-literal.ts';
-import type {
-  CallPlan,
-  Mutation,
-  MutationPlan,
-  PlannedCondition,
-  PlannedEmbed,
-  PlannedField,
-  PlannedOrder,
-  ReadNode,
-  ReadPlan,
-} from './plan.ts';
-import type { Comparison, Operation, TextSearch } from './query-tree.ts';
-import type { Column, Parameter, Relation, TableName } from './schema-cache.ts';
-
-export interface Statement {
-  sql: string;
-  parameters: string[];
-}
+import type { CallPlan, Mutation, MutationPlan, ReadPlan } from './plan.ts';
+import type { Column, Parameter, Relation } from './schema-cache.ts';
+import { conditionsOf } from './sql-conditions.ts';
+import { countedRows, rowTypeOf, selectFrom } from './sql-rows.ts';
+import { list, nameOf, quoted, type Statement, Writer, where } from './sql-writer.ts';
 
 /** The one row every statement gives. Columns that do not apply are null. */
 export interface Answer {
@@ -60,25 +47,7 @@ export function writeEstimate({ relation, node }: ReadPlan): Statement {
   return { sql, parameters: writer.parameters };
 }
 
-class Writer {
-  readonly parameters: string[] = [];
-  #aliases = 0;
-
-  bind(value: string | number): string {
-    return `$${this.parameters.push(String(value))}`;
-  }
-
-  alias(prefix: string): string {
-    return `${prefix}${this.#aliases++}`;
-  }
-}
-
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
-const nameOf = ({ schema, name }: TableName) => `${quoted(schema)}.${quoted(name)}`;
-const list = (parts: readonly string[]) => parts.join(', ');
 const listOfColumns = (columns: readonly Column[]) => list(columns.map(({ name }) => quoted(name)));
-const where = (conditions: readonly string[]) =>
-  conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
 
 // Read after the rows: functions and triggers that ran may have set them.
 const responseSettings = `nullif(current_setting('response.headers', true), '') as response_headers,
@@ -219,15 +188,15 @@ function payloadRows(
 ): string {
   const definition = list(columns.map(({ name, type }) => `${quoted(name)} ${type}`));
   const rows = writer.bind(text);
-  if (!takesDefaults) return `select * from json_to_recordset(${rows}::json) as row(${definition})`;
+  if (!takesDefaults) return `select * from json_to_recordset(${rows}::json) as given(${definition})`;
   const values = columns.map(({ name, defaultExpression }) => {
-    const given = `row.${quoted(name)}`;
+    const given = `given.${quoted(name)}`;
     if (defaultExpression === null) return given;
     const key = writer.bind(name);
     return `case when element ? ${key}::text then ${given} else (${defaultExpression}) end as ${quoted(name)}`;
   });
   return `select ${list(values)} from jsonb_array_elements(${rows}::jsonb) as element,
-    lateral jsonb_to_record(element) as row(${definition})`;
+    lateral jsonb_to_record(element) as given(${definition})`;
 }
 
 /** What a change returns: no column that is not needed, for the role may not be allowed to read it. */
@@ -279,7 +248,7 @@ function callSource(writer: Writer, { called, callArguments }: CallPlan): string
       if (parameters.length === 0) break;
       const definition = list(parameters.map(({ name, type }) => `${quoted(name)} ${type}`));
       const wrapped = text.trimStart().startsWith('[') ? text : `[${text}]`;
-      before = `(select * from json_to_recordset(${writer.bind(wrapped)}::json) as row(${definition}) limit 1) as p, lateral `;
+      before = `(select * from json_to_recordset(${writer.bind(wrapped)}::json) as given(${definition}) limit 1) as p, lateral `;
       passed = parameters.map((parameter) => pass(parameter, `p.${quoted(parameter.name)}`));
     }
   }
@@ -289,277 +258,4 @@ function callSource(writer: Writer, { called, callArguments }: CallPlan): string
   // A null of a composite type is no row, not a row of nulls.
   const isPresent = returns.isNamedType && !called.isSet ? ' where not (t is null)' : '';
   return `select t.* from ${call} as t${isPresent}`;
-}
-
-// ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** A selected value and the name it is shown under; null for all columns. */
-interface Shown {
-  name: string | null;
-  sql: string;
-}
-
-/** The parts of a select, before it is known how its rows are wrapped. */
-interface Level {
-  alias: string;
-  shown: Shown[];
-  /** From `from` to the end. */
-  rest: string;
-}
-
-// A row of a common table expression has lost its type; functions of the row want it back.
-const rowTypeOf = (relation: Relation) => `row(t.*)::${nameOf(relation)}`;
-
-/** Selects a node's rows from a relation or common table expression; `row` is the whole row as an argument. */
-function selectFrom(writer: Writer, node: ReadNode, from: string, row: string): string {
-  return asSelect(level(writer, node, { alias: 't', row, from: `${from} as t`, conditions: [] }));
-}
-
-function asSelect({ shown, rest }: Pick<Level, 'shown' | 'rest'>): string {
-  const items = shown.map(({ name, sql }) => (name === null ? sql : `${sql} as ${quoted(name)}`));
-  return `select ${list(items)} ${rest}`;
-}
-
-interface Base {
-  alias: string;
-  row: string;
-  from: string;
-  conditions: readonly string[];
-}
-
-function level(writer: Writer, node: ReadNode, base: Base): Level {
-  const joins = new Map<PlannedEmbed, Join>();
-  for (const embed of node.embeds) {
-    const orders = node.orders.filter((order) => order.embed === embed);
-    joins.set(embed, join(writer, embed, base, orders));
-  }
-  const joined = (embed: PlannedEmbed) => joins.get(embed)?.alias ?? '';
-  const shown = node.items.flatMap((item): Shown[] => {
-    if (item.kind === 'embed') return joins.get(item.embed)?.shown ?? [];
-    if (item.kind === 'star') return [{ name: null, sql: `${base.alias}.*` }];
-    if (item.kind === 'row count') return [{ name: item.outputName, sql: 'count(*)' }];
-    const sql = fieldOf(writer, item.field, base);
-    return [{ name: item.outputName, sql: item.cast === null ? sql : `cast(${sql} as ${item.cast})` }];
-  });
-  const conditions = [
-    ...base.conditions,
-    ...conditionsOf(
-      writer,
-      node.conditions,
-      base.alias,
-      base.row,
-      (embed) => `${joined(embed)}.found is null`,
-    ),
-  ];
-  const orders = node.orders.map(({ embed, field, direction, nulls }) => {
-    const position = embed
-      ? node.orders.filter((order) => order.embed === embed).findIndex((order) => order.field === field)
-      : 0;
-    const sql = embed ? `${joined(embed)}.order${position}` : fieldOf(writer, field, base);
-    return `${sql}${direction ? ` ${direction}` : ''}${nulls ? ` nulls ${nulls}` : ''}`;
-  });
-  let rest = `from ${base.from}`;
-  for (const { sql } of joins.values()) rest += sql;
-  rest += where(conditions);
-  if (orders.length > 0) rest += ` order by ${list(orders)}`;
-  if (node.limit !== null) rest += ` limit ${writer.bind(node.limit)}::int8`;
-  if (node.offset > 0) rest += ` offset ${writer.bind(node.offset)}::int8`;
-  return { alias: base.alias, shown, rest };
-}
-
-interface Join {
-  alias: string;
-  /** What the parent shows of it. */
-  shown: Shown[];
-  /** The lateral join itself. Its column `found` is null when there is nothing to embed. */
-  sql: string;
-}
-
-function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonly PlannedOrder[]): Join {
-  const { node, isToOne, isInner, isSpread, outputName } = embed;
-  const alias = writer.alias('e');
-  const base = embeddedBase(writer, embed, parent);
-  const inside = level(writer, node, base);
-  const ordering = orders.map(({ field }, at) => `, ${fieldOf(writer, field, base)} as order${at}`).join('');
-  let found: string;
-  let shown: Shown[];
-  if (isSpread) {
-    const spread = inside.shown.flatMap((item) =>
-      item.name === null
-        ? [...node.columns.keys()].map((name) => ({ name, sql: `${base.alias}.${quoted(name)}` }))
-        : [{ name: item.name, sql: item.sql }],
-    );
-    const columns = spread.map(({ sql }, at) => `, ${sql} as column${at}`).join('');
-    if (isToOne) {
-      found = `select true as found${columns}${ordering} ${inside.rest}`;
-      shown = spread.map(({ name }, at) => ({ name, sql: `${alias}.column${at}` }));
-    } else {
-      const lists = spread.map((_, at) => `, json_agg(x.column${at}) as column${at}`).join('');
-      found = `select nullif(count(*), 0) as found${lists} from (select true as found${columns} ${inside.rest}) as x`;
-      shown = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
-    }
-  } else if (!isToOne) {
-    found = `select json_agg(x) as found from (${asSelect(inside)}) as x`;
-    shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')` }];
-  } else {
-    found = ordering
-      ? `select (select row_to_json(x) from (${asSelect({ shown: inside.shown, rest: '' })}) as x) as found${ordering} ${inside.rest}`
-      : `select row_to_json(x) as found from (${asSelect(inside)}) as x`;
-    shown = [{ name: outputName, sql: `${alias}.found` }];
-  }
-  // An empty embed only joins.
-  if (node.items.length === 0) shown = [];
-  const sql = isInner
-    ? ` join lateral (${found}) as ${alias} on ${isToOne ? 'true' : `${alias}.found is not null`}`
-    : ` left join lateral (${found}) as ${alias} on true`;
-  return { alias, shown, sql };
-}
-
-/** Where embedded rows come from, and how they belong to the parent's row. */
-function embeddedBase(writer: Writer, { relationship, node, isToOne }: PlannedEmbed, parent: Base): Base {
-  const alias = writer.alias('t');
-  const equal = (left: string, right: string, pairs: ReadonlyArray<readonly [string, string]>) =>
-    pairs.map(([one, other]) => `${left}.${quoted(one)} = ${right}.${quoted(other)}`);
-  const { junction, computedBy, foreign, columns } = relationship;
-  if (computedBy) {
-    return {
-      alias,
-      row: alias,
-      from: `${nameOf(computedBy)}(${parent.row}) as ${alias}`,
-      conditions: isToOne && node.relation ? [`not (${alias} is null)`] : [],
-    };
-  }
-  if (junction) {
-    const between = writer.alias('j');
-    return {
-      alias,
-      row: alias,
-      from: `${nameOf(foreign)} as ${alias} join ${nameOf(junction.table)} as ${between} on ${equal(
-        between,
-        alias,
-        junction.foreignColumns,
-      ).join(' and ')}`,
-      conditions: equal(parent.alias, between, junction.originColumns),
-    };
-  }
-  return {
-    alias,
-    row: alias,
-    from: `${nameOf(foreign)} as ${alias}`,
-    conditions: equal(parent.alias, alias, columns),
-  };
-}
-
-/** The rows of a node without order, limit and what is embedded, from `from` to the end. */
-function countedRows(writer: Writer, node: ReadNode, from: string): string {
-  return counted(writer, node, { alias: 't', row: 't', from: `${from} as t`, conditions: [] });
-}
-
-function counted(writer: Writer, node: ReadNode, base: Base): string {
-  const exists = (embed: PlannedEmbed) =>
-    `exists (select ${counted(writer, embed.node, embeddedBase(writer, embed, base))})`;
-  const conditions = [
-    ...base.conditions,
-    ...conditionsOf(writer, node.conditions, base.alias, base.row, (embed) => `not ${exists(embed)}`),
-    ...node.embeds.filter(({ isInner }) => isInner).map(exists),
-  ];
-  return `from ${base.from}${where(conditions)}`;
-}
-
-// ── Conditions ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-function conditionsOf(
-  writer: Writer,
-  conditions: readonly PlannedCondition[],
-  alias: string,
-  row = alias,
-  isMissing: (embed: PlannedEmbed) => string = () => 'false',
-): string[] {
-  const write = (condition: PlannedCondition): string => {
-    switch (condition.kind) {
-      case 'group': {
-        const joined = `(${condition.conditions.map(write).join(` ${condition.joiner} `)})`;
-        return condition.isNegated ? `not ${joined}` : joined;
-      }
-      case 'embed is null':
-        return condition.isNegated ? `not (${isMissing(condition.embed)})` : isMissing(condition.embed);
-      case 'filter': {
-        const sql = operationOf(writer, fieldOf(writer, condition.field, { alias, row }), condition);
-        return condition.isNegated ? `not (${sql})` : sql;
-      }
-    }
-  };
-  return conditions.map(write);
-}
-
-const operators: Readonly<Record<Comparison, string>> = {
-  eq: '=',
-  neq: '<>',
-  gt: '>',
-  gte: '>=',
-  lt: '<',
-  lte: '<=',
-  like: 'like',
-  ilike: 'ilike',
-  match: '~',
-  imatch: '~*',
-  cs: '@>',
-  cd: '<@',
-  ov: '&&',
-  sl: '<<',
-  sr: '>>',
-  nxr: '&<',
-  nxl: '&>',
-  adj: '-|-',
-  isdistinct: 'is distinct from',
-};
-
-const searchFunctions: Readonly<Record<TextSearch, string>> = {
-  fts: 'to_tsquery',
-  plfts: 'plainto_tsquery',
-  phfts: 'phraseto_tsquery',
-  wfts: 'websearch_to_tsquery',
-};
-
-function operationOf(
-  writer: Writer,
-  field: string,
-  { operation, field: { column, computed, path } }: { operation: Operation; field: PlannedField },
-): string {
-  switch (operation.kind) {
-    case 'is':
-      return `${field} is ${operation.value.replace('_', ' ')}`;
-    case 'in':
-      // Bound without a cast: the server infers an array of the column's type.
-      return operation.values.length === 0
-        ? 'false'
-        : `${field} = any (${writer.bind(arrayLiteral(operation.values))})`;
-    case 'search': {
-      const language = operation.language === null ? '' : `${writer.bind(operation.language)}::regconfig, `;
-      const isVector = path.length === 0 && (column ?? computed)?.kind === 'tsvector';
-      const document = isVector ? field : `to_tsvector(${language}${field})`;
-      return `${document} @@ ${searchFunctions[operation.operator]}(${language}${writer.bind(operation.value)}::text)`;
-    }
-    case 'comparison': {
-      const { operator, quantifier } = operation;
-      const isPattern = operator === 'like' || operator === 'ilike';
-      const value = writer.bind(isPattern ? operation.value.replaceAll('*', '%') : operation.value);
-      return `${field} ${operators[operator]} ${quantifier ? `${quantifier} (${value})` : value}`;
-    }
-  }
-}
-
-function fieldOf(
-  writer: Writer,
-  { column, computed, path }: PlannedField,
-  { alias, row }: Pick<Base, 'alias' | 'row'>,
-): string {
-  const sql = column ? `${alias}.${quoted(column.name)}` : computed ? `${nameOf(computed)}(${row})` : 'null';
-  if (path.length === 0) return sql;
-  const start = (column ?? computed)?.kind === 'json' ? sql : `to_jsonb(${sql})`;
-  const steps = path.map((step) => {
-    const arrow = step.isText ? '->>' : '->';
-    return 'key' in step ? `${arrow} ${writer.bind(step.key)}::text` : `${arrow} (${step.index})`;
-  });
-  return `(${start} ${steps.join(' ')})`;
 }

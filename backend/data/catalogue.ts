@@ -1,0 +1,150 @@
+// Reads PostgreSQL's catalogue: what there is, as rows.
+import type { Session } from '../database/database.ts';
+import { arrayLiteral } from './array-literal.ts';
+import type { Column } from './schema-cache.ts';
+
+/** A table, view or composite type. */
+export interface RelationRow {
+  oid: number;
+  rowType: number;
+  schema: string;
+  name: string;
+  kind: string;
+  updatable: number;
+  columns: Array<Column & { number: number }>;
+}
+/** A primary key, unique constraint or foreign key; columns by number. */
+export interface ConstraintRow {
+  name: string;
+  kind: 'p' | 'u' | 'f';
+  table: number;
+  columns: number[];
+  foreign: number;
+  foreignColumns: number[];
+}
+/** A function, its arguments with those it returns. */
+export interface FunctionRow {
+  schema: string;
+  name: string;
+  volatility: string;
+  isSet: boolean;
+  isVariadic: boolean;
+  estimatedRows: number;
+  inputCount: number;
+  defaultCount: number;
+  names: string[];
+  modes: string[];
+  types: string[];
+  kinds: Column['kind'][];
+  firstInput: number | null;
+  returnRelation: number;
+  returnKind: string;
+  returnColumnKind: Column['kind'];
+}
+/** A view's stored query tree. */
+export interface ViewRow {
+  oid: number;
+  definition: string;
+}
+
+const kindOf = (oid: string) => `
+  case coalesce(nullif((select base.typbasetype from pg_type base where base.oid = ${oid}), 0), ${oid})
+    when 'json'::regtype then 'json' when 'jsonb'::regtype then 'json'
+    when 'tsvector'::regtype then 'tsvector' else 'other' end`;
+
+const relationsSql = `
+  select c.oid::int8 as oid, c.reltype::int8 as "rowType", n.nspname as schema, c.relname as name, c.relkind::text as kind,
+    case when c.relkind in ('r', 'p', 'v', 'f') then pg_relation_is_updatable(c.oid, true) else 0 end as updatable,
+    coalesce((
+      select json_agg(json_build_object(
+        'name', a.attname,
+        'number', a.attnum,
+        'type', format_type(a.atttypid, a.atttypmod),
+        'kind', ${kindOf('a.atttypid')},
+        'defaultExpression', case
+          when a.attgenerated <> '' then null
+          when a.attidentity <> '' then
+            format('nextval(%L::regclass)', pg_get_serial_sequence(c.oid::regclass::text, a.attname))
+          else pg_get_expr(d.adbin, d.adrelid) end
+      ) order by a.attnum)
+      from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), '[]') as columns
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'p', 'v', 'm', 'f', 'c') and not c.relispartition
+    and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg\\_toast%'
+  order by n.nspname, c.relname`;
+
+const constraintsSql = `
+  select conname as name, contype::text as kind, conrelid::int8 as table, to_json(conkey) as columns,
+    confrelid::int8 as foreign, coalesce(to_json(confkey), '[]') as "foreignColumns"
+  from pg_constraint
+  where contype in ('p', 'u', 'f') and conrelid <> 0 and conparentid = 0
+  order by conname, conrelid`;
+
+const viewsSql = `
+  select c.oid::int8 as oid, r.ev_action::text as definition
+  from pg_rewrite r join pg_class c on c.oid = r.ev_class join pg_namespace n on n.oid = c.relnamespace
+  where r.rulename = '_RETURN' and n.nspname not in ('pg_catalog', 'information_schema')`;
+
+const functionsSql = `
+  select n.nspname as schema, p.proname as name, p.provolatile::text as volatility, p.proretset as "isSet",
+    p.provariadic <> 0 as "isVariadic", p.prorows as "estimatedRows",
+    p.pronargs as "inputCount", p.pronargdefaults as "defaultCount",
+    coalesce(to_json(p.proargnames), '[]') as names, coalesce(to_json(p.proargmodes::text[]), '[]') as modes,
+    coalesce(arguments.types, '[]') as types, coalesce(arguments.kinds, '[]') as kinds,
+    case when p.pronargs >= 1 then (p.proargtypes::oid[])[0]::int8 end as "firstInput",
+    coalesce(nullif(returned.typrelid, 0), domain_of.typrelid, 0)::int8 as "returnRelation",
+    case when p.prorettype = 'void'::regtype then 'void'
+      when p.prorettype = 'record'::regtype then 'record'
+      when coalesce(domain_of.typtype, returned.typtype) = 'c' then 'composite' else 'scalar' end as "returnKind",
+    ${kindOf('p.prorettype')} as "returnColumnKind"
+  from pg_proc p
+    join pg_namespace n on n.oid = p.pronamespace
+    join pg_type returned on returned.oid = p.prorettype
+    left join pg_type domain_of on domain_of.oid = returned.typbasetype and returned.typbasetype <> 0
+    left join lateral (
+      select json_agg(format_type(t.oid, -1) order by t.at) as types, json_agg(${kindOf('t.oid')} order by t.at) as kinds
+      from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as t(oid, at)
+    ) arguments on true
+  where p.prokind = 'f' and n.nspname = any($1)
+    and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+  order by n.nspname, p.proname, p.oid`;
+
+const typesSql = `
+  select t.typname as name, format_type(t.oid, -1) as type
+  from pg_type t join pg_namespace n on n.oid = t.typnamespace
+  where t.typtype in ('b', 'e', 'd', 'r') and t.typelem = 0 and (n.nspname = 'pg_catalog' or n.nspname = any($1))
+  order by n.nspname = 'pg_catalog'`;
+
+export interface Catalogue {
+  schemas: readonly string[];
+  relations: RelationRow[];
+  constraints: ConstraintRow[];
+  views: ViewRow[];
+  functions: FunctionRow[];
+  types: Array<{ name: string; type: string }>;
+}
+
+/**
+ * Reads the catalogue.
+ * @param session an open transaction whose search_path is empty, so that every type and function comes qualified
+ * @param schemas the exposed schemas
+ */
+export async function readCatalogue(session: Session, schemas: readonly string[]): Promise<Catalogue> {
+  const exposed = [arrayLiteral(schemas)];
+  const [relations, constraints, views, functions, types] = await Promise.all([
+    session.query<RelationRow>(relationsSql),
+    session.query<ConstraintRow>(constraintsSql),
+    session.query<ViewRow>(viewsSql),
+    session.query<FunctionRow>(functionsSql, exposed),
+    session.query<{ name: string; type: string }>(typesSql, exposed),
+  ]);
+  return {
+    schemas,
+    relations: relations.rows,
+    constraints: constraints.rows,
+    views: views.rows,
+    functions: functions.rows,
+    types: types.rows,
+  };
+}

@@ -1,0 +1,120 @@
+// Plans insert, update, upsert, put and delete.
+import { Fault } from './fault.ts';
+import type { ParsedRequest } from './parse.ts';
+import type { ConflictTarget, Mutation, MutationPlan, PlanLimits, PlannedCondition } from './plan.ts';
+import { planNode } from './plan-rows.ts';
+import type { Column, Relation, SchemaCache } from './schema-cache.ts';
+
+/**
+ * Plans a change of a relation's rows.
+ * @throws Fault for unknown columns, and for a PUT whose filters are not its primary key
+ */
+export function planMutation(
+  request: ParsedRequest,
+  relation: Relation,
+  cache: SchemaCache,
+  limits: PlanLimits,
+): MutationPlan {
+  const { preferences, payload, query, method } = request;
+  const planned = planNode(query, relation, relation.name, relation.columns, cache, limits);
+  const columns = (payload?.keys ?? []).map((key) => payloadColumn(relation, key));
+  // Filters of the rows themselves choose what is changed; those on embeds only shape what is shown of it.
+  const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';
+  const conditions = planned.conditions.filter((condition) => !isShown(condition));
+  const isPut = method === 'PUT';
+  if (isPut) checkPut(request, relation);
+  const mutation: Mutation =
+    method === 'DELETE'
+      ? { kind: 'delete', conditions }
+      : method === 'PATCH'
+        ? { kind: 'update', columns, conditions }
+        : {
+            kind: 'insert',
+            columns,
+            conflict: isPut
+              ? { columns: primaryKeyColumns(relation), resolution: 'merge-duplicates' }
+              : conflictTarget(request, relation),
+            conditions: isPut ? conditions : [],
+          };
+  return {
+    kind: 'mutation',
+    relation,
+    mutation,
+    isPut,
+    rows: payload && {
+      text: payload.isArray ? payload.text : `[${payload.text}]`,
+      count: payload.rowCount,
+      takesDefaults: preferences.missing === 'default',
+    },
+    returning: preferences.return ?? 'minimal',
+    node: {
+      ...planned,
+      conditions: planned.conditions.filter(isShown),
+      orders: planned.orders,
+      limit: null,
+      offset: 0,
+    },
+    isCounted: preferences.count === 'exact' || preferences.count === 'estimated',
+    maxAffected: method === 'PATCH' || method === 'DELETE' ? preferences.maxAffected : null,
+    media: request.media,
+    isReadOnly: false,
+  };
+}
+
+function payloadColumn(relation: Relation, name: string): Column {
+  const column = relation.columns.get(name);
+  if (column) return column;
+  throw new Fault(400, {
+    code: 'PGRST204',
+    message: `Could not find the '${name}' column of '${relation.name}' in the schema cache`,
+  });
+}
+
+function primaryKeyColumns(relation: Relation): Column[] {
+  return relation.primaryKey.map((name) => payloadColumn(relation, name));
+}
+
+function conflictTarget({ preferences, query }: ParsedRequest, relation: Relation): ConflictTarget | null {
+  if (!preferences.resolution) return null;
+  const columns =
+    query.onConflict?.map((name) => payloadColumn(relation, name)) ?? primaryKeyColumns(relation);
+  return columns.length > 0 ? { columns, resolution: preferences.resolution } : null;
+}
+
+function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
+  if (query.limits.length > 0 || query.offsets.length > 0) {
+    throw new Fault(400, {
+      code: 'PGRST114',
+      message: 'limit/offset querystring parameters are not allowed for PUT',
+    });
+  }
+  const filtered = query.conditions.map(({ path, condition }) =>
+    path.length === 0 &&
+    condition.kind === 'filter' &&
+    condition.field.path.length === 0 &&
+    !condition.isNegated &&
+    condition.operation.kind === 'comparison' &&
+    condition.operation.operator === 'eq' &&
+    condition.operation.quantifier === null
+      ? condition.field.name
+      : null,
+  );
+  const isExact =
+    relation.primaryKey.length > 0 &&
+    filtered.length === relation.primaryKey.length &&
+    relation.primaryKey.every((name) => filtered.includes(name));
+  if (!isExact) {
+    throw new Fault(405, {
+      code: 'PGRST105',
+      message: "Filters must include all and only primary key columns with 'eq' operators",
+    });
+  }
+  if (payload?.rowCount !== 1) throw putMismatch();
+}
+
+/** The fault of a PUT whose row is not the one its URL names. */
+export const putMismatch = () =>
+  new Fault(400, {
+    code: 'PGRST115',
+    message: 'Payload values do not match URL in primary key column(s)',
+  });

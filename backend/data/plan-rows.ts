@@ -1,0 +1,238 @@
+// Plans rows and what is embedded in them: fields, conditions, orders, relationships.
+import { Fault } from './fault.ts';
+import type {
+  PlanLimits,
+  PlannedCondition,
+  PlannedEmbed,
+  PlannedField,
+  PlannedItem,
+  PlannedOrder,
+  ReadNode,
+} from './plan.ts';
+import { findRelationship } from './plan-relationship.ts';
+import type { Condition, Field, IsValue, OrderTerm, Query, SelectedEmbed, SelectItem } from './query-tree.ts';
+import type { Column, Relation, SchemaCache } from './schema-cache.ts';
+import { mostSimilar } from './similar-name.ts';
+
+/**
+ * Finds an exposed table or view.
+ * @throws Fault PGRST205 when there is none of that name
+ */
+export function findRelation(cache: SchemaCache, schema: string, name: string): Relation {
+  const relations = cache.relations.get(schema);
+  const relation = relations?.get(name);
+  if (relation) return relation;
+  const similar = mostSimilar(name, relations?.keys() ?? [], 0.75);
+  throw new Fault(404, {
+    code: 'PGRST205',
+    message: `Could not find the table '${schema}.${name}' in the schema cache`,
+    hint: similar ? `Perhaps you meant the table '${schema}.${similar}'` : null,
+  });
+}
+
+/** The fault of a limit or range that makes no sense. */
+export const unsatisfiable = (details: string) =>
+  new Fault(416, { code: 'PGRST103', message: 'Requested range not satisfiable', details });
+
+interface NodeContext {
+  query: Query;
+  cache: SchemaCache;
+  limits: PlanLimits;
+}
+
+/**
+ * Plans the rows a query asks for, with everything embedded in them.
+ * @param relation the relation the rows are of, null for a function's own row type
+ * @param name what messages call the rows
+ * @param columns the columns the rows have
+ * @throws Fault when a column, a relationship or a path is unknown, ambiguous or misused
+ */
+export function planNode(
+  query: Query,
+  relation: Relation | null,
+  name: string,
+  columns: ReadonlyMap<string, Column>,
+  cache: SchemaCache,
+  limits: PlanLimits,
+): ReadNode {
+  checkPaths(query);
+  return planLevel({ query, cache, limits }, { relation, name, columns }, query.select, []);
+}
+
+/** Every path that something is said about must be embedded. */
+function checkPaths({ select, conditions, orders, limits, offsets }: Query): void {
+  for (const { path } of [...conditions, ...orders, ...limits, ...offsets]) {
+    let items = select;
+    for (const step of path) {
+      const embed = items.find(
+        (item): item is SelectedEmbed => item.kind === 'embed' && outputNameOf(item) === step,
+      );
+      if (!embed) throw notEmbedded(step);
+      items = embed.items;
+    }
+  }
+}
+
+const notEmbedded = (name: string) =>
+  new Fault(400, {
+    code: 'PGRST108',
+    message: `'${name}' is not an embedded resource in this request`,
+    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+  });
+
+const outputNameOf = (item: SelectedEmbed) => item.alias ?? item.name;
+
+const isAt = (path: readonly string[]) => (entry: { path: readonly string[] }) =>
+  entry.path.length === path.length && entry.path.every((step, index) => step === path[index]);
+
+function planLevel(
+  context: NodeContext,
+  rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
+  select: readonly SelectItem[],
+  path: readonly string[],
+): ReadNode {
+  const { query } = context;
+  const embeds: PlannedEmbed[] = [];
+  const items = select.map((item): PlannedItem => {
+    if (item.kind === 'star') return item;
+    if (item.kind === 'field') return planField(context, rows, item);
+    const embed = planEmbed(context, rows, item, path);
+    embeds.push(embed);
+    return { kind: 'embed', embed };
+  });
+  const here = isAt(path);
+  const scope: Scope = { ...rows, embeds };
+  return {
+    ...rows,
+    items,
+    embeds,
+    conditions: query.conditions.filter(here).map(({ condition }) => planCondition(scope, condition)),
+    orders: query.orders
+      .filter(here)
+      .flatMap(({ terms }) => terms)
+      .map((term) => planOrder(scope, term)),
+    limit: limitAt(query, here),
+    offset: Math.max(query.offsets.find(here)?.offset ?? 0, 0),
+  };
+}
+
+function limitAt({ limits }: Query, here: (entry: { path: readonly string[] }) => boolean): number | null {
+  const limit = limits.find(here)?.limit ?? null;
+  if (limit !== null && limit < 0) {
+    throw unsatisfiable('Limit should be greater than or equal to zero.');
+  }
+  return limit;
+}
+
+function planField(
+  context: NodeContext,
+  rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
+  item: SelectItem & { kind: 'field' },
+): PlannedItem {
+  if (item.aggregate || !item.field) {
+    throw new Fault(400, { code: 'PGRST123', message: 'Use of aggregate functions is not allowed' });
+  }
+  const { field } = item;
+  // PostgreSQL reads `relation.count`, where there is no such column, as count(relation).
+  if (field.name === 'count' && field.path.length === 0 && !item.cast && !rows.columns.has('count')) {
+    return { kind: 'row count', outputName: item.alias ?? 'count' };
+  }
+  return {
+    kind: 'field',
+    field: resolveField(rows, field),
+    cast: item.cast === null ? null : castType(context.cache, item.cast),
+    outputName: item.alias ?? lastKey(field),
+  };
+}
+
+function lastKey({ name, path }: Field): string {
+  const step = path.findLast((each) => 'key' in each);
+  return step && 'key' in step ? step.key : name;
+}
+
+function castType({ types }: SchemaCache, name: string): string {
+  const type = types.get(name) ?? types.get(name.toLowerCase());
+  if (!type) throw new Fault(400, { code: '42704', message: `type "${name}" does not exist` });
+  return type;
+}
+
+function resolveField(rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>, field: Field): PlannedField {
+  const column = rows.columns.get(field.name) ?? null;
+  const computed = column ? null : (rows.relation?.computedColumns.get(field.name) ?? null);
+  if (!column && !computed) {
+    throw new Fault(400, { code: '42703', message: `column ${rows.name}.${field.name} does not exist` });
+  }
+  return { column, computed, path: field.path };
+}
+
+function planEmbed(
+  context: NodeContext,
+  rows: Pick<ReadNode, 'relation' | 'name'>,
+  item: SelectedEmbed,
+  path: readonly string[],
+): PlannedEmbed {
+  if (path.length >= context.limits.maxEmbedDepth) {
+    throw new Fault(400, {
+      code: 'PGRST100',
+      message: 'The embedded resources are nested too deeply',
+      details: `At most ${context.limits.maxEmbedDepth} levels are allowed`,
+    });
+  }
+  const relationship = findRelationship(rows, item, context.cache);
+  const relation = findRelation(context.cache, relationship.foreign.schema, relationship.foreign.name);
+  const outputName = outputNameOf(item);
+  return {
+    node: planLevel(context, { relation, name: relation.name, columns: relation.columns }, item.items, [
+      ...path,
+      outputName,
+    ]),
+    relationship,
+    isToOne: relationship.cardinality === 'many-to-one' || relationship.cardinality === 'one-to-one',
+    isInner: item.isInner,
+    isSpread: item.isSpread,
+    outputName,
+  };
+}
+
+interface Scope extends Pick<ReadNode, 'relation' | 'name' | 'columns'> {
+  embeds: readonly PlannedEmbed[];
+}
+
+function planCondition(scope: Scope, condition: Condition): PlannedCondition {
+  if (condition.kind === 'group') {
+    return { ...condition, conditions: condition.conditions.map((each) => planCondition(scope, each)) };
+  }
+  const { field, operation, isNegated } = condition;
+  const embed = field.path.length === 0 && scope.embeds.find(({ outputName }) => outputName === field.name);
+  if (embed) {
+    const nullness = operation.kind === 'is' ? nullnessOf(operation.value) : null;
+    if (nullness !== null) {
+      return { kind: 'embed is null', embed, isNegated: isNegated !== (nullness === 'not null') };
+    }
+    // An embed may be named like the column that leads to it; every other filter can only mean the column.
+    if (!scope.columns.has(field.name)) {
+      throw new Fault(400, {
+        code: 'PGRST120',
+        message: `Bad operator on the '${field.name}' embedded resource`,
+        details: 'Only is null or not is null filters are allowed on embedded resources',
+      });
+    }
+  }
+  return { kind: 'filter', field: resolveField(scope, field), isNegated, operation };
+}
+
+const nullnessOf = (value: IsValue) => (value === 'null' ? 'null' : value === 'not_null' ? 'not null' : null);
+
+function planOrder(scope: Scope, { embed: name, field, direction, nulls }: OrderTerm): PlannedOrder {
+  if (name === null) return { embed: null, field: resolveField(scope, field), direction, nulls };
+  const embed = scope.embeds.find(({ outputName }) => outputName === name);
+  if (!embed) throw notEmbedded(name);
+  if (!embed.isToOne) {
+    throw new Fault(400, {
+      code: 'PGRST118',
+      message: `A related order on '${name}' is not possible`,
+      details: `'${scope.name}' and '${name}' do not form a many-to-one or one-to-one relationship`,
+    });
+  }
+  return { embed, field: resolveField(embed.node, field), direction, nulls };
+}

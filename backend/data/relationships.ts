@@ -1,0 +1,186 @@
+// Finds the ways from one relation's rows to another's: foreign keys, junctions, views over them, functions of a row.
+import type { Catalogue, RelationRow } from './catalogue.ts';
+import type { Relationship, TableName } from './schema-cache.ts';
+import { columnOrigins } from './view-origins.ts';
+
+const nameOf = ({ schema, name }: RelationRow): TableName => ({ schema, name });
+/** Whether a relation is a view, materialised or not. */
+export const isView = (row: RelationRow) => row.kind === 'v' || row.kind === 'm';
+
+/** A relation that shows a table's rows: the table itself, or a view; under what names it shows the columns. */
+interface Appearance {
+  row: RelationRow;
+  /** By the table's column number. A view may show a column more than once: the first counts. */
+  names: ReadonlyMap<number, string>;
+}
+
+/** Where each table's rows appear, by the table's oid. */
+export function appearancesOf({ relations, views }: Catalogue, rows: Map<number, RelationRow>) {
+  const appearances = new Map<number, Appearance[]>();
+  const add = (table: number, appearance: Appearance) => {
+    const list = appearances.get(table);
+    if (list) list.push(appearance);
+    else appearances.set(table, [appearance]);
+  };
+  for (const row of relations) {
+    if (isView(row) || row.kind === 'c') continue;
+    add(row.oid, { row, names: new Map(row.columns.map(({ number, name }) => [number, name])) });
+  }
+  const origins = columnOrigins(views);
+  for (const { oid } of views) {
+    const row = rows.get(oid);
+    if (!row) continue;
+    const tables = new Map<number, Map<number, string>>();
+    for (const { number, name } of row.columns) {
+      const origin = origins(oid, number);
+      if (!origin) continue;
+      const names = tables.get(origin.table) ?? new Map<number, string>();
+      if (!names.has(origin.column)) names.set(origin.column, name);
+      tables.set(origin.table, names);
+    }
+    for (const [table, names] of tables) add(table, { row, names });
+  }
+  return appearances;
+}
+
+/** The names under which all of the columns appear, or null. */
+function namesIn({ names }: Appearance, columns: readonly number[]): string[] | null {
+  const found = columns.map((column) => names.get(column));
+  return found.every((name) => name !== undefined) ? (found as string[]) : null;
+}
+
+/** Primary keys by relation; a view has those of the tables whose key it shows. */
+export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<number, Appearance[]>) {
+  const primaryKeys = new Map<number, string[]>();
+  for (const { kind, table, columns } of constraints) {
+    if (kind !== 'p') continue;
+    for (const appearance of appearances.get(table) ?? []) {
+      const names = namesIn(appearance, columns);
+      if (!names) continue;
+      const others = primaryKeys.get(appearance.row.oid) ?? [];
+      primaryKeys.set(appearance.row.oid, [...others, ...names]);
+    }
+  }
+  return primaryKeys;
+}
+
+/** What foreign keys say, in both directions, and through junctions. */
+export function declaredRelationships(
+  { constraints }: Catalogue,
+  rows: Map<number, RelationRow>,
+  appearances: Map<number, Appearance[]>,
+): Relationship[] {
+  const found: Relationship[] = [];
+  const uniqueSets = new Map<number, Array<Set<number>>>();
+  for (const { kind, table, columns } of constraints) {
+    if (kind !== 'f') uniqueSets.set(table, [...(uniqueSets.get(table) ?? []), new Set(columns)]);
+  }
+  const foreignKeys = constraints.filter(({ kind }) => kind === 'f');
+  for (const key of foreignKeys) {
+    const isUnique = (uniqueSets.get(key.table) ?? []).some(
+      (set) => set.size === key.columns.length && key.columns.every((column) => set.has(column)),
+    );
+    for (const [holder, target] of pairsOf(appearances, key.table, key.foreign)) {
+      const holderColumns = namesIn(holder, key.columns);
+      const targetColumns = namesIn(target, key.foreignColumns);
+      if (!holderColumns || !targetColumns) continue;
+      const common = { name: key.name, junction: null, computedBy: null };
+      found.push({
+        ...common,
+        cardinality: isUnique ? 'one-to-one' : 'many-to-one',
+        origin: nameOf(holder.row),
+        foreign: nameOf(target.row),
+        isForeignView: isView(target.row),
+        columns: zip(holderColumns, targetColumns),
+      });
+      found.push({
+        ...common,
+        cardinality: isUnique ? 'one-to-one' : 'one-to-many',
+        origin: nameOf(target.row),
+        foreign: nameOf(holder.row),
+        isForeignView: isView(holder.row),
+        columns: zip(targetColumns, holderColumns),
+      });
+    }
+  }
+  for (const first of foreignKeys) {
+    const junction = rows.get(first.table);
+    if (!junction) continue;
+    for (const second of foreignKeys) {
+      if (second === first || second.table !== first.table) continue;
+      const both = [...first.columns, ...second.columns];
+      const isJunction = (uniqueSets.get(first.table) ?? []).some((set) =>
+        both.every((column) => set.has(column)),
+      );
+      if (!isJunction || first.foreign === second.foreign) continue;
+      for (const table of appearances.get(first.table) ?? []) {
+        const toOrigin = namesIn(table, first.columns);
+        const toForeign = namesIn(table, second.columns);
+        if (!toOrigin || !toForeign) continue;
+        for (const [origin, foreign] of pairsOf(appearances, first.foreign, second.foreign)) {
+          const originColumns = namesIn(origin, first.foreignColumns);
+          const foreignColumns = namesIn(foreign, second.foreignColumns);
+          if (!originColumns || !foreignColumns) continue;
+          found.push({
+            cardinality: 'many-to-many',
+            origin: nameOf(origin.row),
+            foreign: nameOf(foreign.row),
+            name: first.name,
+            columns: [],
+            isForeignView: isView(foreign.row),
+            junction: {
+              table: nameOf(table.row),
+              constraints: [first.name, second.name],
+              originColumns: zip(originColumns, toOrigin),
+              foreignColumns: zip(toForeign, foreignColumns),
+            },
+            computedBy: null,
+          });
+        }
+      }
+    }
+  }
+  return found;
+}
+
+function* pairsOf(appearances: Map<number, Appearance[]>, left: number, right: number) {
+  for (const one of appearances.get(left) ?? []) {
+    for (const other of appearances.get(right) ?? []) yield [one, other] as const;
+  }
+}
+
+const zip = (left: readonly string[], right: readonly string[]) =>
+  left.map((name, at) => [name, right[at] ?? ''] as const);
+
+/** Functions of exactly one row of a relation, with that relation. */
+export function* functionsOfOneRow({ functions, relations }: Catalogue) {
+  const byRowType = new Map(
+    relations.filter(({ rowType }) => rowType !== 0).map((row) => [row.rowType, row]),
+  );
+  for (const definition of functions) {
+    if (definition.inputCount !== 1 || definition.firstInput === null) continue;
+    const row = byRowType.get(definition.firstInput);
+    if (row && row.kind !== 'c') yield { definition, row };
+  }
+}
+
+/** Functions from a row of one relation to rows of another. */
+export function* computedRelationships(
+  catalogue: Catalogue,
+  rows: Map<number, RelationRow>,
+): Generator<Relationship> {
+  for (const { definition, row } of functionsOfOneRow(catalogue)) {
+    const target = rows.get(definition.returnRelation);
+    if (!target || target.kind === 'c') continue;
+    yield {
+      cardinality: !definition.isSet || definition.estimatedRows === 1 ? 'many-to-one' : 'one-to-many',
+      origin: nameOf(row),
+      foreign: nameOf(target),
+      name: definition.name,
+      columns: [],
+      isForeignView: isView(target),
+      junction: null,
+      computedBy: { schema: definition.schema, name: definition.name },
+    };
+  }
+}

@@ -1,0 +1,178 @@
+// Writes rows with what is embedded in them as nested selects.
+import type { PlannedEmbed, PlannedOrder, ReadNode } from './plan.ts';
+import type { Relation } from './schema-cache.ts';
+import { conditionsOf, fieldOf } from './sql-conditions.ts';
+import { list, nameOf, quoted, type Writer, where } from './sql-writer.ts';
+
+/** A selected value and the name it is shown under; null for all columns. */
+interface Shown {
+  name: string | null;
+  sql: string;
+}
+
+/** The parts of a select, before it is known how its rows are wrapped. */
+interface Level {
+  alias: string;
+  shown: Shown[];
+  /** From `from` to the end. */
+  rest: string;
+}
+
+// A row of a common table expression has lost its type; functions of the row want it back.
+export const rowTypeOf = (relation: Relation) => `row(t.*)::${nameOf(relation)}`;
+
+/** Selects a node's rows from a relation or common table expression; `row` is the whole row as an argument. */
+export function selectFrom(writer: Writer, node: ReadNode, from: string, row: string): string {
+  return asSelect(level(writer, node, { alias: 't', row, from: `${from} as t`, conditions: [] }));
+}
+
+function asSelect({ shown, rest }: Pick<Level, 'shown' | 'rest'>): string {
+  const items = shown.map(({ name, sql }) => (name === null ? sql : `${sql} as ${quoted(name)}`));
+  return `select ${list(items)} ${rest}`;
+}
+
+interface Base {
+  alias: string;
+  row: string;
+  from: string;
+  conditions: readonly string[];
+}
+
+function level(writer: Writer, node: ReadNode, base: Base): Level {
+  const joins = new Map<PlannedEmbed, Join>();
+  for (const embed of node.embeds) {
+    const orders = node.orders.filter((order) => order.embed === embed);
+    joins.set(embed, join(writer, embed, base, orders));
+  }
+  const joined = (embed: PlannedEmbed) => joins.get(embed)?.alias ?? '';
+  const shown = node.items.flatMap((item): Shown[] => {
+    if (item.kind === 'embed') return joins.get(item.embed)?.shown ?? [];
+    if (item.kind === 'star') return [{ name: null, sql: `${base.alias}.*` }];
+    if (item.kind === 'row count') return [{ name: item.outputName, sql: 'count(*)' }];
+    const sql = fieldOf(writer, item.field, base);
+    return [{ name: item.outputName, sql: item.cast === null ? sql : `cast(${sql} as ${item.cast})` }];
+  });
+  const conditions = [
+    ...base.conditions,
+    ...conditionsOf(
+      writer,
+      node.conditions,
+      base.alias,
+      base.row,
+      (embed) => `${joined(embed)}.found is null`,
+    ),
+  ];
+  const orders = node.orders.map(({ embed, field, direction, nulls }) => {
+    const position = embed
+      ? node.orders.filter((order) => order.embed === embed).findIndex((order) => order.field === field)
+      : 0;
+    const sql = embed ? `${joined(embed)}.order${position}` : fieldOf(writer, field, base);
+    return `${sql}${direction ? ` ${direction}` : ''}${nulls ? ` nulls ${nulls}` : ''}`;
+  });
+  let rest = `from ${base.from}`;
+  for (const { sql } of joins.values()) rest += sql;
+  rest += where(conditions);
+  if (orders.length > 0) rest += ` order by ${list(orders)}`;
+  if (node.limit !== null) rest += ` limit ${writer.bind(node.limit)}::int8`;
+  if (node.offset > 0) rest += ` offset ${writer.bind(node.offset)}::int8`;
+  return { alias: base.alias, shown, rest };
+}
+
+interface Join {
+  alias: string;
+  /** What the parent shows of it. */
+  shown: Shown[];
+  /** The lateral join itself. Its column `found` is null when there is nothing to embed. */
+  sql: string;
+}
+
+function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonly PlannedOrder[]): Join {
+  const { node, isToOne, isInner, isSpread, outputName } = embed;
+  const alias = writer.alias('e');
+  const base = embeddedBase(writer, embed, parent);
+  const inside = level(writer, node, base);
+  const ordering = orders.map(({ field }, at) => `, ${fieldOf(writer, field, base)} as order${at}`).join('');
+  let found: string;
+  let shown: Shown[];
+  if (isSpread) {
+    const spread = inside.shown.flatMap((item) =>
+      item.name === null
+        ? [...node.columns.keys()].map((name) => ({ name, sql: `${base.alias}.${quoted(name)}` }))
+        : [{ name: item.name, sql: item.sql }],
+    );
+    const columns = spread.map(({ sql }, at) => `, ${sql} as column${at}`).join('');
+    if (isToOne) {
+      found = `select true as found${columns}${ordering} ${inside.rest}`;
+      shown = spread.map(({ name }, at) => ({ name, sql: `${alias}.column${at}` }));
+    } else {
+      const lists = spread.map((_, at) => `, json_agg(x.column${at}) as column${at}`).join('');
+      found = `select nullif(count(*), 0) as found${lists} from (select true as found${columns} ${inside.rest}) as x`;
+      shown = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
+    }
+  } else if (!isToOne) {
+    found = `select json_agg(x) as found from (${asSelect(inside)}) as x`;
+    shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')` }];
+  } else {
+    found = ordering
+      ? `select (select row_to_json(x) from (${asSelect({ shown: inside.shown, rest: '' })}) as x) as found${ordering} ${inside.rest}`
+      : `select row_to_json(x) as found from (${asSelect(inside)}) as x`;
+    shown = [{ name: outputName, sql: `${alias}.found` }];
+  }
+  // An empty embed only joins.
+  if (node.items.length === 0) shown = [];
+  const sql = isInner
+    ? ` join lateral (${found}) as ${alias} on ${isToOne ? 'true' : `${alias}.found is not null`}`
+    : ` left join lateral (${found}) as ${alias} on true`;
+  return { alias, shown, sql };
+}
+
+/** Where embedded rows come from, and how they belong to the parent's row. */
+function embeddedBase(writer: Writer, { relationship, isToOne }: PlannedEmbed, parent: Base): Base {
+  const alias = writer.alias('t');
+  const equal = (left: string, right: string, pairs: ReadonlyArray<readonly [string, string]>) =>
+    pairs.map(([one, other]) => `${left}.${quoted(one)} = ${right}.${quoted(other)}`);
+  const { junction, computedBy, foreign, columns } = relationship;
+  if (computedBy) {
+    return {
+      alias,
+      row: alias,
+      from: `${nameOf(computedBy)}(${parent.row}) as ${alias}`,
+      conditions: isToOne ? [`not (${alias} is null)`] : [],
+    };
+  }
+  if (junction) {
+    const between = writer.alias('j');
+    return {
+      alias,
+      row: alias,
+      from: `${nameOf(foreign)} as ${alias} join ${nameOf(junction.table)} as ${between} on ${equal(
+        between,
+        alias,
+        junction.foreignColumns,
+      ).join(' and ')}`,
+      conditions: equal(parent.alias, between, junction.originColumns),
+    };
+  }
+  return {
+    alias,
+    row: alias,
+    from: `${nameOf(foreign)} as ${alias}`,
+    conditions: equal(parent.alias, alias, columns),
+  };
+}
+
+/** The rows of a node without order, limit and what is embedded, from `from` to the end. */
+export function countedRows(writer: Writer, node: ReadNode, from: string): string {
+  return counted(writer, node, { alias: 't', row: 't', from: `${from} as t`, conditions: [] });
+}
+
+function counted(writer: Writer, node: ReadNode, base: Base): string {
+  const exists = (embed: PlannedEmbed) =>
+    `exists (select ${counted(writer, embed.node, embeddedBase(writer, embed, base))})`;
+  const conditions = [
+    ...base.conditions,
+    ...conditionsOf(writer, node.conditions, base.alias, base.row, (embed) => `not ${exists(embed)}`),
+    ...node.embeds.filter(({ isInner }) => isInner).map(exists),
+  ];
+  return `from ${base.from}${where(conditions)}`;
+}
