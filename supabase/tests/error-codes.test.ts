@@ -1,0 +1,34 @@
+// docs/error-codes.md lists what the procedures refuse, to the letter.
+import { readdir, readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+
+const folder = new URL('../migrations/', import.meta.url);
+
+/** `status code sentence` of every refusal written in the migrations. */
+async function refusals(): Promise<string[]> {
+  const found = new Set<string>();
+  for (const file of await readdir(folder)) {
+    const sql = await readFile(new URL(file, folder), 'utf8');
+    const calls = sql.matchAll(
+      /perform private\.refuse\(\s*(\d{3}),\s*'([a-z_]+)',\s*(?:format\(\s*)?'((?:[^']|'')*)'/g,
+    );
+    for (const [, status, code, sentence = ''] of calls) {
+      found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
+    }
+    // A call that is written in another way would go unseen.
+    const written = sql.match(/perform private\.refuse\(/g)?.length ?? 0;
+    expect(written, file).toBe(
+      sql.match(/perform private\.refuse\(\s*\d{3},\s*'[a-z_]+',\s*(?:format\(\s*)?'/g)?.length ?? 0,
+    );
+  }
+  return [...found].sort();
+}
+
+test('every refusal of the migrations is listed with its status, code and sentence, and nothing else is', async () => {
+  const page = await readFile(new URL('../../docs/error-codes.md', import.meta.url), 'utf8');
+  const rows = page.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| ([^|]+?) \|/gm);
+  const listed = [...rows].map(([, code, status, sentence]) => `${status} ${code} ${sentence}`).sort();
+  const written = await refusals();
+  expect(written.length).toBeGreaterThan(25);
+  expect(listed).toEqual(written);
+});
