@@ -132,6 +132,7 @@ async function wire(
       build,
       mode,
       config: publicConfig,
+      servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
     }),
     assets,
