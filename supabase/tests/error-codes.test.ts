@@ -26,7 +26,7 @@ async function refusals(): Promise<string[]> {
 
 test('every refusal of the migrations is listed with its status, code and sentence, and nothing else is', async () => {
   const page = await readFile(new URL('../../docs/error-codes.md', import.meta.url), 'utf8');
-  const rows = page.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| ([^|]+?) \|/gm);
+  const rows = page.matchAll(/^\|\s*`([a-z_]+)`\s*\|\s*(\d{3})\s*\|\s*([^|]+?)\s*\|/gm);
   const listed = [...rows].map(([, code, status, sentence]) => `${status} ${code} ${sentence}`).sort();
   const written = await refusals();
   expect(written.length).toBeGreaterThan(25);
