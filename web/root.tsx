@@ -3,6 +3,7 @@ import { data, isRouteErrorResponse, Links, Meta, Outlet, Scripts, ScrollRestora
 import type { Route } from './+types/root.ts';
 import './app.css';
 import { shopContext } from './lib/shop-context.ts';
+import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
 
 export const links: Route.LinksFunction = () => [
@@ -41,6 +42,7 @@ export function Layout({ children }: { children: React.ReactNode }) {
         <Links />
       </head>
       <body>
+        <EarlyTaps />
         {children}
         <ScrollRestoration />
         <Scripts />

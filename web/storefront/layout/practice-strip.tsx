@@ -2,7 +2,10 @@
 
 export function PracticeStrip({ phonePageUrl }: { phonePageUrl: string | null }) {
   return (
-    <p className="bg-ember-100 px-4 py-1.5 text-center text-xs font-semibold text-ember-900">
+    <aside
+      aria-label="Practice shop"
+      className="bg-ember-100 px-4 py-1.5 text-center text-xs font-semibold text-ember-900"
+    >
       Practice shop: payments are simulated, no money moves.
       {phonePageUrl ? (
         <>
@@ -17,6 +20,6 @@ export function PracticeStrip({ phonePageUrl }: { phonePageUrl: string | null })
           </a>
         </>
       ) : null}
-    </p>
+    </aside>
   );
 }

@@ -21,9 +21,9 @@ export function SideDrawer({ chat }: { chat: string }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: every navigation closes the menu
   useEffect(close, [location.key]);
 
-  // Browsers without invoker commands need the handler; the others ignore a second call.
+  // Only browsers without invoker commands need to be told.
   function open() {
-    if (dialog.current && !dialog.current.open) dialog.current.showModal();
+    if (!('commandForElement' in HTMLButtonElement.prototype)) dialog.current?.showModal();
   }
 
   return (

@@ -14,7 +14,7 @@ export function SiteHeader() {
   const chat = chatLink(settings.chat_phone);
 
   return (
-    <header className="sticky top-0 z-30 border-b border-line bg-paper max-xl:static">
+    <header className="sticky -top-9 z-30 border-b border-line bg-paper max-xl:static">
       <div className="on-dusk bg-dusk-900 text-dusk-100">
         <div className="page flex min-h-9 items-center justify-center gap-x-8 py-1 text-xs font-semibold md:justify-between">
           <p className="text-center">

@@ -1,11 +1,12 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { data, Link } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { takeEarlyTap } from '../../ui/early-taps.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
@@ -89,9 +90,10 @@ function Detail({ product }: { product: Product }) {
     if (isNowOpen) setIsWanted(true);
   }
 
-  // Somebody who reloads in the middle of paying goes on where they were.
+  const orderButton = useRef<HTMLButtonElement>(null);
+  // Somebody who reloads in the middle of paying goes on where they were; who tapped too early is served now.
   useEffect(() => {
-    if (!pendingPaymentFor(product.id)) return;
+    if (!takeEarlyTap(orderButton.current) && !pendingPaymentFor(product.id)) return;
     setIsWanted(true);
     setIsOpen(true);
   }, [product.id]);
@@ -157,6 +159,8 @@ function Detail({ product }: { product: Product }) {
               <div className="flex flex-wrap items-end gap-x-5 gap-y-4">
                 <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
                 <Button
+                  ref={orderButton}
+                  data-keep-tap
                   size="large"
                   disabled={isOutOfStock}
                   onPointerEnter={loadOrderDialog}

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { isCurrent, pages } from './navigation.ts';
+
+const currentAt = (pathname: string, search = '') =>
+  pages.filter(({ to }) => isCurrent(to, { pathname, search })).map(({ label }) => label);
+
+test('at most one entry is where the visitor is', () => {
+  expect(currentAt('/')).toEqual(['Home']);
+  expect(currentAt('/shop')).toEqual(['Shop']);
+  expect(currentAt('/shop', '?filter=brand')).toEqual(['Brands']);
+  expect(currentAt('/shop', '?filter=flavor')).toEqual(['Flavors']);
+  expect(currentAt('/delivery', '?utm_source=x')).toEqual(['Delivery']);
+});
+
+test('a search and a product belong to the shop or to no entry', () => {
+  expect(currentAt('/shop', '?search=mango')).toEqual(['Shop']);
+  expect(currentAt('/shop/mango-bottle')).toEqual([]);
+});
