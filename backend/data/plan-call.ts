@@ -65,7 +65,10 @@ function argumentsOf(
   isWhole: boolean,
 ): CallArguments {
   const [first] = parameters;
-  if (isWhole && first) return { kind: 'whole', text: body === '' ? '{}' : body, parameter: first };
+  if (isWhole && first) {
+    // Without a body a JSON argument is an empty object, a text one empty.
+    return { kind: 'whole', text: body === '' && payload ? payload.text : body, parameter: first };
+  }
   const given = parameters.filter(({ name }) => names.has(name));
   if (method === 'POST') return { kind: 'json', text: payload?.text ?? '{}', parameters: given };
   return {

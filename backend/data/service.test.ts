@@ -832,6 +832,43 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       .toEqual([{ id: 1, books: { title: 'Engines' } }]);
   });
 
+  test('keeps serving the schema it knows while the database cannot tell it anew, and tries again', async () => {
+    let isFailing = false;
+    const told: unknown[] = [];
+    const stubborn = await createDataService({
+      schemas: ['public'],
+      onFault: (error) => told.push(error),
+      database: {
+        ...database,
+        transaction: (work, options) =>
+          isFailing && options?.settings?.search_path === ''
+            ? Promise.reject(new DatabaseError('the database system is starting up', { code: '57P03' }))
+            : database.transaction(work, options),
+      },
+    });
+    const statusOf = async (path: string) =>
+      (await stubborn.fetch(new Request(`http://backend/rest/v1${path}`), { claims: anon, address: null }))
+        .status;
+    isFailing = true;
+    await database.execute(`create table public.stamps (id int); notify pgrst, 'reload schema'`);
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect([await statusOf('/tags'), await statusOf('/stamps')]).toEqual([200, 404]);
+    isFailing = false;
+    await expect.poll(() => statusOf('/stamps'), { timeout: 10_000 }).toBe(200);
+    await stubborn.close();
+  });
+
+  test('does not start on a database whose schema it cannot read', async () => {
+    const starting = createDataService({
+      schemas: ['public'],
+      database: {
+        ...database,
+        transaction: () => Promise.reject(new DatabaseError('away', { code: '08006' })),
+      },
+    });
+    await expect(starting).rejects.toMatchObject({ code: '08006' });
+  });
+
   test('was told of the faults that were its own and of no others', () => {
     expect(faults.map((fault) => (fault as DatabaseError).code)).toEqual(['XX000']);
   });

@@ -23,7 +23,7 @@ export interface DataServiceOptions {
   maxRows?: number;
   /** How deep embeds may nest; 10 unless told. */
   maxEmbedDepth?: number;
-  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. */
+  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
   allowsRollback?: boolean;
@@ -32,6 +32,8 @@ export interface DataServiceOptions {
 }
 
 const root = '/rest/v1';
+/** Milliseconds until a schema that could not be read is read again. */
+const retryAfter = 500;
 
 /**
  * Makes the service for the paths below `/rest/v1`.
@@ -47,6 +49,9 @@ export async function createDataService(
   const schema = await followSchema(database, schemas, onFault);
 
   async function serve(request: Request, caller: Caller): Promise<Response> {
+    if (!requestRoles.has(caller.claims.role)) {
+      throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
+    }
     const url = new URL(request.url);
     const path = url.pathname.startsWith(root) ? url.pathname.slice(root.length) : url.pathname;
     const search = url.search.slice(1);
@@ -70,9 +75,6 @@ export async function createDataService(
       if (isRolledBack) throw new Undone(response);
       return response;
     };
-    if (!requestRoles.has(caller.claims.role)) {
-      throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
-    }
     return asRole(database, caller.claims, work, {
       readOnly: plan.isReadOnly,
       request: requestSettings(request, path, parsed),
@@ -157,23 +159,28 @@ async function followSchema(
       readOnly: true,
       settings: { search_path: '' },
     });
-  let isStale = false;
+  let current: SchemaCache | null = null;
+  let isStale = true;
   let loading: Promise<void> | null = null;
+  let retry: NodeJS.Timeout | null = null;
+  let isClosed = false;
   const reload = async () => {
     try {
       while (isStale) {
         isStale = false;
         current = await load();
       }
-    } catch (error) {
-      onFault(error);
     } finally {
       loading = null;
     }
   };
   const onChange = () => {
     isStale = true;
-    loading ??= reload();
+    if (loading || isClosed) return;
+    loading = reload().catch((error) => {
+      onFault(error);
+      if (!isClosed) retry = setTimeout(onChange, retryAfter);
+    });
   };
   // Listening comes first: a change during the first load is not missed.
   const stop = await database.listen(
@@ -183,18 +190,22 @@ async function followSchema(
     },
     onChange,
   );
-  let current: SchemaCache;
   try {
-    current = await load();
+    loading = reload();
+    await loading;
   } catch (error) {
+    isClosed = true;
     await stop();
     throw error;
   }
   return {
     get cache() {
+      if (!current) throw new Error('the schema has not been read');
       return current;
     },
     async close() {
+      isClosed = true;
+      if (retry) clearTimeout(retry);
       await stop();
       await loading;
     },

@@ -18,7 +18,7 @@ interface Level {
   rest: string;
 }
 
-// A row of a common table expression has lost its type; functions of the row want it back.
+/** Writes the row `t` with a relation's type: rows of a common table expression have lost theirs, functions want it. */
 export const rowTypeOf = (relation: Relation) => `row(t.*)::${nameOf(relation)}`;
 
 /** Selects a node's rows from a relation or common table expression; `row` is the whole row as an argument. */

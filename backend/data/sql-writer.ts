@@ -12,17 +12,23 @@ export class Writer {
   readonly parameters: string[] = [];
   #aliases = 0;
 
+  /** Adds a value; gives the placeholder that stands for it. */
   bind(value: string | number): string {
     return `$${this.parameters.push(String(value))}`;
   }
 
+  /** Gives an alias that no other has. */
   alias(prefix: string): string {
     return `${prefix}${this.#aliases++}`;
   }
 }
 
+/** Writes a name as an identifier. It must hold no NUL. */
 export const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+/** Writes a relation's or function's qualified name. */
 export const nameOf = ({ schema, name }: TableName) => `${quoted(schema)}.${quoted(name)}`;
+/** Joins by commas. */
 export const list = (parts: readonly string[]) => parts.join(', ');
+/** Writes a where clause; nothing when there are no conditions. */
 export const where = (conditions: readonly string[]) =>
   conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
