@@ -16,7 +16,9 @@ export function planMutation(
   limits: PlanLimits,
 ): MutationPlan {
   const { preferences, payload, query, method } = request;
-  const planned = planNode(query, relation, relation.name, relation.columns, cache, limits);
+  // What was changed is shown whole.
+  const unlimited = { ...limits, maxRows: Number.POSITIVE_INFINITY };
+  const planned = planNode(query, relation, relation.name, relation.columns, cache, unlimited);
   const columns = (payload?.keys ?? []).map((key) => payloadColumn(relation, key));
   // Filters of the rows themselves choose what is changed; those on embeds only shape what is shown of it.
   const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';

@@ -181,13 +181,14 @@ function planEmbed(
   const relationship = findRelationship(rows, item, context.cache);
   const relation = findRelation(context.cache, relationship.foreign.schema, relationship.foreign.name);
   const outputName = outputNameOf(item);
+  const isToOne = relationship.cardinality === 'many-to-one' || relationship.cardinality === 'one-to-one';
+  const rowsOf = { relation, name: relation.name, columns: relation.columns };
+  const node = planLevel(context, rowsOf, item.items, [...path, outputName]);
+  const limit = Math.min(node.limit ?? Number.POSITIVE_INFINITY, context.limits.maxRows);
   return {
-    node: planLevel(context, { relation, name: relation.name, columns: relation.columns }, item.items, [
-      ...path,
-      outputName,
-    ]),
+    node: isToOne || limit === Number.POSITIVE_INFINITY ? node : { ...node, limit },
     relationship,
-    isToOne: relationship.cardinality === 'many-to-one' || relationship.cardinality === 'one-to-one',
+    isToOne,
     isInner: item.isInner,
     isSpread: item.isSpread,
     outputName,

@@ -144,7 +144,7 @@ export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan;
 
 /** What bounds every plan. */
 export interface PlanLimits {
-  /** Most rows a read or call returns. */
+  /** Most rows a read or call returns, and most that are embedded in any one row. */
   maxRows: number;
   /** How deep embeds may nest. */
   maxEmbedDepth: number;

@@ -19,7 +19,7 @@ export interface DataServiceOptions {
   schemas: readonly string[];
   /** Most bytes of a request's body; 1 MiB unless told. */
   maxBodyBytes?: number;
-  /** Most rows a read or a function gives; 1000 unless told. */
+  /** Most rows a read or a function gives, and most embedded in any one row; 1000 unless told. */
   maxRows?: number;
   /** How deep embeds may nest; 10 unless told. */
   maxEmbedDepth?: number;

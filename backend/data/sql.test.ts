@@ -43,6 +43,13 @@ const toOwner: Relationship = {
   junction: null,
   computedBy: null,
 };
+const toPets: Relationship = {
+  ...toOwner,
+  cardinality: 'one-to-many',
+  origin: toOwner.foreign,
+  foreign: toOwner.origin,
+  columns: [['id', 'owner_id']],
+};
 const feed: DatabaseFunction = {
   schema: 'public',
   name: 'feed',
@@ -62,7 +69,7 @@ const cache: SchemaCache = {
             toOwner,
           ]),
         ],
-        ['owners', table('owners', { id: 'integer', name: 'text' })],
+        ['owners', table('owners', { id: 'integer', name: 'text' }, [toPets])],
       ]),
     ],
   ]),
@@ -126,6 +133,10 @@ describe('a statement', () => {
     expect(write('GET', '/pets', '').parameters).toEqual(['100']);
     expect(write('GET', '/pets', 'limit=1000').parameters).toEqual(['100']);
     expect(write('GET', '/pets', 'limit=5').parameters).toEqual(['5']);
+    expect(write('GET', '/owners', 'select=pets(id)&pets.limit=1000').parameters).toEqual(['100', '100']);
+    expect(
+      write('PATCH', '/owners', 'select=pets(id)', '{"id":1}', 'return=representation').parameters,
+    ).toEqual(['[{"id":1}]']);
   });
 
   test('returns no column of a change that is not asked for', () => {
