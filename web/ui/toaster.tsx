@@ -46,8 +46,15 @@ const ready = new Promise<void>((resolve) => {
   );
 });
 
+const lastOn = new Map<string, string | number>();
+
 /** Shows one. */
-export function raiseToast({ title, text, kind = 'success' }: Toast): void {
+export function raiseToast({ title, text, kind = 'success', topic }: Toast): void {
   // The region must be in the page before its first message, or a screen reader does not notice it.
-  void ready.then(() => sonner[kind](title, { description: text }));
+  void ready.then(() => {
+    const before = topic && lastOn.get(topic);
+    if (before) sonner.dismiss(before);
+    const id = sonner[kind](title, { description: text });
+    if (topic) lastOn.set(topic, id);
+  });
 }

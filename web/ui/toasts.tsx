@@ -4,6 +4,8 @@ export interface Toast {
   title: string;
   text: string;
   kind?: 'success' | 'error';
+  /** A newer message on the same topic takes the older one's place. */
+  topic?: string;
 }
 
 /** Loads what shows toasts, so that the first one comes at once and is heard by screen readers. */

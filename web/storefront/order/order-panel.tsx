@@ -81,7 +81,7 @@ export function OrderPanel({
     const wrong = checkOrderForm(form);
     setProblem(wrong);
     if (wrong) {
-      showToast({ kind: 'error', title: wrong.title, text: wrong.text });
+      showToast({ topic: 'order', kind: 'error', title: wrong.title, text: wrong.text });
       focusField(wrong.field);
       return;
     }
@@ -101,7 +101,11 @@ export function OrderPanel({
       rememberCustomer(deviceStorage(), form);
       forgetOrderKey(tabStorage(), content);
       keepForm(tabStorage(), null);
-      showToast({ title: 'Order Created!', text: 'Please complete payment to confirm your order.' });
+      showToast({
+        topic: 'order',
+        title: 'Order Created!',
+        text: 'Please complete payment to confirm your order.',
+      });
       onPay(outcome.order, false);
       return;
     }
@@ -109,7 +113,7 @@ export function OrderPanel({
   }
 
   function fail(reason: OrderFailure) {
-    showToast({ kind: 'error', title: 'Order Failed', text: reason.text });
+    showToast({ topic: 'order', kind: 'error', title: 'Order Failed', text: reason.text });
     setFailure(reason);
     if (reason.field) {
       setProblem({ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') });
@@ -142,7 +146,7 @@ export function OrderPanel({
     <>
       <DialogHeading
         title="Your order"
-        description="Delivered cold in 15–60 minutes within Nairobi. You pay by M-PESA in the next step."
+        description="At your door in 15-60 minutes within Nairobi. You pay by M-PESA next."
       />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">
@@ -157,11 +161,6 @@ export function OrderPanel({
             quantity={quantity}
             onQuantityChange={onQuantityChange}
             isDisabled={isSubmitting}
-          />
-          <FailureCallout
-            failure={failure}
-            isCurrent={failure?.kind !== 'not_enough_stock' || quantity > failure.left}
-            onQuantityChange={onQuantityChange}
           />
           {isKnown ? (
             <p className="-mb-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
@@ -216,6 +215,11 @@ export function OrderPanel({
         </form>
       </DialogBody>
       <DialogFooter>
+        <FailureCallout
+          failure={failure}
+          isCurrent={failure?.kind !== 'not_enough_stock' || quantity > failure.left}
+          onQuantityChange={onQuantityChange}
+        />
         <Button
           type="submit"
           form={formId}
@@ -241,6 +245,10 @@ interface FailureCalloutProps {
 
 function FailureCallout({ failure, isCurrent, onQuantityChange }: FailureCalloutProps) {
   if (!failure || failure.field || !isCurrent) return null;
+  return <div className="mb-3">{describeFailure(failure, onQuantityChange)}</div>;
+}
+
+function describeFailure(failure: OrderFailure, onQuantityChange: OrderPanelProps['onQuantityChange']) {
   switch (failure.kind) {
     case 'total_changed':
       return (

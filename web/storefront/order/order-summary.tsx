@@ -29,12 +29,14 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
       data-flavour={flavourSlug(product.category ?? null)}
       className="flex items-center gap-4 rounded-lg border border-line bg-card p-3"
     >
-      <ProductImage
-        src={product.image_url}
-        alt=""
-        sizes="72px"
-        className="size-16 shrink-0 rounded-md text-3xl! sm:size-18"
-      />
+      <span className="size-16 shrink-0 sm:size-18">
+        <ProductImage
+          src={product.image_url}
+          alt=""
+          sizes="72px"
+          className="size-full rounded-md text-3xl!"
+        />
+      </span>
       <div className="flex min-w-0 flex-1 flex-wrap items-center justify-between gap-x-4 gap-y-1">
         <p className="min-w-32 flex-1">
           <span className="block leading-tight font-bold">{product.name}</span>

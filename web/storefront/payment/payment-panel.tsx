@@ -1,5 +1,5 @@
 // What the payment dialog shows in each of its states.
-import { useEffect, useId, useRef, useState } from 'react';
+import { Fragment, useEffect, useId, useRef, useState } from 'react';
 import { Link, useNavigate } from 'react-router';
 import { chargeAmount, formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
@@ -51,12 +51,13 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
     }
   }
 
+  // Each state has a key: a button of one must not become, while it is being clicked, the submit button of the next.
   switch (state.phase) {
     case 'idle':
     case 'initiating': {
       const isSending = state.phase === 'initiating';
       return (
-        <>
+        <Fragment key="idle">
           <DialogHeading
             ref={heading}
             title="Pay with M-PESA"
@@ -110,13 +111,13 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
               )}
             </div>
           </DialogFooter>
-        </>
+        </Fragment>
       );
     }
 
     case 'processing':
       return (
-        <>
+        <Fragment key="processing">
           <DialogHeading
             ref={heading}
             title={state.standing === 'review' ? 'We are checking your payment' : 'Check your phone'}
@@ -195,16 +196,16 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
               )}
             </div>
           </DialogFooter>
-        </>
+        </Fragment>
       );
 
     case 'completed':
       return (
-        <>
+        <Fragment key="completed">
           <DialogHeading
             ref={heading}
             title="Payment received"
-            description="Asante! Your order is confirmed and on its way to our fridge."
+            description="Asante! Your order is confirmed. We are taking it out of the fridge."
           />
           <DialogBody>
             <div className="grid justify-items-center gap-5 pt-2 text-center">
@@ -234,12 +235,12 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
               Track Your Order
             </Button>
           </DialogFooter>
-        </>
+        </Fragment>
       );
 
     case 'failed':
       return (
-        <>
+        <Fragment key="failed">
           <DialogHeading
             ref={heading}
             title="Payment not completed"
@@ -266,7 +267,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
               </Button>
             </div>
           </DialogFooter>
-        </>
+        </Fragment>
       );
   }
 }

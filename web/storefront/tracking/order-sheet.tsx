@@ -45,23 +45,25 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
       <PaymentState order={order} />
 
       <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
-        <Section title="Order items">
-          <ul className="grid gap-4">
-            {order.items.map((item) => (
-              <Item key={item.id} item={item} />
-            ))}
-          </ul>
-          <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
-            <dt className="text-ink-soft">Delivery fee</dt>
-            <dd className="text-right">{order.deliveryFee === 0 ? 'Free' : formatKsh(order.deliveryFee)}</dd>
-            <dt className="text-lg font-bold">Total</dt>
-            <dd className="text-right">
-              <Price cents={order.total} className="text-xl" />
-            </dd>
-          </dl>
-        </Section>
-
         <div className="grid gap-6">
+          <Section title="Order items">
+            <ul className="grid gap-4">
+              {order.items.map((item) => (
+                <Item key={item.id} item={item} />
+              ))}
+            </ul>
+            <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
+              <dt className="text-ink-soft">Delivery fee</dt>
+              <dd className="text-right">
+                {order.deliveryFee === 0 ? 'Free' : formatKsh(order.deliveryFee)}
+              </dd>
+              <dt className="text-lg font-bold">Total</dt>
+              <dd className="text-right">
+                <Price cents={order.total} className="text-xl" />
+              </dd>
+            </dl>
+          </Section>
+
           <Section title="Order details">
             <Facts>
               <Fact name="Tracking number">
@@ -77,6 +79,8 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
               </Fact>
             </Facts>
           </Section>
+        </div>
+        <div className="grid gap-6">
           <Section title="Customer information">
             <Facts>
               <Fact name="Name">{order.customerName}</Fact>
@@ -143,12 +147,9 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
 function Item({ item }: { item: TrackedItem }) {
   return (
     <li data-flavour={flavourSlug(item.category)} className="flex items-center gap-4">
-      <ProductImage
-        src={item.imageUrl}
-        alt=""
-        sizes="72px"
-        className="size-18 shrink-0 rounded-md text-3xl!"
-      />
+      <span className="size-18 shrink-0">
+        <ProductImage src={item.imageUrl} alt="" sizes="72px" className="size-full rounded-md text-3xl!" />
+      </span>
       <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-36 flex-1">
           {item.slug ? (

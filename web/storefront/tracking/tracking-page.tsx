@@ -5,6 +5,7 @@ import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { describePage } from '../layout/page-meta.ts';
@@ -81,9 +82,9 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
         {lookUp === null ? <Waiting /> : null}
         {lookUp?.kind === 'missing' ? (
           <Card>
-            <p aria-hidden="true" className="text-6xl">
-              🔎
-            </p>
+            <span className="grid size-14 place-items-center rounded-pill bg-dusk-100 text-dusk-700">
+              <Icon name="search" className="size-6" />
+            </span>
             <h2 className="text-2xl">No Order Found</h2>
             <p className="text-ink-soft">Please check your tracking number and try again</p>
           </Card>
@@ -153,12 +154,14 @@ function useLookUpToast(lookUp: LookUp | null) {
   useEffect(() => {
     if (lookUp?.kind === 'missing') {
       showToast({
+        topic: 'tracking',
         kind: 'error',
         title: 'Order Not Found',
         text: 'No order found with this tracking number',
       });
     }
-    if (lookUp?.kind === 'failed') showToast({ kind: 'error', title: 'Error', text: lookUp.message });
+    if (lookUp?.kind === 'failed')
+      showToast({ topic: 'tracking', kind: 'error', title: 'Error', text: lookUp.message });
   }, [lookUp]);
 }
 
