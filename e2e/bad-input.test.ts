@@ -114,7 +114,11 @@ describe('an order', () => {
   });
 
   test('that never ends is refused', async () => {
-    await expectRefusal(() => placeOrder({ delivery_notes: 'n'.repeat(2_000_000) }), 413, /long|large|limit/i);
+    await expectRefusal(
+      () => placeOrder({ delivery_notes: 'n'.repeat(2_000_000) }),
+      413,
+      /long|large|limit/i,
+    );
   });
 
   test('without a key, with a forged token, or by writing into the table, is refused', async () => {

@@ -65,7 +65,7 @@ export async function openShop(environment: Record<string, string> = {}): Promis
     keys: async () => JSON.parse(await readFile(join(folder, 'keys.json'), 'utf8')),
     output: () => output,
     problems: () =>
-      output.split('\n').filter((line) => /"level":"(warn|error|fatal)"/.test(line) || /^\s+at /.test(line)),
+      output.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line) || /^\s+at /.test(line)),
     kill: () => end('SIGKILL'),
     restart: start,
     async close() {

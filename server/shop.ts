@@ -90,7 +90,7 @@ async function wire(
       store: { url: servicesUrl, secretKey: keys.secret, ...(serviceFetch ? { fetch: serviceFetch } : {}) },
       daraja: darajaSettings(config, simulator?.url),
       noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
-      log: (event) => log.info(event, 'mobile money'),
+      log: ({ level, ...event }) => log[level](event, 'mobile money'),
     });
     backend = await createBackend({
       database,
