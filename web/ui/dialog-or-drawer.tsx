@@ -11,6 +11,7 @@ import {
 } from 'react';
 import { Drawer } from 'vaul';
 import { Icon } from './icons.tsx';
+import './dialog-or-drawer.css';
 
 /** From this width on it is a centred dialog (specification §9). */
 const wide = '(min-width: 768px)';

@@ -56,7 +56,7 @@ export function OrderPanel({
   // What the database last computed a total with; the fee in the page may be older.
   const [quoted, setQuoted] = useState<{ total: number; quantity: number } | null>(null);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
-  const [unpaid] = useState(() => unpaidOrderOf(product.id));
+  const [unpaid, setUnpaid] = useState(() => unpaidOrderOf(product.id));
   const formElement = useRef<HTMLFormElement>(null);
   const formId = useId();
   useKeepOpen(isSubmitting);
@@ -87,6 +87,7 @@ export function OrderPanel({
     }
 
     isOnItsWay.current = true;
+    const focused = document.activeElement;
     setSubmitting(true);
     const expectedTotal = orderTotal(product.price, quantity, deliveryFee);
     const request = { productId: product.id, quantity, form, expectedTotal };
@@ -110,6 +111,9 @@ export function OrderPanel({
       return;
     }
     fail(outcome.failure);
+    // Being disabled took the focus away.
+    if (!outcome.failure.field && focused instanceof HTMLElement)
+      requestAnimationFrame(() => focused.focus());
   }
 
   function fail(reason: OrderFailure) {
@@ -128,6 +132,7 @@ export function OrderPanel({
     forgetOrders();
     onFormChange(emptyForm);
     setKnown(false);
+    setUnpaid(null);
     focusField('name');
   }
 
@@ -146,7 +151,7 @@ export function OrderPanel({
     <>
       <DialogHeading
         title="Your order"
-        description="At your door in 15-60 minutes within Nairobi. You pay by M-PESA next."
+        description="At your door in 15-60 minutes within Nairobi. You pay by phone in the next step."
       />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">

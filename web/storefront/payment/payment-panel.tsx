@@ -129,41 +129,23 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
           />
           <DialogBody>
             <div className="grid justify-items-center gap-5 pt-2 text-center">
-              {state.standing === 'review' ? (
-                <p className="rounded-lg bg-ember-50 px-5 py-4 text-left">
-                  M-PESA told us of a different amount than the one we asked for. Our team will check it and
-                  get in touch. Your order is safe under its tracking number.
-                </p>
-              ) : (
+              {state.standing === 'review' ? null : (
                 <>
                   <RingingPhone />
-                  <ol className="grid w-full max-w-sm gap-2.5 text-left">
-                    {[
-                      phone ? `Look at the phone ${phone}` : 'Look at your phone',
-                      `Check that it asks for ${formatKsh(charge)}`,
-                      'Enter your M-PESA PIN',
-                    ].map((step, index) => (
-                      <li key={step} className="flex items-center gap-3">
-                        <span
-                          aria-hidden="true"
-                          className="grid size-7 shrink-0 place-items-center rounded-pill bg-dusk-100 text-sm font-bold text-dusk-700"
-                        >
-                          {index + 1}
-                        </span>
-                        {step}
-                      </li>
-                    ))}
-                  </ol>
+                  <Steps phone={phone} charge={charge} />
                 </>
               )}
-              <p role="status" className="flex items-center gap-2.5 font-semibold text-ink-soft">
-                {state.standing === 'review' ? null : (
-                  <>
+              <div role="status" className="grid w-full justify-items-center gap-5">
+                {state.standing === 'review' ? (
+                  <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
+                    M-PESA told us of a different amount than the one we asked for. Our team will check it and
+                    get in touch. Your order is safe under its tracking number.
+                  </p>
+                ) : (
+                  <p className="flex items-center gap-2.5 font-semibold text-ink-soft">
                     <Spinner /> Waiting for M-PESA to confirm…
-                  </>
+                  </p>
                 )}
-              </p>
-              <div aria-live="polite" className="w-full empty:hidden">
                 {takesLong(state) && state.standing !== 'review' ? (
                   <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm text-ink">
                     <strong className="block text-base">Still waiting, and that is fine</strong>
@@ -171,7 +153,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
                     <Link
                       to={trackingPage}
                       onClick={onClose}
-                      className="font-semibold text-dusk-600 underline"
+                      className="font-semibold text-dusk-600 underline underline-offset-2"
                     >
                       tracking page
                     </Link>{' '}
@@ -333,6 +315,29 @@ function PracticeNote({ phone }: { phone: string }) {
         </a>
       ) : null}
     </p>
+  );
+}
+
+function Steps({ phone, charge }: { phone: string; charge: number }) {
+  const steps = [
+    phone ? `Look at the phone ${phone}` : 'Look at your phone',
+    `Check that it asks for ${formatKsh(charge)}`,
+    'Enter your M-PESA PIN',
+  ];
+  return (
+    <ol className="grid w-full max-w-sm gap-2.5 text-left">
+      {steps.map((step, index) => (
+        <li key={step} className="flex items-center gap-3">
+          <span
+            aria-hidden="true"
+            className="grid size-7 shrink-0 place-items-center rounded-pill bg-dusk-100 text-sm font-bold text-dusk-700"
+          >
+            {index + 1}
+          </span>
+          {step}
+        </li>
+      ))}
+    </ol>
   );
 }
 
