@@ -57,7 +57,7 @@ export default function Root() {
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   return (
-    <main>
+    <main className="grid min-h-dvh">
       <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
     </main>
   );

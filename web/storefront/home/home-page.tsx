@@ -63,7 +63,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
 function Flavours({ names }: { names: (string | null)[] }) {
   if (names.length === 0) return null;
   return (
-    <nav aria-label="Flavours" className="border-b border-line bg-card">
+    <nav aria-label="Flavors" className="border-b border-line bg-card">
       <ul className="page flex gap-x-1 overflow-x-auto py-2 [scrollbar-width:none] lg:justify-between">
         {names.map((name) => (
           <li key={name} className="shrink-0">
@@ -142,7 +142,7 @@ function Promises() {
           <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
             <p className="font-display leading-none font-extrabold text-dusk-800">
               <span className="text-[clamp(2.75rem,5vw,4.25rem)] tracking-tight">{figure}</span>{' '}
-              <span className="text-xl text-ember-600">{unit}</span>
+              <span className="ml-1 text-xl text-ember-600">{unit}</span>
             </p>
             <p className="text-ink-soft">{text}</p>
           </li>

@@ -85,7 +85,7 @@ export function SiteFooter() {
         <div className="grid content-start gap-8 md:col-span-2 md:grid-cols-2 lg:col-span-1 lg:grid-cols-1">
           <section aria-labelledby="newsletter-title" className="grid content-start gap-3">
             <h2 id="newsletter-title" className="text-xl text-white">
-              New flavours, first
+              New flavors, first
             </h2>
             <p className="text-sm text-dusk-200">
               A short note when something new leaves the press. Nothing else.

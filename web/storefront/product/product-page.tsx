@@ -23,15 +23,34 @@ const relatedCount = 3;
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
 
-export const meta: Route.MetaFunction = ({ matches, loaderData, params }) =>
-  loaderData?.product
-    ? describePage(matches, {
-        title: loaderData.product.name,
-        description: loaderData.product.tagline ?? loaderData.product.description ?? loaderData.product.name,
-        path: `/shop/${params.slug}`,
-        image: loaderData.product.image_url,
-      })
-    : [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
+export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
+  const product = loaderData?.product;
+  if (!product) return [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
+  return [
+    ...describePage(matches, {
+      title: product.name,
+      description: product.tagline ?? product.description ?? product.name,
+      path: `/shop/${params.slug}`,
+      image: product.image_url,
+    }),
+    {
+      'script:ld+json': {
+        '@context': 'https://schema.org',
+        '@type': 'Product',
+        name: product.name,
+        description: product.description ?? undefined,
+        brand: product.brand ? { '@type': 'Brand', name: product.brand } : undefined,
+        category: product.category ?? undefined,
+        offers: {
+          '@type': 'Offer',
+          priceCurrency: 'KES',
+          price: (product.price / 100).toFixed(2),
+          availability: `https://schema.org/${product.stock_quantity > 0 ? 'InStock' : 'OutOfStock'}`,
+        },
+      },
+    },
+  ];
+};
 
 export async function loader({ context, params }: Route.LoaderArgs) {
   const { tables } = context.get(shopContext).store;

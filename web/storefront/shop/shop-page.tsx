@@ -17,7 +17,7 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   describePage(matches, {
     title: 'Shop all drinks',
     description:
-      'Every bottle, can and flask: nine flavours of khat-based juice and energy drinks. Filter by brand and flavour, order without an account.',
+      'Every bottle, can and flask: nine flavors of khat-based juice and energy drinks. Filter by brand and flavor, order without an account.',
     path: '/shop',
   });
 
@@ -55,7 +55,7 @@ export default function ShopPage({ loaderData: { products } }: Route.ComponentPr
         <div className="page relative grid gap-3 pt-12 pb-20 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>
           <p className="max-w-[44ch] text-lg text-dusk-100">
-            Three houses, nine flavours. Bottled, canned and double-infused, and always sent out cold.
+            Three houses, nine flavors. Bottled, canned and double-infused, and always sent out cold.
           </p>
         </div>
       </header>
