@@ -30,9 +30,9 @@ function gramsOf(name: string): Map<string, number> {
 }
 
 function cosine(left: Map<string, number>, right: Map<string, number>): number {
-  let product = 0;
-  for (const [gram, count] of left) product += count * (right.get(gram) ?? 0);
+  let dot = 0;
+  for (const [gram, count] of left) dot += count * (right.get(gram) ?? 0);
   const length = (grams: Map<string, number>) =>
     Math.sqrt([...grams.values()].reduce((sum, count) => sum + count * count, 0));
-  return product / (length(left) * length(right));
+  return dot / (length(left) * length(right));
 }

@@ -22,8 +22,8 @@ describe.each(testDatabases())('the %s driver', (kind) => {
   test('types parameters by what the statement needs and gives values back alike', async () => {
     const { rows } = await database.query(
       `select $1::int + 1 as i, $2::bool as b, $3::jsonb as j, $4::timestamptz at time zone 'UTC' as t, $5::bigint as big,
-              $6::numeric as n, $7::text as nothing, $8::text[] as list`,
-      ['41', true, { a: [1] }, '2026-01-02T03:04:05Z', '9007199254740991', '1.50', null, '{a,b}'],
+              $6::numeric as n, $7::text as nothing, $8::text[] as list, encode($9::bytea, 'hex') as bytes`,
+      ['41', true, { a: [1] }, '2026-01-02T03:04:05Z', '9007199254740991', '1.50', null, '{a,b}', '\\x00ff'],
     );
     expect(rows).toEqual([
       {
@@ -35,6 +35,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
         n: '1.50',
         nothing: null,
         list: ['a', 'b'],
+        bytes: '00ff',
       },
     ]);
   });

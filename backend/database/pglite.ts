@@ -29,6 +29,7 @@ const toText = (value: unknown): string => {
   if (typeof value === 'string') return value;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 };
+// Given with each query: PGlite copies what it is given at the start, and a copy has no answer for every type.
 const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => toText, has: () => true });
 
 /** Settings of the embedded driver. */
@@ -58,7 +59,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   }
   let lite: PGlite;
   try {
-    lite = await PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, parsers, serializers });
+    lite = await PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, parsers });
   } catch (error) {
     await unlock();
     throw error;
@@ -110,7 +111,9 @@ async function send<Row>(
   sql: string,
   parameters?: readonly unknown[],
 ): Promise<QueryResult<Row>> {
-  const result = await to.query<Row>(sql, parameters as unknown[] | undefined).catch(rethrow);
+  const result = await to
+    .query<Row>(sql, parameters as unknown[] | undefined, { serializers })
+    .catch(rethrow);
   return { rows: result.rows, rowCount: result.affectedRows || result.rows.length };
 }
 
