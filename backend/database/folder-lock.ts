@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 export class FolderInUse extends Error {
   override readonly name = 'FolderInUse';
   constructor(folder: string) {
-    super(`${folder} is in use by another running copy of the shop; stop that one first`);
+    super(`${folder} is in use by another running process; stop that one first`);
   }
 }
 
