@@ -1,7 +1,17 @@
 // The document around every page, and the facts about the shop that every page reads.
-import { data, isRouteErrorResponse, Links, Meta, Outlet, Scripts, ScrollRestoration } from 'react-router';
+import {
+  data,
+  isRouteErrorResponse,
+  Links,
+  Meta,
+  Outlet,
+  Scripts,
+  ScrollRestoration,
+  type ShouldRevalidateFunctionArgs,
+} from 'react-router';
 import type { Route } from './+types/root.ts';
 import './app.css';
+import { settingsOfANewShop } from './lib/settings-of-a-new-shop.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
@@ -20,12 +30,21 @@ export const links: Route.LinksFunction = () => [
 export async function loader({ context }: Route.LoaderArgs) {
   const { store, config } = context.get(shopContext);
   const { data: settings, error } = await store.tables.from('store_settings').select().single();
-  if (error) throw data(error.message, { status: 503 });
-  return { settings, config, year: new Date().getFullYear() };
+  const year = new Date().getFullYear();
+  // Without a database each page still says in its own words what it cannot show. Such a page is never kept.
+  return error
+    ? data({ settings: settingsOfANewShop, config, year }, { status: 503 })
+    : { settings, config, year };
 }
 
-// The facts of the shop hardly ever change during a visit; a reload brings the new ones.
-export const shouldRevalidate = () => false;
+// The facts of the shop hardly ever change during a visit: they are asked for again only by who has reason to.
+export function shouldRevalidate({
+  currentUrl,
+  nextUrl,
+  defaultShouldRevalidate,
+}: ShouldRevalidateFunctionArgs) {
+  return currentUrl.href === nextUrl.href && defaultShouldRevalidate;
+}
 
 export const meta: Route.MetaFunction = ({ loaderData }) => [
   { title: loaderData?.settings.store_name ?? 'Jani Juice' },

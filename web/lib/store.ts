@@ -28,7 +28,12 @@ export function createStore(
   const origin = servicesOrigin(address);
   const transport = options.fetch ? { fetch: options.fetch } : {};
   return {
-    tables: new PostgrestClient<Database>(`${origin}/rest/v1`, { headers, ...transport }),
+    tables: new PostgrestClient<Database>(`${origin}/rest/v1`, {
+      headers,
+      ...transport,
+      // Tables are read for pages on the server, and a page would keep its visitor waiting for the tries.
+      retry: false,
+    }),
     functions: new FunctionsClient(`${origin}/functions/v1`, {
       headers,
       ...(options.fetch ? { customFetch: options.fetch } : {}),

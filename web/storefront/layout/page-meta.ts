@@ -1,7 +1,6 @@
 // What a page says about itself to search engines and to whoever shares it.
-import type { loader } from '../../root.tsx';
-
-type Shop = Awaited<ReturnType<typeof loader>>;
+import type { UIMatch } from 'react-router';
+import type { useShop } from './use-shop.ts';
 
 interface Page {
   /** Without the name of the shop, which is added. Null on the home page. */
@@ -14,7 +13,7 @@ interface Page {
 }
 
 export function describePage(matches: readonly unknown[], { title, description, path, image }: Page) {
-  const root = matches[0] as { loaderData?: Shop } | undefined;
+  const root = matches[0] as UIMatch<ReturnType<typeof useShop>> | undefined;
   const name = root?.loaderData?.settings.store_name ?? 'Jani Juice';
   const origin = root?.loaderData?.config.publicUrl ?? '';
   const fullTitle = title
