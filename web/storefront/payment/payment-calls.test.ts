@@ -55,11 +55,29 @@ test('a refusal without words, and an answer that is none, have the general ones
     () => new Response('<h1>Bad gateway</h1>', { status: 502 }),
     () => Promise.reject(new TypeError('fetch failed')),
   ]) {
-    expect(await refusal(initiatePayment(answering(answer).functions, request))).toEqual({
+    expect(await refusal(initiatePayment(answering(answer).functions, request, [0, 0]))).toEqual({
       message: 'Failed to initiate payment. Please try again. ⚠️',
       code: null,
     });
   }
+});
+
+test('a broken connection is asked over again, since it may have broken after the prompt was sent', async () => {
+  let calls = 0;
+  const { functions, asked } = answering(() => {
+    calls += 1;
+    return calls < 3
+      ? Promise.reject(new TypeError('fetch failed'))
+      : Response.json({ success: true, checkoutRequestId: 'ws_CO_1' });
+  });
+  expect(await initiatePayment(functions, request, [0, 0])).toEqual({ checkoutRequestId: 'ws_CO_1' });
+  expect(asked).toHaveLength(3);
+});
+
+test('a refusal is not asked over again', async () => {
+  const { functions, asked } = answering(() => Response.json({ success: false, error: 'No' }));
+  await refusal(initiatePayment(functions, request, [0, 0]));
+  expect(asked).toHaveLength(1);
 });
 
 test('an answer with another status is told by the sentence in it', async () => {

@@ -21,19 +21,30 @@ export interface PaymentRequest {
 
 const fallback = 'Failed to initiate payment. Please try again. ⚠️';
 
+/** How long to wait before asking again when there was no answer, in milliseconds. */
+const patience = [1000, 3000, 6000];
+
 /**
- * Sends the prompt to a phone, or finds the one that is already there: the server opens one per order.
+ * Sends the prompt to a phone, or finds the one that is already there: the server opens one per order. So when the
+ * connection breaks and nobody knows whether the prompt was sent, it is safe to ask again, and better than to guess.
  * @throws PaymentRefusal with a message to show
  */
 export async function initiatePayment(
   functions: FunctionsClient,
   request: PaymentRequest,
+  waits: readonly number[] = patience,
 ): Promise<{ checkoutRequestId: string }> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
     body: { action: 'initiate', ...request },
   });
+  const response = error?.context instanceof Response ? error.context : null;
+  const [wait, ...furtherWaits] = waits;
+  if (error && (!response || response.status >= 502) && wait !== undefined) {
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    return initiatePayment(functions, request, furtherWaits);
+  }
   // What the client says about a connection that broke is no sentence for a shopper.
-  const answer = record(error ? await bodyOf(error) : data);
+  const answer = record(error ? await response?.json().catch(() => null) : data);
   if (error) throw new PaymentRefusal(text(answer.error) ?? fallback, text(answer.code));
   const checkoutRequestId = text(answer.checkoutRequestId);
   if (answer.success !== true || !checkoutRequestId) {
@@ -59,12 +70,6 @@ export async function checkPayment(
   if (!status) throw new Error('The payment function answered without a status');
   const code = payment.result_code;
   return { status, resultCode: typeof code === 'number' ? String(code) : text(code) };
-}
-
-/** The body of an answer that was no success, when there was an answer. */
-async function bodyOf(error: { context?: unknown }): Promise<unknown> {
-  if (!(error.context instanceof Response)) return null;
-  return error.context.json().catch(() => null);
 }
 
 const record = (value: unknown): Record<string, unknown> =>
