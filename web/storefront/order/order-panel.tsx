@@ -1,5 +1,5 @@
 // The order form: who, where to, what it costs, and what went wrong.
-import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react';
+import { type FormEvent, useId, useRef, useState } from 'react';
 import { useRevalidator } from 'react-router';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
@@ -16,6 +16,7 @@ import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/d
 import { TextField } from '../../ui/field.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
+import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
 import {
   emptyForm,
   forgetCustomer,
@@ -238,70 +239,5 @@ export function OrderPanel({
         </Button>
       </DialogFooter>
     </>
-  );
-}
-
-interface FailureCalloutProps {
-  failure: OrderFailure | null;
-  /** False once the cause is gone. */
-  isCurrent: boolean;
-  onQuantityChange?: ((quantity: number) => void) | undefined;
-}
-
-function FailureCallout({ failure, isCurrent, onQuantityChange }: FailureCalloutProps) {
-  if (!failure || failure.field || !isCurrent) return null;
-  return <div className="mb-3">{describeFailure(failure, onQuantityChange)}</div>;
-}
-
-function describeFailure(failure: OrderFailure, onQuantityChange: OrderPanelProps['onQuantityChange']) {
-  switch (failure.kind) {
-    case 'total_changed':
-      return (
-        <Callout title={`The new total is ${formatKsh(failure.total)}`}>
-          {failure.message}. If it is fine with you, place the order again.
-        </Callout>
-      );
-    case 'not_enough_stock':
-      return (
-        <Callout title={`Only ${failure.left} left`}>
-          Somebody was thirsty before you.
-          {onQuantityChange ? (
-            <CalloutAction onClick={() => onQuantityChange(failure.left)}>
-              Order {failure.left} instead
-            </CalloutAction>
-          ) : null}
-        </Callout>
-      );
-    case 'out_of_stock':
-      return (
-        <Callout title="Just sold out">
-          None are left right now. Nothing was ordered and nothing will be charged.
-        </Callout>
-      );
-    case 'other':
-      return (
-        <Callout title="Your order was not placed">{failure.text} What you typed is still here.</Callout>
-      );
-  }
-}
-
-function Callout({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <div role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
-      <p className="text-base font-bold">{title}</p>
-      <div>{children}</div>
-    </div>
-  );
-}
-
-function CalloutAction({ onClick, children }: { onClick(): void; children: ReactNode }) {
-  return (
-    <button
-      type="button"
-      onClick={onClick}
-      className="-mx-2 -mb-2 block min-h-11 rounded-md px-2 font-bold text-ember-700 underline underline-offset-2 hover:text-ember-800"
-    >
-      {children}
-    </button>
   );
 }

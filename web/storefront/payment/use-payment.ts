@@ -18,6 +18,8 @@ export interface PayableOrder {
   checkoutRequestId: string | null;
 }
 
+export const trackingPageOf = (order: PayableOrder): string => `/track-order/${order.trackingNumber}`;
+
 export function usePayment(order: PayableOrder): {
   state: PaymentState;
   pay(phoneNumber: string): void;

@@ -1,0 +1,266 @@
+// The states of the payment dialog, one component each.
+import { type FormEvent, type RefObject, useId, useRef, useState } from 'react';
+import { Link } from 'react-router';
+import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { normalisePhone } from '../../../domain/phone.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Price } from '../../ui/price.tsx';
+import { type PaymentState, takesLong } from './payment-machine.ts';
+import { Amount, PracticeNote, RingingPhone, Spinner, Steps, TrackingNumber } from './payment-pieces.tsx';
+import { type PayableOrder, trackingPageOf } from './use-payment.ts';
+
+interface StateProps {
+  order: PayableOrder;
+  headingRef: RefObject<HTMLHeadingElement | null>;
+}
+
+const phoneProblem = 'Please enter a valid phone number 📱';
+
+interface ReadyToPayProps extends StateProps {
+  isSending: boolean;
+  phone: string;
+  onPhoneChange(phone: string): void;
+  onPay(phone: string): void;
+  onClose(): void;
+  onOrderAnew?: (() => void) | undefined;
+}
+
+/** Idle and initiating: what will be charged, and from which phone. */
+export function ReadyToPay({
+  order,
+  headingRef,
+  isSending,
+  phone,
+  onPhoneChange,
+  onPay,
+  onClose,
+  onOrderAnew,
+}: ReadyToPayProps) {
+  const [problem, setProblem] = useState<string>();
+  const phoneField = useRef<HTMLInputElement>(null);
+  const formId = useId();
+  const charge = chargeAmount(order.total);
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (normalisePhone(phone)) {
+      setProblem(undefined);
+      onPay(phone);
+    } else {
+      setProblem(phoneProblem);
+      phoneField.current?.focus();
+    }
+  }
+
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="Pay with M-PESA"
+        description="We send a prompt to your phone. You confirm it there with your PIN."
+      />
+      <DialogBody>
+        <form id={formId} onSubmit={submit} noValidate className="grid gap-5">
+          <Amount order={order} charge={charge} />
+          <TextField
+            ref={phoneField}
+            label="M-PESA phone number"
+            type="tel"
+            inputMode="tel"
+            autoComplete="tel"
+            name="phone"
+            required
+            placeholder="0712345678 or 254712345678"
+            value={phone}
+            onChange={(event) => onPhoneChange(event.target.value)}
+            disabled={isSending}
+            problem={problem}
+          />
+          <PracticeNote phone={phone} />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
+          <Button type="submit" form={formId} size="large" disabled={isSending} className="md:order-2">
+            {isSending ? (
+              <>
+                <Spinner /> Sending the prompt…
+              </>
+            ) : (
+              `Pay ${formatKsh(charge)}`
+            )}
+          </Button>
+          {onOrderAnew && !isSending ? (
+            <Button tone="quiet" size="large" onClick={onOrderAnew} className="md:mr-auto">
+              Start a new order
+            </Button>
+          ) : (
+            <Button tone="quiet" size="large" onClick={onClose} disabled={isSending} className="md:mr-auto">
+              Cancel
+            </Button>
+          )}
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface WaitingProps extends StateProps {
+  state: Extract<PaymentState, { phase: 'processing' }>;
+  phone: string;
+  onClose(): void;
+  onTrack(): void;
+}
+
+/** Processing: the prompt is on the phone, or the money came in an unexpected amount and people look at it. */
+export function WaitingForMpesa({ order, headingRef, state, phone, onClose, onTrack }: WaitingProps) {
+  const isReviewed = state.standing === 'review';
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title={isReviewed ? 'We are checking your payment' : 'Check your phone'}
+        description={
+          isReviewed
+            ? 'You do not need to do anything, and please do not pay again.'
+            : 'Enter your M-PESA PIN in the prompt to confirm.'
+        }
+      />
+      <DialogBody>
+        <div className="grid justify-items-center gap-5 pt-2 text-center">
+          {isReviewed ? null : (
+            <>
+              <RingingPhone />
+              <Steps phone={phone} charge={chargeAmount(order.total)} />
+            </>
+          )}
+          <div role="status" className="grid w-full justify-items-center gap-5">
+            {isReviewed ? (
+              <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
+                M-PESA told us of a different amount than the one we asked for. Our team will check it and get
+                in touch. Your order is safe under its tracking number.
+              </p>
+            ) : (
+              <p className="flex items-center gap-2.5 font-semibold text-ink-soft">
+                <Spinner /> Waiting for M-PESA to confirm…
+              </p>
+            )}
+            {takesLong(state) && !isReviewed ? (
+              <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm text-ink">
+                <strong className="block text-base">Still waiting, and that is fine</strong>
+                You can close this. We keep watching, and the{' '}
+                <Link
+                  to={trackingPageOf(order)}
+                  onClick={onClose}
+                  className="font-semibold text-dusk-600 underline underline-offset-2"
+                >
+                  tracking page
+                </Link>{' '}
+                will tell you as soon as M-PESA answers.
+              </p>
+            ) : null}
+          </div>
+          <PracticeNote phone={phone} />
+          <TrackingNumber number={order.trackingNumber} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-2">
+          {isReviewed ? (
+            <Button size="large" onClick={onTrack} className="grow md:grow-0">
+              Track Your Order
+            </Button>
+          ) : (
+            <Button tone="quiet" size="large" onClick={onClose} className="grow md:grow-0">
+              Close and keep waiting
+            </Button>
+          )}
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+/** Completed. */
+export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { onTrack(): void }) {
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="Payment received"
+        description="Asante! Now follow your drinks on their way to you."
+      />
+      <DialogBody>
+        <div className="grid justify-items-center gap-5 pt-2 text-center">
+          <span aria-hidden="true" className="payment-tick text-success">
+            <svg viewBox="0 0 96 96" aria-hidden="true" className="size-24" fill="none">
+              <circle cx="48" cy="48" r="44" className="fill-success-soft" />
+              <path
+                d="m29 49.5 13 13 25-28"
+                stroke="currentColor"
+                strokeWidth="7"
+                strokeLinecap="round"
+                strokeLinejoin="round"
+                pathLength={1}
+              />
+            </svg>
+          </span>
+          <p className="grid justify-items-center">
+            <span className="text-sm text-ink-soft">You paid</span>
+            <Price cents={chargeAmount(order.total)} className="text-3xl" />
+          </p>
+          <TrackingNumber number={order.trackingNumber} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <Button size="large" onClick={onTrack} className="w-full">
+          <Icon name="truck" />
+          Track Your Order
+        </Button>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface FailedProps extends StateProps {
+  error: string;
+  onRetry(): void;
+  onClose(): void;
+}
+
+/** Failed: why, and the way back. */
+export function PaymentFailed({ order, headingRef, error, onRetry, onClose }: FailedProps) {
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="Payment not completed"
+        description="This attempt did not go through. Here is what we were told."
+      />
+      <DialogBody>
+        <div className="grid gap-5">
+          <p
+            role="alert"
+            className="rounded-lg border border-danger/40 bg-danger-soft px-5 py-4 font-semibold text-danger"
+          >
+            {error}
+          </p>
+          <TrackingNumber number={order.trackingNumber} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
+          <Button size="large" onClick={onRetry} className="md:order-2">
+            Try Again
+          </Button>
+          <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">
+            Cancel
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
