@@ -15,6 +15,9 @@ const results = join(root, 'build', 'test-results');
 rmSync(results, { recursive: true, force: true });
 mkdirSync(results, { recursive: true });
 
+// Colours are for people at a terminal.
+if (!process.stdout.isTTY) process.env.NO_COLOR = '1';
+
 const passed = [];
 const failed = [];
 const skipped = [];

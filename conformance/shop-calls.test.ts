@@ -1,0 +1,201 @@
+// The storefront's calls (specification §7), made by the unmodified official clients over HTTP: against a shop opened for
+// the purpose, or against the project that SUPABASE_URL and its two keys name.
+import { FunctionsClient } from '@supabase/functions-js';
+import { PostgrestClient } from '@supabase/postgrest-js';
+import { RealtimeClient } from '@supabase/realtime-js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+
+const { SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY = '', SUPABASE_SECRET_KEY = '' } = process.env;
+let shop: OpenShop | null = null;
+let url = SUPABASE_URL ?? '';
+let keys = { publishable: SUPABASE_PUBLISHABLE_KEY, secret: SUPABASE_SECRET_KEY };
+let visitor: PostgrestClient;
+let house: PostgrestClient;
+
+beforeAll(async () => {
+  if (!SUPABASE_URL) {
+    shop = await openShop();
+    url = shop.url;
+    keys = await shop.keys();
+  }
+  visitor = new PostgrestClient(`${url}/rest/v1`, { headers: { apikey: keys.publishable } });
+  const headers = { apikey: keys.secret, authorization: `Bearer ${keys.secret}` };
+  house = new PostgrestClient(`${url}/rest/v1`, { headers });
+});
+afterAll(async () => {
+  await shop?.close();
+});
+
+interface PlacedOrder {
+  id: string;
+  tracking_number: string;
+  access_key: string;
+  total_amount: number;
+}
+
+async function placeOrder(phone: string): Promise<PlacedOrder> {
+  const { data: product } = await visitor
+    .from('products')
+    .select('id, price')
+    .eq('slug', 'mango-bottle')
+    .single();
+  const { data: settings } = await visitor.from('store_settings').select('delivery_fee').single();
+  const { data, error } = await visitor.rpc('place_order', {
+    idempotency_key: crypto.randomUUID(),
+    product_id: product?.id,
+    quantity: 2,
+    customer_name: 'Wanjiru Kamau',
+    customer_email: 'wanjiru@example.com',
+    customer_phone: phone,
+    delivery_location: 'Kilimani',
+    expected_total: (product?.price ?? 0) * 2 + (settings?.delivery_fee ?? 0),
+  });
+  expect(error).toBeNull();
+  return data as PlacedOrder;
+}
+
+describe('a visitor', () => {
+  test('reads the active products, newest first', async () => {
+    const { data, error, status } = await visitor
+      .from('products')
+      .select('*')
+      .eq('is_active', true)
+      .order('created_at', { ascending: false });
+    expect({ error, status }).toEqual({ error: null, status: 200 });
+    expect(data?.length).toBeGreaterThanOrEqual(12);
+    const dates = data?.map(({ created_at }) => created_at) ?? [];
+    expect(dates).toEqual([...dates].sort().reverse());
+  });
+
+  test('counts exactly and reads a part', async () => {
+    const { data, count } = await visitor.from('products').select('id', { count: 'exact' }).limit(3);
+    expect(data).toHaveLength(3);
+    expect(count).toBeGreaterThanOrEqual(12);
+  });
+
+  test('places an order and follows it, masked without the access key', async () => {
+    const order = await placeOrder('0712345678');
+    expect(order.tracking_number).toMatch(/^JJ-\d{8}-\d{4,6}$/);
+    const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
+    expect(masked).toMatchObject({
+      id: order.id,
+      status: 'pending',
+      is_masked: true,
+      customer_name: 'W••• K•••',
+    });
+    const { data: full } = await visitor.rpc('track_order', {
+      tracking_number: order.tracking_number,
+      access_key: order.access_key,
+    });
+    expect(full).toMatchObject({
+      is_masked: false,
+      customer_phone: '+254712345678',
+      shipping_address: 'Kilimani',
+    });
+  });
+
+  test('is told of an unknown tracking number by null, and reads no table of orders', async () => {
+    const { data, error } = await visitor.rpc('track_order', { tracking_number: 'JJ-20200101-1000' });
+    expect({ data, error }).toEqual({ data: null, error: null });
+    const { error: refused } = await visitor.from('orders').select('*');
+    expect(refused?.code).toBe('42501');
+    const { data: seen } = await house.from('orders').select('id').limit(1);
+    expect(seen).toHaveLength(1);
+  });
+
+  test('sends an inquiry and cannot read it back', async () => {
+    const inquiry = {
+      name: 'Otieno Ouma',
+      email: 'otieno@example.com',
+      phone: null,
+      subject: null,
+      message: 'Mna ndizi?',
+    };
+    expect((await visitor.from('inquiries').insert(inquiry)).error).toBeNull();
+    expect((await visitor.from('inquiries').select('*')).error?.code).toBe('42501');
+    const { data } = await house.from('inquiries').select('message').eq('email', inquiry.email);
+    expect(data).toContainEqual({ message: inquiry.message });
+  });
+
+  test('pays by the function and hears of it live', async () => {
+    const order = await placeOrder('0722334455');
+    const realtime = new RealtimeClient(`${url.replace(/^http/, 'ws')}/realtime/v1`, {
+      params: { apikey: keys.publishable },
+      transport: WebSocket as never,
+    });
+    const told: { status: string; payment_status: string }[] = [];
+    await new Promise<void>((done, fail) => {
+      realtime
+        .channel(`order-${order.id}`)
+        .on('broadcast', { event: 'UPDATE' }, ({ payload }) => told.push(payload as (typeof told)[number]))
+        .subscribe((status, error) => {
+          if (status === 'SUBSCRIBED') done();
+          else if (status !== 'CLOSED') fail(error ?? new Error(status));
+        });
+    });
+    const functions = new FunctionsClient(`${url}/functions/v1`, { headers: { apikey: keys.publishable } });
+    const { data: started, error } = await functions.invoke('mobile-money', {
+      body: {
+        action: 'initiate',
+        phoneNumber: '0722334455',
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: order.id,
+      },
+    });
+    expect(error).toBeNull();
+    expect(started).toMatchObject({ success: true, checkoutRequestId: expect.any(String) });
+    await until(
+      async () => told.some(({ payment_status }) => payment_status === 'paid'),
+      'the payment is told live',
+    );
+    const { data: checked } = await functions.invoke('mobile-money', {
+      body: { action: 'check-status', checkoutRequestId: started.checkoutRequestId },
+    });
+    expect(checked).toEqual({ payment: { status: 'completed', result_code: '0' } });
+    expect(told.at(-1)).toMatchObject({ status: 'processing', payment_status: 'paid' });
+    await realtime.disconnect();
+  });
+});
+
+describe('the house', () => {
+  test('reads orders with their items and products, searched, as the staff lists do', async () => {
+    const { data, error, count } = await house
+      .from('orders')
+      .select('*, order_items(quantity, unit_price, products(name))', { count: 'exact' })
+      .or('customer_name.ilike.%wanjiru%,customer_email.ilike.%wanjiru%,order_number.ilike.%wanjiru%')
+      .order('created_at', { ascending: false });
+    expect(error).toBeNull();
+    expect(count).toBeGreaterThanOrEqual(1);
+    expect(data?.[0]?.order_items).toEqual([
+      { quantity: 2, unit_price: expect.any(Number), products: { name: 'Embu Fresh Mango' } },
+    ]);
+  });
+
+  test('searches deliveries by the order they belong to', async () => {
+    const { data, error } = await house
+      .from('deliveries')
+      .select(
+        '*, orders!inner(order_number, customer_name, customer_phone, shipping_address, city, total_amount)',
+      )
+      .ilike('orders.customer_name', '%wanjiru%');
+    expect(error).toBeNull();
+    expect(data?.[0]).toMatchObject({ delivery_status: 'pending', orders: { city: 'Nairobi' } });
+  });
+
+  test('changes, upserts and deletes, and gets back what it asks for', async () => {
+    const name = `Demo ${crypto.randomUUID()}`;
+    const { data: added } = await house.from('categories').insert({ name }).select().single();
+    expect(added).toMatchObject({ name, is_active: true });
+    const { data: upserted } = await house
+      .from('categories')
+      .upsert({ name, is_active: false }, { onConflict: 'name' })
+      .select('id, is_active')
+      .single();
+    expect(upserted).toEqual({ id: added.id, is_active: false });
+    const { count } = await house.from('categories').delete({ count: 'exact' }).eq('id', added.id);
+    expect(count).toBe(1);
+  });
+});
