@@ -1,0 +1,139 @@
+// An authenticator and its browser in software, for tests: real keys, real signatures, and every way to get them wrong.
+import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
+import type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+  RegistrationResponseJSON,
+} from '@simplewebauthn/server';
+import { isoCBOR } from '@simplewebauthn/server/helpers';
+
+interface KeptCredential {
+  id: string;
+  privateKey: KeyObject;
+  relyingParty: string;
+  userHandle: string;
+  counter: number;
+}
+
+/** What a test may bend; all as an honest device would have it unless told. */
+export interface Circumstances {
+  /** The origin of the page. */
+  origin?: string;
+  /** Whether the owner has shown to be the owner. */
+  isUserVerified?: boolean;
+  /** Instead of the challenge that was asked for. */
+  challenge?: string;
+}
+
+export interface SoftwareAuthenticator {
+  /** Makes a key pair for the options of a registration, as navigator.credentials.create does. */
+  create(options: PublicKeyCredentialCreationOptionsJSON, bent?: Circumstances): RegistrationResponseJSON;
+  /** Signs the challenge of an authentication, as navigator.credentials.get does. */
+  get(options: PublicKeyCredentialRequestOptionsJSON, bent?: Circumstances): AuthenticationResponseJSON;
+  /** Sets back every counter, as a copy made earlier would have them. */
+  forgetCounts(): void;
+}
+
+/**
+ * Makes an empty authenticator in a browser that shows pages of `origin`.
+ * It makes ES256 keys, counts their use and gives no attestation.
+ */
+export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticator {
+  const kept: KeptCredential[] = [];
+
+  const clientData = (type: string, challenge: string, bent: Circumstances) =>
+    Buffer.from(
+      JSON.stringify({
+        type,
+        challenge: bent.challenge ?? challenge,
+        origin: bent.origin ?? origin,
+        crossOrigin: false,
+      }),
+    );
+  // WebAuthn, 6.1: hash of the relying party, flags (UP, UV, AT), counter.
+  const authenticatorData = (credential: KeptCredential, bent: Circumstances, attested?: Uint8Array) => {
+    const head = Buffer.alloc(37);
+    createHash('sha256').update(credential.relyingParty).digest().copy(head);
+    head[32] = 0x01 | (bent.isUserVerified === false ? 0 : 0x04) | (attested ? 0x40 : 0);
+    head.writeUInt32BE(credential.counter, 33);
+    return attested ? Buffer.concat([head, attested]) : head;
+  };
+
+  return {
+    create(options, bent = {}) {
+      const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+      const id = randomBytes(16);
+      const credential: KeptCredential = {
+        id: id.toString('base64url'),
+        privateKey,
+        relyingParty: options.rp.id ?? new URL(origin).hostname,
+        userHandle: options.user.id,
+        counter: 1,
+      };
+      kept.push(credential);
+      const { x, y } = publicKey.export({ format: 'jwk' });
+      const coordinate = (text: string | undefined) => new Uint8Array(Buffer.from(text ?? '', 'base64url'));
+      // COSE (RFC 9053): key type EC2, algorithm ES256, curve P-256.
+      const coseKey = isoCBOR.encode(
+        new Map<number, number | Uint8Array>([
+          [1, 2],
+          [3, -7],
+          [-1, 1],
+          [-2, coordinate(x)],
+          [-3, coordinate(y)],
+        ]),
+      );
+      const idLength = Buffer.alloc(2);
+      idLength.writeUInt16BE(id.length);
+      const attested = Buffer.concat([Buffer.alloc(16), idLength, id, coseKey]);
+      const attestationObject = isoCBOR.encode(
+        new Map<string, string | Uint8Array | Map<string, string>>([
+          ['fmt', 'none'],
+          ['attStmt', new Map()],
+          ['authData', new Uint8Array(authenticatorData(credential, bent, attested))],
+        ]),
+      );
+      return {
+        id: credential.id,
+        rawId: credential.id,
+        type: 'public-key',
+        clientExtensionResults: {},
+        response: {
+          clientDataJSON: clientData('webauthn.create', options.challenge, bent).toString('base64url'),
+          attestationObject: Buffer.from(attestationObject).toString('base64url'),
+          transports: ['internal'],
+        },
+      };
+    },
+
+    get(options, bent = {}) {
+      const allowed = options.allowCredentials ?? [];
+      const credential = kept.find(
+        ({ id, relyingParty }) =>
+          relyingParty === options.rpId && (allowed.length === 0 || allowed.some((entry) => entry.id === id)),
+      );
+      if (!credential) throw new Error('No credential here fits the request');
+      credential.counter += 1;
+      const data = clientData('webauthn.get', options.challenge, bent);
+      const authenticator = authenticatorData(credential, bent);
+      const signed = Buffer.concat([authenticator, createHash('sha256').update(data).digest()]);
+      return {
+        id: credential.id,
+        rawId: credential.id,
+        type: 'public-key',
+        clientExtensionResults: {},
+        response: {
+          clientDataJSON: data.toString('base64url'),
+          authenticatorData: authenticator.toString('base64url'),
+          signature: sign('sha256', signed, credential.privateKey).toString('base64url'),
+          userHandle: credential.userHandle,
+        },
+      };
+    },
+
+    forgetCounts() {
+      for (const credential of kept) credential.counter = 0;
+    },
+  };
+}
