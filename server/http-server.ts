@@ -1,8 +1,8 @@
 // The one listener: kept pages straight from memory, then files, then the services, then rendering.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
-import sirv from 'sirv';
 import type { Backend } from '../backend/backend.ts';
+import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
@@ -36,23 +36,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     ...(isHttps ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` } : {}),
   };
   const files: Middleware =
-    typeof assets === 'function'
-      ? assets
-      : sirv(assets, {
-          etag: true,
-          brotli: true,
-          gzip: true,
-          setHeaders: (response, pathname) => {
-            for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value);
-            const isNamedByContent = pathname.startsWith('/assets/');
-            const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
-            const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
-            response.setHeader(
-              'cache-control',
-              `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
-            );
-          },
-        });
+    typeof assets === 'function' ? assets : serveBrowserFiles(assets, securityHeaders);
 
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
     const headers: Record<string, string> = { ...securityHeaders, ...page.headers, etag: page.etag };
@@ -125,6 +109,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
     void web(request, response);
   });
   server.on('upgrade', (request, socket, head) => {
+    // From here on nobody else listens: a client that goes away must not bring the process down.
+    socket.on('error', () => socket.destroy());
     establishClientAddress(request, trustedProxies);
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
     else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');

@@ -1,0 +1,94 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createHttpServer } from './http-server.ts';
+import { openLog } from './log.ts';
+import { compressPage, PageCache } from './page-cache.ts';
+
+let folder: string;
+let server: ReturnType<typeof createHttpServer>;
+let port: number;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'jani-http-server-'));
+  await mkdir(join(folder, 'assets'));
+  await writeFile(join(folder, 'assets/letters.js'), 'abcdefghij');
+  await writeFile(join(folder, 'assets/gone.js'), 'here for now');
+  server = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: (_request, effort) =>
+      compressPage(200, { 'content-type': 'text/html' }, Buffer.from('<p>page</p>'), effort),
+    assets: folder,
+    isReady: async () => true,
+    trustedProxies: 0,
+    isHttps: false,
+    log: openLog('silent'),
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()));
+  port = (server.address() as AddressInfo).port;
+});
+
+afterAll(async () => {
+  server.closeAllConnections();
+  await new Promise((done) => server.close(done));
+  await rm(folder, { recursive: true });
+});
+
+function letters(headers: Record<string, string>): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/assets/letters.js`, { headers });
+}
+
+describe('parts of a file', () => {
+  test('one range from a first to a last byte is that part', async () => {
+    const response = await letters({ range: 'bytes=2-4' });
+    expect([response.status, await response.text()]).toEqual([206, 'cde']);
+  });
+
+  test.each(['bytes=5-2', 'bytes=-3', 'bytes=0-1,3-4', 'bytes=x-y', 'lines=1-2'])(
+    'of "%s" the whole file is sent',
+    async (range) => {
+      const response = await letters({ range });
+      expect([response.status, await response.text()]).toEqual([200, 'abcdefghij']);
+    },
+  );
+
+  test('a range on a condition is the whole file', async () => {
+    const response = await letters({ range: 'bytes=2-4', 'if-range': '"another"' });
+    expect([response.status, await response.text()]).toEqual([200, 'abcdefghij']);
+  });
+
+  test('a range behind the end cannot be satisfied', async () => {
+    expect((await letters({ range: 'bytes=100-' })).status).toBe(416);
+  });
+});
+
+test('a file that went away ends its own answer and nothing else', async () => {
+  await rm(join(folder, 'assets/gone.js'));
+  await expect(fetch(`http://127.0.0.1:${port}/assets/gone.js`).then((r) => r.text())).rejects.toThrow();
+  expect((await letters({})).status).toBe(200);
+});
+
+test('a client that breaks off while it asks for a WebSocket brings nothing down', async () => {
+  const answered = new Promise<number>((done) => {
+    server.once('upgrade', (_request, socket) => {
+      done(socket.listenerCount('error'));
+      // What happens when the answer meets a connection that is gone.
+      socket.destroy(new Error('read ECONNRESET'));
+    });
+  });
+  const socket = await open();
+  socket.write('GET /anywhere HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+  expect(await answered).toBeGreaterThan(0);
+  socket.destroy();
+  expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+});
+
+function open(): Promise<Socket> {
+  return new Promise((done, fail) => {
+    const socket = connect(port, '127.0.0.1', () => done(socket));
+    socket.once('error', fail);
+  });
+}
