@@ -61,8 +61,17 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
       try {
-        const result = await inTransaction(client, work, transaction);
-        client.release();
+        const { result, ended } = await inTransaction(client, work, transaction);
+        if (transaction.readOnly) {
+          // What was read is true whether or not the end is acknowledged: nobody waits for it but the pool.
+          ended.then(
+            () => client.release(),
+            () => client.release(true),
+          );
+        } else {
+          await ended;
+          client.release();
+        }
         return result;
       } catch (error) {
         // A connection that broke in the middle must not go back to the pool.
@@ -88,13 +97,13 @@ async function inTransaction<T>(
   client: pg.PoolClient,
   work: (session: Session) => Promise<T>,
   { readOnly, settings }: TransactionOptions,
-): Promise<T> {
+): Promise<{ result: T; ended: Promise<unknown> }> {
   // The connection pipelines: opening, settings and the first statement of `work` share one network round trip.
   // Their failures surface where `work` awaits its own statement, or here below.
   const opening: Promise<unknown>[] = [client.query(readOnly ? 'begin read only' : 'begin')];
   if (settings) {
     const { sql, parameters } = settingsStatement(settings);
-    opening.push(client.query(sql, parameters));
+    opening.push(client.query(prepared(sql, parameters)));
   }
   const opened = Promise.all(opening).catch(rethrow);
   opened.catch(() => {});
@@ -104,8 +113,7 @@ async function inTransaction<T>(
       execute: async (script) => void (await client.query(script).catch(rethrow)),
     });
     await opened;
-    await client.query('commit').catch(rethrow);
-    return result;
+    return { result, ended: client.query('commit').catch(rethrow) };
   } catch (error) {
     try {
       await client.query('rollback');
@@ -116,6 +124,30 @@ async function inTransaction<T>(
     await opened;
     throw error;
   }
+}
+
+const usesBeforePreparing = 3;
+const mostPrepared = 300;
+const uses = new Map<string, number>();
+const names = new Map<string, string>();
+
+/**
+ * Gives a statement that comes again and again a name, under which each connection prepares it once. The number of names
+ * is bounded: clients of the table API choose the shapes of statements.
+ */
+function prepared(sql: string, parameters: readonly unknown[] = []): pg.QueryConfig {
+  const values = parameters as unknown[];
+  const name = names.get(sql);
+  if (name) return { name, text: sql, values };
+  const count = (uses.get(sql) ?? 0) + 1;
+  if (count >= usesBeforePreparing && names.size < mostPrepared) {
+    names.set(sql, `s${names.size}`);
+    uses.delete(sql);
+  } else {
+    if (uses.size > 2000) uses.clear();
+    uses.set(sql, count);
+  }
+  return { text: sql, values };
 }
 
 class RollbackFailed extends Error {
@@ -131,7 +163,7 @@ async function send<Row>(
   sql: string,
   parameters?: readonly unknown[],
 ): Promise<QueryResult<Row>> {
-  const result = await client.query(sql, parameters as unknown[] | undefined).catch(rethrow);
+  const result = await client.query(prepared(sql, parameters)).catch(rethrow);
   return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 };
 }
 
