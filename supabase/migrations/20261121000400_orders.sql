@@ -87,8 +87,9 @@ create function private.masked_phone(phone text) returns text
 language sql immutable
 set search_path = ''
 as $$
+  -- Nothing of its end: the last four digits are what opens an order.
   select case
-    when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 1) || '•• ••• ' || right(phone, 3)
+    when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
     else '•••'
   end;
 $$;
@@ -330,7 +331,9 @@ begin
   select k.access_key into key from private.order_keys as k where k.order_id = found_order.id;
   is_open := coalesce(key = track_order.access_key, false);
   if not is_open and nullif(trim(track_order.phone_last_four), '') is not null then
-    -- Four digits are guessed in 10,000 tries: so there are only a few.
+    -- Four digits are guessed in 10,000 tries: so there are only a few, and one after the other, that each is counted
+    -- before the next is looked at.
+    perform pg_advisory_xact_lock(hashtext('track_order_phone ' || wanted));
     if private.hits_so_far('track_order_phone', wanted, interval '1 hour') >= 5 then
       perform private.refuse(429, 'too_many_guesses', 'Too many wrong digits for this order. Please try again in an hour');
     end if;

@@ -62,7 +62,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       delivery_fee: 100,
       is_masked: true,
       customer_name: 'A••• K•••',
-      customer_phone: '07•• ••• 678',
+      customer_phone: '0712 ••• •••',
       shipping_address: null,
       delivery_notes: null,
       order_items: [
@@ -140,6 +140,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await track({ tracking_number: other.tracking_number, phone_last_four: '5678' })).toMatchObject({
       is_masked: false,
     });
+  });
+
+  test('guesses made at the same time are five as well', async () => {
+    const order = await place();
+    const guesses = Array.from({ length: 40 }, (_, guess) =>
+      track({ tracking_number: order.tracking_number, phone_last_four: String(1000 + guess) }),
+    );
+    const answers = await Promise.allSettled(guesses);
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+  });
+
+  test('what a masked phone shows is no help in guessing its last four digits', async () => {
+    const order = await place({ customer_phone: '0712345678' });
+    const masked = await track({ tracking_number: order.tracking_number });
+    expect(masked?.customer_phone).toBe('0712 ••• •••');
   });
 
   test('a number nobody has is null, and sixty of them stop an address but nobody else', async () => {

@@ -35,7 +35,7 @@ const masked: TrackedOrder = {
   ...order,
   isMasked: true,
   customerName: 'A••• O•••',
-  customerPhone: '07•• ••• 678',
+  customerPhone: '0712 ••• •••',
   address: null,
 };
 
