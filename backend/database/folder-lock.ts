@@ -1,9 +1,9 @@
 // Keeps a folder to one process: two embedded databases on the same files would destroy them.
 import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { realpath, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 /** Another process (or this one) has the folder open. */
 export class FolderInUse extends Error {
@@ -20,7 +20,7 @@ export class FolderInUse extends Error {
  * @throws FolderInUse when a living process holds it
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
-  const address = lockAddress(folder);
+  const address = lockAddress(await realFolder(folder));
   const server = createServer((socket) => socket.destroy());
   try {
     await listen(server, address);
@@ -36,9 +36,15 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   return () => new Promise((done) => server.close(() => done()));
 }
 
+/** One folder has one lock, by whatever links it is reached. It need not be there yet, what it is in must. */
+function realFolder(folder: string): Promise<string> {
+  const path = resolve(folder);
+  return realpath(path).catch(async () => join(await realpath(dirname(path)), basename(path)));
+}
+
 function lockAddress(folder: string): string {
   // Socket paths are limited to about 100 characters, folders are not: hence the hash.
-  const name = createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 32);
+  const name = createHash('sha256').update(folder).digest('hex').slice(0, 32);
   return process.platform === 'win32' ? `\\\\.\\pipe\\jani-${name}` : join(tmpdir(), `jani-${name}.lock`);
 }
 
