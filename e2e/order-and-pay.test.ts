@@ -59,6 +59,7 @@ const ordersOf = async (number: string) =>
   (await (
     await asStaff(`orders?customer_phone=eq.%2B254${number.slice(1)}&select=*,deliveries(delivery_status)`)
   ).json()) as {
+    id: string;
     tracking_number: string;
     status: string;
     payment_status: string;
@@ -313,6 +314,39 @@ describe('following an order', () => {
     };
     await tell('shipped', 'Out for Delivery');
     await tell('delivered', 'Delivered');
+  });
+
+  story('news that somebody made up change nothing, true ones are still heard', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0716005502' });
+    const number = await trackingNumberIn(page);
+    const joined = page.waitForEvent('websocket', (socket) => socket.url().includes('/realtime/v1/'));
+    await page.goto(`${shop.url}/track-order/${number}`);
+    const status = () => page.locator('[data-status]').first().getAttribute('data-status');
+    await (await joined).waitForEvent('framereceived', ({ payload }) =>
+      String(payload).includes('phx_reply'),
+    );
+    expect(await status()).toBe('pending');
+
+    const [{ id } = { id: '' }] = await ordersOf('0716005502');
+    // The join's own look-up comes first; a message makes another.
+    await page.waitForLoadState('networkidle');
+    const lookedUp = page.waitForResponse(/rpc\/track_order/);
+    const payload = { id, status: 'delivered', payment_status: 'paid', updated_at: '9999-01-01T00:00:00Z' };
+    const answer = await fetch(`${shop.url}/realtime/v1/api/broadcast`, {
+      method: 'POST',
+      headers: { apikey: (await shop.keys()).publishable, 'content-type': 'application/json' },
+      body: JSON.stringify({ messages: [{ topic: `order-${id}`, event: 'UPDATE', payload }] }),
+    });
+    expect(answer.status).toBe(202);
+    await (await lookedUp).finished();
+    expect(await status()).toBe('pending');
+
+    await asStaff(`orders?tracking_number=eq.${number}`, {
+      method: 'PATCH',
+      body: JSON.stringify({ status: 'processing' }),
+    });
+    await until(async () => (await status()) === 'processing', 'the page tells processing');
   });
 
   story(

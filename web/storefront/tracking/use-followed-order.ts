@@ -1,8 +1,8 @@
-// Keeps a shown order up to date: live while the channel is open, asked for again whenever something may have been missed.
+// Keeps a shown order up to date: asked for again when there is news of it, or when some may have been missed.
 import { useEffect, useRef, useState } from 'react';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { lookUpOrder, type TrackedOrder, withLookUp, withNews } from './tracked-order.ts';
+import { lookUpOrder, type TrackedOrder, withLookUp } from './tracked-order.ts';
 
 /**
  * @param found the order as it was looked up last
@@ -25,11 +25,22 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     let stop = () => {};
     const key = accessKey ?? rememberedOrder(trackingNumber)?.accessKey ?? null;
 
+    let isAsking = false;
+    let isStale = false;
     async function askAgain() {
+      isStale = true;
+      if (isAsking) return;
+      isAsking = true;
       const { createStore } = await import('../../lib/store.ts');
-      const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey: key });
-      // Quietly: what is shown stays when there is no answer.
-      if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
+      while (isStale && !isOver) {
+        isStale = false;
+        const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey: key });
+        // Quietly: what is shown stays when there is no answer.
+        if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
+        // However many news there are, they are not worth more than one look-up a second.
+        if (isStale) await new Promise((done) => setTimeout(done, 1000));
+      }
+      isAsking = false;
     }
     const onReturn = () => {
       if (document.visibilityState === 'visible') void askAgain();
@@ -41,7 +52,8 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     void import('../../lib/live.ts').then(({ followOrder }) => {
       if (isOver) return;
       stop = followOrder(config, id, {
-        onChange: (news) => setShown((before) => withNews(before, news)),
+        // Anybody may send on a public channel: what changed is what the database says, not what a message says.
+        onChange: () => void askAgain(),
         onGap: () => void askAgain(),
       });
     });
