@@ -11,6 +11,13 @@ test('nothing needs to be set', () => {
     supabase: null,
     seed: 'demo',
     mpesa: { environment: 'simulator', port: 3001 },
+    firstAdmin: { email: 'admin@jani.example', password: null },
+    messages: {
+      smtpUrl: null,
+      mailFrom: 'Jani Juice <no-reply@localhost>',
+      sms: null,
+      outbox: '/shop/data/outbox',
+    },
   });
 });
 
@@ -29,6 +36,10 @@ test.each([
     { SUPABASE_URL: 'https://x.example' },
     'With SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY must be set too.',
   ],
+  [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but it takes a mail address.'],
+  [{ ADMIN_PASSWORD: 'secret' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
+  [{ SMTP_URL: 'mail.example' }, 'SMTP_URL is not a URL that begins with smtp:// or smtps://.'],
+  [{ SMS_API_KEY: 'key' }, 'SMS_USERNAME and SMS_API_KEY must be set together.'],
   [
     { DATABASE_URL: 'mysql://u:secret@h/d' },
     'DATABASE_URL is not a URL that begins with postgres:// or postgresql://.',

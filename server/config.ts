@@ -1,5 +1,6 @@
 // What a person sets, read once at the start. A wrong setting stops the start with one clear sentence.
 import { resolve } from 'node:path';
+import type { MessagesConfig } from './messages.ts';
 
 export interface Config {
   port: number;
@@ -12,6 +13,9 @@ export interface Config {
   /** Keys for the built-in services, where a person sets them. */
   givenKeys: { publishable: string | undefined; secret: string | undefined };
   seed: 'demo' | 'none';
+  /** The first staff account; a random password when there is none. */
+  firstAdmin: { email: string; password: string | null };
+  messages: MessagesConfig;
   /** How many proxies in front of the shop add themselves to X-Forwarded-For. */
   trustedProxies: number;
   mpesa: MpesaConfig;
@@ -47,15 +51,25 @@ export function readConfig(environment: Environment, root: string): Config {
   const text = (name: string): string | undefined => environment[name]?.trim() || undefined;
   const port = readPort('PORT', text('PORT'), 3000);
   const host = text('HOST') ?? '127.0.0.1';
+  const publicUrl =
+    readUrl('PUBLIC_URL', text('PUBLIC_URL'), ['http:', 'https:']) ?? `http://localhost:${port}`;
+  const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
   return {
     port,
     host,
-    publicUrl: readUrl('PUBLIC_URL', text('PUBLIC_URL'), ['http:', 'https:']) ?? `http://localhost:${port}`,
-    dataDir: resolve(root, text('DATA_DIR') ?? 'data'),
+    publicUrl,
+    dataDir,
     databaseUrl: readUrl('DATABASE_URL', text('DATABASE_URL'), ['postgres:', 'postgresql:']),
     supabase: readSupabase(text),
     givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
     seed: readChoice('SEED', text('SEED') ?? 'demo', ['demo', 'none']),
+    firstAdmin: readFirstAdmin(text),
+    messages: {
+      smtpUrl: readUrl('SMTP_URL', text('SMTP_URL'), ['smtp:', 'smtps:']),
+      mailFrom: text('MAIL_FROM') ?? `Jani Juice <no-reply@${new URL(publicUrl).hostname}>`,
+      sms: readSms(text),
+      outbox: resolve(dataDir, 'outbox'),
+    },
     trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
     mpesa: readMpesa(text, port),
   };
@@ -71,6 +85,28 @@ function readSupabase(text: (name: string) => string | undefined): Config['supab
     );
   }
   return { url, publishableKey, secretKey };
+}
+
+function readFirstAdmin(text: (name: string) => string | undefined): Config['firstAdmin'] {
+  const email = text('ADMIN_EMAIL') ?? 'admin@jani.example';
+  if (!/^[^\s@]+@[^\s@]+$/.test(email)) {
+    throw new WrongSetting(`ADMIN_EMAIL is "${email}", but it takes a mail address.`);
+  }
+  const password = text('ADMIN_PASSWORD') ?? null;
+  const bytes = Buffer.byteLength(password ?? '');
+  if (password !== null && (password.length < 8 || bytes > 72)) {
+    throw new WrongSetting('ADMIN_PASSWORD takes 8 to 72 characters.');
+  }
+  return { email, password };
+}
+
+function readSms(text: (name: string) => string | undefined): MessagesConfig['sms'] {
+  const [username, apiKey, sender] = [text('SMS_USERNAME'), text('SMS_API_KEY'), text('SMS_SENDER')];
+  if (!username && !apiKey) return null;
+  if (!username || !apiKey) {
+    throw new WrongSetting('SMS_USERNAME and SMS_API_KEY must be set together.');
+  }
+  return { username, apiKey, sender };
 }
 
 function readMpesa(text: (name: string) => string | undefined, port: number): MpesaConfig {

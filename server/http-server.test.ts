@@ -24,7 +24,7 @@ beforeAll(async () => {
     assets: folder,
     isReady: async () => true,
     trustedProxies: 0,
-    isHttps: false,
+    publicUrl: 'http://shop.example',
     log: openLog('silent'),
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()));

@@ -19,7 +19,8 @@ export interface HttpServerOptions {
   assets: string | Middleware;
   isReady: () => Promise<boolean>;
   trustedProxies: number;
-  isHttps: boolean;
+  /** What the outside calls the shop. */
+  publicUrl: string;
   log: Log;
 }
 
@@ -27,36 +28,48 @@ const year = 365 * 24 * 60 * 60;
 
 /** Puts the listener together; it is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { backend, pages, renderPage, assets, isReady, trustedProxies, isHttps, log } = options;
+  const { backend, pages, renderPage, assets, isReady, trustedProxies, publicUrl, log } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
     'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
     'cross-origin-opener-policy': 'same-origin',
-    ...(isHttps ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` } : {}),
+    ...(publicUrl.startsWith('https:')
+      ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` }
+      : {}),
   };
   const files: Middleware =
     typeof assets === 'function' ? assets : serveBrowserFiles(assets, securityHeaders);
 
+  // What is sent of a page, worked out once for each encoding: most answers are the same few kept pages.
+  const finished = new WeakMap<CachedPage, Record<Encoding, string[]>>();
+  const headersOf = (page: CachedPage, encoding: Encoding): string[] => {
+    const known = finished.get(page) ?? {
+      br: finishHeaders(page, 'br', securityHeaders),
+      gzip: finishHeaders(page, 'gzip', securityHeaders),
+      identity: finishHeaders(page, 'identity', securityHeaders),
+    };
+    finished.set(page, known);
+    return known[encoding];
+  };
+
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
-    const headers: Record<string, string> = { ...securityHeaders, ...page.headers, etag: page.etag };
-    headers.vary = headers.vary ? `${headers.vary}, accept-encoding` : 'accept-encoding';
+    const encoding = bestEncoding(request.headers['accept-encoding']);
+    const headers = headersOf(page, encoding);
     if (page.status === 200 && request.headers['if-none-match'] === page.etag) {
-      response.writeHead(304, headers).end();
+      // The length is that of a body which is not sent.
+      response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
-    const encoding = bestEncoding(request.headers['accept-encoding']);
-    const body = page.bodies[encoding];
-    if (encoding !== 'identity') headers['content-encoding'] = encoding;
-    headers['content-length'] = String(body.length);
-    response.writeHead(page.status, headers).end(request.method === 'HEAD' ? undefined : body);
+    response.writeHead(page.status, headers);
+    response.end(request.method === 'HEAD' ? undefined : page.bodies[encoding]);
   };
 
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
     // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
     const page = key
-      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, webRequest.url)), 'kept'))
+      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
       : await renderPage(webRequest, 'once');
     sendPage(request, response, page);
   };
@@ -82,9 +95,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
   );
 
   const server = createServer((request, response) => {
-    establishClientAddress(request, trustedProxies);
-    const started = performance.now();
     const path = request.url ?? '/';
+    const started = performance.now();
     if (log.isLevelEnabled('debug')) {
       response.once('finish', () => {
         const ms = Math.round(performance.now() - started);
@@ -94,13 +106,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
         );
       });
     }
+    const page = isRead(request) ? pages.find(path) : undefined;
+    if (page) {
+      sendPage(request, response, page);
+      return;
+    }
+    establishClientAddress(request, trustedProxies);
     if (isRead(request) && path.startsWith('/')) {
-      const key = URL.canParse(path, 'http://shop') ? pageKey(new URL(path, 'http://shop')) : null;
-      const page = key ? pages.get(key) : undefined;
-      if (page) {
-        sendPage(request, response, page);
-        return;
-      }
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         files(request, response, () => void web(request, response));
         return;
@@ -116,6 +128,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
     else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
   });
   return server;
+}
+
+function finishHeaders(page: CachedPage, encoding: Encoding, extra: Record<string, string>): string[] {
+  const headers: Record<string, string> = { ...extra, ...page.headers, etag: page.etag };
+  headers.vary = headers.vary ? `${headers.vary}, accept-encoding` : 'accept-encoding';
+  if (encoding !== 'identity') headers['content-encoding'] = encoding;
+  // Last on purpose: an answer without a body leaves it out.
+  headers['content-length'] = String(page.bodies[encoding].length);
+  return Object.entries(headers).flat();
 }
 
 function isRead(request: IncomingMessage): boolean {

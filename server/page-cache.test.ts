@@ -59,6 +59,19 @@ describe('the page cache', () => {
     expect(cache.get('/')?.bodies.identity.toString()).toBe('new');
   });
 
+  test('finds a kept page by the address of a request, and forgets that with the page', async () => {
+    const cache = new PageCache();
+    expect(cache.find('/shop?utm_source=x')).toBeUndefined();
+    const kept = await cache.getOrRender('/shop?', () => page('shop'));
+    for (const address of ['/shop?utm_source=x', '/shop', '/shop?utm_source=x'])
+      expect(cache.find(address)).toBe(kept);
+    for (const address of ['/shop?sort=price', 'http://[', '//shop', '/track-order/JJ-1']) {
+      expect(cache.find(address)).toBeUndefined();
+    }
+    cache.clear();
+    expect(cache.find('/shop')).toBeUndefined();
+  });
+
   test('keeps no failure', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/', () => page('sorry', 503));

@@ -77,6 +77,8 @@ export async function compressPage(
 /** Keeps pages by key, bounded, least recently used out first. */
 export class PageCache {
   readonly #pages = new Map<string, CachedPage>();
+  // The same pages by the addresses they were last asked for under, so that a hit costs no parsing.
+  readonly #byAddress = new Map<string, CachedPage>();
   readonly #rendering = new Map<string, Promise<CachedPage>>();
   readonly #limit: number;
   #epoch = 0;
@@ -90,6 +92,25 @@ export class PageCache {
     if (page) {
       this.#pages.delete(key);
       this.#pages.set(key, page);
+    }
+    return page;
+  }
+
+  /**
+   * Gives a kept page by the address in a request's first line.
+   * @param address path and query as they came
+   */
+  find(address: string): CachedPage | undefined {
+    const known = this.#byAddress.get(address);
+    if (known) return known;
+    const key =
+      address.startsWith('/') && URL.canParse(address, 'http://shop')
+        ? pageKey(new URL(address, 'http://shop'))
+        : null;
+    const page = key ? this.get(key) : undefined;
+    if (page && address.length <= 500) {
+      if (this.#byAddress.size >= 2 * this.#limit) this.#byAddress.clear();
+      this.#byAddress.set(address, page);
     }
     return page;
   }
@@ -119,6 +140,7 @@ export class PageCache {
   clear(): void {
     this.#epoch += 1;
     this.#pages.clear();
+    this.#byAddress.clear();
     // A render that began before the change must not be shared with a request that comes after it.
     this.#rendering.clear();
   }
@@ -128,6 +150,7 @@ export class PageCache {
     if (this.#pages.size > this.#limit) {
       const [oldest] = this.#pages.keys();
       if (oldest !== undefined) this.#pages.delete(oldest);
+      this.#byAddress.clear();
     }
   }
 }

@@ -138,7 +138,7 @@ async function wire(
     assets,
     isReady: () => isReady(database),
     trustedProxies: config.trustedProxies,
-    isHttps: config.publicUrl.startsWith('https:'),
+    publicUrl: config.publicUrl,
     log,
   });
   await listen(server, config);

@@ -1,0 +1,94 @@
+// The first staff account, made when a shop has none yet: through the auth service's admin API and the table API, as an
+// administrator of a hosted project would make it.
+import { randomInt } from 'node:crypto';
+import { GoTrueAdminApi, type User } from '@supabase/auth-js';
+import type { Store } from '../web/lib/store.ts';
+
+export interface FirstAdminOptions {
+  /** Asks with the secret key. */
+  store: Pick<Store, 'tables'>;
+  /** Origin of the services. */
+  servicesUrl: string;
+  secretKey: string;
+  /** Reaches the services without the network. Absent: over HTTP. */
+  serviceFetch?: typeof fetch;
+  email: string;
+  /** Null: a random one. */
+  password: string | null;
+}
+
+export type FirstAdmin =
+  /** There is staff, or another process has just made the account. */
+  | { outcome: 'not needed' }
+  /** `password` is what a person must be told; null when they set it themselves. */
+  | { outcome: 'made'; email: string; password: string | null }
+  /** The address belongs to an account that is none of ours: it is not made staff. */
+  | { outcome: 'taken'; email: string };
+
+const mark = 'first_admin';
+
+/**
+ * Makes the first staff account unless there is staff. Processes that start at once end up with one account, and a start
+ * that was interrupted in the middle is brought to its end by the next one.
+ * @throws what the services answered when they could not do it
+ */
+export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<FirstAdmin> {
+  const { store, servicesUrl, secretKey, serviceFetch, email } = options;
+  const { count, error } = await store.tables
+    .from('admin_profiles')
+    .select('user_id', { count: 'exact', head: true });
+  if (error) throw new Error(`staff could not be counted: ${error.message}`);
+  if (count !== 0) return { outcome: 'not needed' };
+
+  const admin = new GoTrueAdminApi({
+    url: `${servicesUrl}/auth/v1`,
+    headers: { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    ...(serviceFetch ? { fetch: serviceFetch } : {}),
+  });
+  const password = options.password ?? randomPassword();
+  const { data, error: refusal } = await admin.createUser({
+    email,
+    password,
+    email_confirm: true,
+    app_metadata: { [mark]: true },
+  });
+  if (data.user) {
+    await makeStaff(store, data.user.id);
+    return { outcome: 'made', email, password: options.password ? null : password };
+  }
+  if (refusal?.code !== 'email_exists') throw refusal ?? new Error('the first account was not made');
+  const owner = await findUser(admin, email);
+  if (owner?.app_metadata[mark] !== true) return { outcome: 'taken', email };
+  await makeStaff(store, owner.id);
+  return { outcome: 'not needed' };
+}
+
+async function makeStaff(store: FirstAdminOptions['store'], userId: string): Promise<void> {
+  const { error } = await store.tables
+    .from('admin_profiles')
+    .upsert({ user_id: userId }, { ignoreDuplicates: true });
+  if (error) throw new Error(`the first account could not be made staff: ${error.message}`);
+}
+
+async function findUser(admin: GoTrueAdminApi, email: string): Promise<User | null> {
+  for (let page: number | null = 1; page !== null; ) {
+    const { data, error }: Awaited<ReturnType<GoTrueAdminApi['listUsers']>> = await admin.listUsers({
+      page,
+      perPage: 200,
+    });
+    if (error) throw error;
+    const found = data.users.find((user) => user.email?.toLowerCase() === email.toLowerCase());
+    if (found) return found;
+    page = data.users.length > 0 && 'nextPage' in data ? data.nextPage : null;
+  }
+  return null;
+}
+
+// Without signs that look like others: it is typed from a console.
+const alphabet = 'abcdefghjkmnpqrstuvwxyz23456789';
+
+/** Twenty signs in groups of five: 99 bits. */
+function randomPassword(): string {
+  const signs = Array.from({ length: 20 }, () => alphabet[randomInt(alphabet.length)]).join('');
+  return signs.replace(/(.{5})(?=.)/g, '$1-');
+}

@@ -1,0 +1,175 @@
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { createServer as createHttpServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer as createTcpServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Mail, TextMessage } from '../backend/auth/messages.ts';
+import { createMessages, type MessagesConfig } from './messages.ts';
+
+const mail: Mail = {
+  to: 'amina@jani.example',
+  subject: 'Reset your password',
+  text: 'Follow this link: https://jani.example/x?token=abc',
+  kind: 'recovery',
+};
+const text: TextMessage = { to: '254712345678', text: 'Your code is 123456', kind: 'otp', channel: 'sms' };
+
+let folder: string;
+let closers: (() => Promise<unknown>)[];
+let logged: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'jani-outbox-'));
+  closers = [() => rm(folder, { recursive: true })];
+  logged = '';
+});
+afterEach(async () => {
+  for (const close of closers) await close();
+});
+
+const messagesWith = (config: Partial<MessagesConfig>) =>
+  createMessages(
+    {
+      smtpUrl: null,
+      mailFrom: 'Jani Juice <hello@jani.example>',
+      sms: null,
+      outbox: join(folder, 'outbox'),
+      ...config,
+    },
+    pino({ write: (line: string) => void (logged += line) } as pino.DestinationStream),
+  );
+const listening = async (server: Server): Promise<number> => {
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  closers.push(() => new Promise((done) => server.close(done)));
+  const address = server.address();
+  return address && typeof address === 'object' ? address.port : 0;
+};
+
+/** A mail server that takes whatever comes, and keeps it; `refusal` answers recipients. */
+async function mailServer(refusal?: string): Promise<{ url: string; received: string[] }> {
+  const received: string[] = [];
+  const server = createTcpServer((socket) => {
+    let isData = false;
+    let rest = '';
+    socket.write('220 here\r\n');
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      rest += chunk.toString();
+      for (let end = rest.indexOf('\r\n'); end >= 0; end = rest.indexOf('\r\n')) {
+        const line = rest.slice(0, end);
+        rest = rest.slice(end + 2);
+        received.push(line);
+        if (isData) {
+          if (line !== '.') continue;
+          isData = false;
+          socket.write('250 kept\r\n');
+        } else if (line === 'DATA') {
+          isData = true;
+          socket.write('354 go on\r\n');
+        } else if (line.startsWith('RCPT') && refusal) socket.write(`${refusal}\r\n`);
+        else if (line === 'QUIT') socket.end('221 bye\r\n');
+        else socket.write('250 ok\r\n');
+      }
+    });
+  });
+  return { url: `smtp://127.0.0.1:${await listening(server)}`, received };
+}
+
+interface Asked {
+  headers: IncomingHttpHeaders;
+  body: URLSearchParams;
+}
+/** A text message gateway that gives one answer. */
+async function gateway(status: number, answer: unknown): Promise<{ url: string; asked: Asked[] }> {
+  const asked: Asked[] = [];
+  const server = createHttpServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => {
+      body += chunk;
+    });
+    request.on('end', () => {
+      asked.push({ headers: request.headers, body: new URLSearchParams(body) });
+      response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
+      response.end(JSON.stringify(answer));
+    });
+  });
+  return { url: `http://127.0.0.1:${await listening(server)}/version1/messaging`, asked };
+}
+const recipients = (statusCode: number, status: string) => ({
+  SMSMessageData: {
+    Message: 'Sent to 1/1',
+    Recipients: [{ statusCode, status, number: '+254712345678', messageId: 'ATXid_1' }],
+  },
+});
+
+test('with SMTP a mail goes to the server, to its one recipient', async () => {
+  const server = await mailServer();
+  await messagesWith({ smtpUrl: server.url }).sendMail(mail);
+  expect(server.received).toContain('RCPT TO:<amina@jani.example>');
+  expect(server.received).toContain('Subject: Reset your password');
+  expect(server.received.filter((line) => line.startsWith('RCPT'))).toHaveLength(1);
+});
+
+test('an address that smuggles in another one does not reach it', async () => {
+  const server = await mailServer();
+  const to = 'amina@jani.example, eve@evil.example';
+  await messagesWith({ smtpUrl: server.url })
+    .sendMail({ ...mail, to })
+    .catch(() => {});
+  const told = server.received.filter((line) => line.startsWith('RCPT'));
+  expect(told.filter((line) => line.includes('<eve@evil.example>'))).toEqual([]);
+});
+
+test('a mail server that refuses the recipient is a failure', async () => {
+  const server = await mailServer('550 no such person');
+  await expect(messagesWith({ smtpUrl: server.url }).sendMail(mail)).rejects.toThrow('550');
+});
+
+test('with a gateway a text message goes there, with the credentials and the sender', async () => {
+  const { url, asked } = await gateway(201, recipients(101, 'Success'));
+  const messages = messagesWith({ sms: { username: 'jani', apiKey: 'key', sender: 'JANI', url } });
+  expect(await messages.sendText(text)).toEqual({ messageId: 'ATXid_1' });
+  expect(asked).toHaveLength(1);
+  expect(asked[0]?.headers.apikey).toBe('key');
+  expect(Object.fromEntries(asked[0]?.body ?? [])).toEqual({
+    username: 'jani',
+    to: '+254712345678',
+    message: 'Your code is 123456',
+    from: 'JANI',
+  });
+});
+
+test.each([
+  [201, recipients(403, 'InvalidPhoneNumber'), 'InvalidPhoneNumber'],
+  [201, { SMSMessageData: { Message: 'InvalidSenderId', Recipients: [] } }, 'InvalidSenderId'],
+  [401, 'The supplied authentication is invalid', '401'],
+])('a gateway that answers %d %j is a failure', async (status, answer, reason) => {
+  const { url } = await gateway(status, answer);
+  const messages = messagesWith({ sms: { username: 'jani', apiKey: 'key', sender: undefined, url } });
+  await expect(messages.sendText(text)).rejects.toThrow(reason);
+});
+
+test('without settings both are put into the outbox, readable by their owner alone', async () => {
+  const messages = messagesWith({});
+  await messages.sendMail(mail);
+  await messages.sendText(text);
+  const outbox = join(folder, 'outbox');
+  const files = (await readdir(outbox)).sort();
+  expect(files.map((file) => file.split('.').at(-1)).sort()).toEqual(['eml', 'json']);
+  const eml = await readFile(join(outbox, files.find((file) => file.endsWith('.eml')) ?? ''), 'utf8');
+  expect(eml).toContain('To: amina@jani.example');
+  expect(eml).toContain('Follow this link');
+  const json = await readFile(join(outbox, files.find((file) => file.endsWith('.json')) ?? ''), 'utf8');
+  expect(JSON.parse(json)).toEqual(text);
+  for (const file of files) expect((await stat(join(outbox, file))).mode & 0o077).toBe(0);
+});
+
+test('the log tells neither what a message says nor to whom exactly', async () => {
+  const messages = messagesWith({});
+  await messages.sendMail(mail);
+  await messages.sendText(text);
+  expect(logged).toContain('a•••@jani.example');
+  expect(logged).toContain('•••678');
+  expect(logged).not.toMatch(/amina|254712345678|123456|token=abc/);
+});
