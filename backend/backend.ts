@@ -38,6 +38,9 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   const data = await createDataService({
     database,
     schemas: ['public'],
+    // Visitors write queries too: none may multiply rows without end, nor keep a connection for long.
+    allowsCircles: false,
+    statementTimeout: 8000,
     onFault: (error) => onFault(error, 'data'),
   });
   const realtime = await createRealtimeService({

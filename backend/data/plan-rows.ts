@@ -56,7 +56,10 @@ export function planNode(
   limits: PlanLimits,
 ): ReadNode {
   checkPaths(query);
-  return planLevel({ query, cache, limits }, { relation, name, columns }, query.select, []);
+  return planLevel({ query, cache, limits }, { relation, name, columns }, query.select, {
+    path: [],
+    above: [],
+  });
 }
 
 /** Every path that something is said about must be embedded. */
@@ -85,22 +88,28 @@ const outputNameOf = (item: SelectedEmbed) => item.alias ?? item.name;
 const isAt = (path: readonly string[]) => (entry: { path: readonly string[] }) =>
   entry.path.length === path.length && entry.path.every((step, index) => step === path[index]);
 
+/** Where a level is: the names that lead to it, and the relations above its own. */
+interface Place {
+  path: readonly string[];
+  above: readonly (Relation | null)[];
+}
+
 function planLevel(
   context: NodeContext,
   rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
   select: readonly SelectItem[],
-  path: readonly string[],
+  place: Place,
 ): ReadNode {
   const { query } = context;
   const embeds: PlannedEmbed[] = [];
   const items = select.map((item): PlannedItem => {
     if (item.kind === 'star') return item;
     if (item.kind === 'field') return planField(context, rows, item);
-    const embed = planEmbed(context, rows, item, path);
+    const embed = planEmbed(context, rows, item, place);
     embeds.push(embed);
     return { kind: 'embed', embed };
   });
-  const here = isAt(path);
+  const here = isAt(place.path);
   const scope: Scope = { ...rows, embeds };
   return {
     ...rows,
@@ -169,7 +178,7 @@ function planEmbed(
   context: NodeContext,
   rows: Pick<ReadNode, 'relation' | 'name'>,
   item: SelectedEmbed,
-  path: readonly string[],
+  { path, above }: Place,
 ): PlannedEmbed {
   if (path.length >= context.limits.maxEmbedDepth) {
     throw new Fault(400, {
@@ -182,8 +191,19 @@ function planEmbed(
   const relation = findRelation(context.cache, relationship.foreign.schema, relationship.foreign.name);
   const outputName = outputNameOf(item);
   const isToOne = relationship.cardinality === 'many-to-one' || relationship.cardinality === 'one-to-one';
+  const ways = [...above, rows.relation];
+  if (!context.limits.allowsCircles && !isToOne && ways.includes(relation)) {
+    throw new Fault(400, {
+      code: 'PGRST100',
+      message: 'The embedded resources lead back to where they come from',
+      details: `'${relation.name}' would be embedded in itself through '${rows.name}'`,
+    });
+  }
   const rowsOf = { relation, name: relation.name, columns: relation.columns };
-  const node = planLevel(context, rowsOf, item.items, [...path, outputName]);
+  const node = planLevel(context, rowsOf, item.items, {
+    path: [...path, outputName],
+    above: ways,
+  });
   const limit = Math.min(node.limit ?? Number.POSITIVE_INFINITY, context.limits.maxRows);
   return {
     node: isToOne || limit === Number.POSITIVE_INFINITY ? node : { ...node, limit },

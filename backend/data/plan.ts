@@ -148,6 +148,8 @@ export interface PlanLimits {
   maxRows: number;
   /** How deep embeds may nest. */
   maxEmbedDepth: number;
+  /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
+  allowsCircles: boolean;
 }
 
 /**

@@ -315,6 +315,25 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       });
     });
 
+    test('embeds many rows in rows of the same relation only where that is allowed', async () => {
+      const guarded = await createDataService({ database, schemas: ['public'], allowsCircles: false });
+      const ask = async (path: string) => {
+        const request = new Request(`http://backend/rest/v1${path}`);
+        return (await guarded.fetch(request, { claims: anon, address: null })).json();
+      };
+      expect(await get('/tags?select=books(tags(id))')).toBeInstanceOf(Array);
+      for (const circle of ['/tags?select=books(tags(id))', '/books?select=book_tags(tags(books(id)))']) {
+        expect(await ask(circle)).toMatchObject({
+          code: 'PGRST100',
+          message: 'The embedded resources lead back to where they come from',
+        });
+      }
+      // One row in each leads nowhere new.
+      expect(await ask('/books?select=id,book_tags(books(id),tags(id))')).toBeInstanceOf(Array);
+      expect(await ask('/authors?select=id,mentor_id(name)')).toBeInstanceOf(Array);
+      await guarded.close();
+    });
+
     test('refuses unknown relationships, stray filters and too deep nesting', async () => {
       expect(await get('/books?select=id,tagz(id)')).toMatchObject({
         code: 'PGRST200',

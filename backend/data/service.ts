@@ -23,6 +23,8 @@ export interface DataServiceOptions {
   maxRows?: number;
   /** How deep embeds may nest; 10 unless told. */
   maxEmbedDepth?: number;
+  /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
+  allowsCircles?: boolean;
   /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
@@ -44,7 +46,11 @@ export async function createDataService(
   options: DataServiceOptions,
 ): Promise<Service & { close(): Promise<void> }> {
   const { database, schemas, onFault = () => {} } = options;
-  const limits = { maxRows: options.maxRows ?? 1000, maxEmbedDepth: options.maxEmbedDepth ?? 10 };
+  const limits = {
+    maxRows: options.maxRows ?? 1000,
+    maxEmbedDepth: options.maxEmbedDepth ?? 10,
+    allowsCircles: options.allowsCircles ?? true,
+  };
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const schema = await followSchema(database, schemas, onFault);
 
