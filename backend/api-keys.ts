@@ -1,6 +1,6 @@
 // The keys of the built-in services: two API keys and the key that signs access tokens. Made once, kept on disk.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 
@@ -9,8 +9,18 @@ export interface ApiKeys {
   publishable: string;
   /** `sb_secret_…`: names the role service_role, never leaves the server. */
   secret: string;
-  /** Private ES256 keys as JWKs with `kid`; the first signs, all verify. */
+  /** Private keys (ES256 or RS256) as JWKs with `kid` and `alg`; the first signs, all verify. */
   signingKeys: JWK[];
+  /** A secret shared with others that sign or verify tokens by it (HS256). It signs when there is no private key. */
+  sharedSecret?: string | undefined;
+}
+
+/** Keys set by a person. */
+export interface GivenKeys {
+  publishable?: string | undefined;
+  secret?: string | undefined;
+  signingKeys?: readonly JWK[] | undefined;
+  sharedSecret?: string | undefined;
 }
 
 /**
@@ -18,14 +28,45 @@ export interface ApiKeys {
  * @param folder where `keys.json` is kept, readable by its owner alone
  * @param given keys set by a person, which win over the kept ones
  */
-export async function loadApiKeys(
-  folder: string,
-  given: { publishable?: string | undefined; secret?: string | undefined } = {},
-): Promise<ApiKeys> {
+export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
   await mkdir(folder, { recursive: true });
   const path = join(folder, 'keys.json');
   const kept = (await readKeys(path)) ?? (await makeKeys(path));
-  return { ...kept, publishable: given.publishable ?? kept.publishable, secret: given.secret ?? kept.secret };
+  // Whoever gives a shared secret and no key wants it to sign.
+  const signingKeys = given.signingKeys ?? (given.sharedSecret ? [] : kept.signingKeys);
+  return {
+    publishable: given.publishable ?? kept.publishable,
+    secret: given.secret ?? kept.secret,
+    signingKeys: signingKeys.map(checkSigningKey),
+    sharedSecret: given.sharedSecret,
+  };
+}
+
+/**
+ * Puts a new signing key before the kept ones. The two before it still verify, so that nobody is signed out; processes
+ * that run take it up when they start again.
+ * @param folder where `keys.json` is kept
+ * @returns the new key's id
+ */
+export async function rotateSigningKey(folder: string): Promise<string> {
+  const path = join(folder, 'keys.json');
+  const kept = (await readKeys(path)) ?? (await makeKeys(path));
+  const key = await makeSigningKey();
+  const keys: ApiKeys = { ...kept, signingKeys: [key, ...kept.signingKeys.slice(0, 2)] };
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  await writeFile(draft, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
+  await rename(draft, path);
+  return key.kid;
+}
+
+function checkSigningKey(key: JWK): JWK {
+  if (key.kid && key.d && (key.alg === 'ES256' || key.alg === 'RS256')) return key;
+  throw new Error('a signing key must be a private JWK with "kid" and "alg" ES256 or RS256');
+}
+
+async function makeSigningKey(): Promise<JWK & { kid: string }> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  return { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: randomBytes(8).toString('hex') };
 }
 
 async function readKeys(path: string): Promise<ApiKeys | null> {
@@ -38,13 +79,10 @@ async function readKeys(path: string): Promise<ApiKeys | null> {
 }
 
 async function makeKeys(path: string): Promise<ApiKeys> {
-  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const keys: ApiKeys = {
     publishable: `sb_publishable_${randomBytes(24).toString('base64url')}`,
     secret: `sb_secret_${randomBytes(24).toString('base64url')}`,
-    signingKeys: [
-      { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: randomBytes(8).toString('hex') },
-    ],
+    signingKeys: [await makeSigningKey()],
   };
   // A link is made whole or not at all, and only one process can be the first.
   const draft = `${path}.${randomBytes(6).toString('hex')}`;

@@ -1,5 +1,14 @@
 // From an API key or an access token to verified claims. Every service asks here, none looks into a token itself.
-import { createLocalJWKSet, errors, jwtVerify } from 'jose';
+import {
+  type CryptoKey,
+  decodeProtectedHeader,
+  errors,
+  importJWK,
+  type JWK,
+  type JWTPayload,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
 import { type ApiKeys, isSameSecret } from './api-keys.ts';
 import { type Claims, requestRoles } from './database/as-role.ts';
 
@@ -15,30 +24,131 @@ export class InvalidToken extends Error {
 
 export type Authenticate = (token: string) => Promise<Claims>;
 
+/** Whom a token must be from and for. Without it neither is looked at. */
+export interface TokenOrigin {
+  issuer: string;
+  audience: string;
+}
+
+/** Signs access tokens and verifies them. */
+export interface AccessTokens {
+  /** @param claims all of them, times included */
+  sign(claims: JWTPayload): Promise<string>;
+  /**
+   * Verifies signature, times, issuer and audience; the role is not looked at.
+   * @throws InvalidToken
+   */
+  verify(token: string): Promise<JWTPayload>;
+  /** What verifies our tokens elsewhere: public JWKs, never the shared secret. */
+  publicKeys: readonly JWK[];
+}
+
+// Hosted projects' legacy keys are tokens of these issuers, signed with the shared secret.
+const legacyIssuers = ['supabase', 'supabase-demo'];
+
+/**
+ * Makes the signer and verifier for a set of keys. Each key takes exactly one algorithm, so that no token can choose it:
+ * a private key the one it names, the shared secret HS256.
+ * @param keys the first signing key signs, or the shared secret when there is none
+ */
+export function createAccessTokens(
+  keys: Pick<ApiKeys, 'signingKeys' | 'sharedSecret'>,
+  origin?: TokenOrigin,
+): AccessTokens {
+  const secret = keys.sharedSecret ? new TextEncoder().encode(keys.sharedSecret) : null;
+  const publicKeys = keys.signingKeys.map(publicPart);
+  const verifiers = new Map<string, Promise<CryptoKey | Uint8Array>>();
+  const [signing] = keys.signingKeys;
+  let signer: Promise<CryptoKey | Uint8Array> | null = null;
+
+  const keyFor = async (token: string): Promise<{ key: CryptoKey | Uint8Array; algorithm: string }> => {
+    const { alg, kid } = headerOf(token);
+    const jwk = publicKeys.find((known) => kid !== undefined && known.kid === kid);
+    if (jwk?.alg && jwk.kid) {
+      const key = verifiers.get(jwk.kid) ?? importJWK(jwk, jwk.alg);
+      verifiers.set(jwk.kid, key);
+      return { key: await key, algorithm: jwk.alg };
+    }
+    if (secret && alg === 'HS256') return { key: secret, algorithm: 'HS256' };
+    throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
+  };
+
+  return {
+    publicKeys,
+    async sign(claims) {
+      if (signing?.alg) {
+        signer ??= importJWK(signing, signing.alg);
+        const header = { alg: signing.alg, typ: 'JWT', ...(signing.kid ? { kid: signing.kid } : {}) };
+        return new SignJWT(claims).setProtectedHeader(header).sign(await signer);
+      }
+      if (!secret) throw new Error('there is no key to sign access tokens with');
+      return new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(secret);
+    },
+    async verify(token) {
+      const { key, algorithm } = await keyFor(token);
+      const { payload } = await jwtVerify(token, key, { algorithms: [algorithm], clockTolerance: 30 }).catch(
+        (error) => {
+          if (error instanceof errors.JWTExpired) throw new InvalidToken('PGRST303', 'JWT expired');
+          if (error instanceof errors.JWTClaimValidationFailed)
+            throw new InvalidToken('PGRST303', 'JWT not yet valid');
+          throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
+        },
+      );
+      if (origin) checkOrigin(payload, origin, key === secret);
+      return payload;
+    },
+  };
+}
+
 /**
  * Makes the check for a set of keys.
+ * @param origin whom tokens must be from and for
  * @returns a function from a key or token to its claims; it throws InvalidToken for anything else
  */
-export function createAuthenticate(keys: ApiKeys): Authenticate {
-  const publicKeys = createLocalJWKSet({ keys: keys.signingKeys.map(({ d: _private, ...key }) => key) });
+export function createAuthenticate(keys: ApiKeys, origin?: TokenOrigin): Authenticate {
+  const accessTokens = createAccessTokens(keys, origin);
   return async (token) => {
-    if (isSameSecret(token, keys.publishable)) return { role: 'anon' };
-    if (isSameSecret(token, keys.secret)) return { role: 'service_role' };
-    const parts = token.split('.').length;
-    if (parts !== 3) throw new InvalidToken('PGRST301', `Expected 3 parts in JWT; got ${parts}`);
-    try {
-      const { payload } = await jwtVerify(token, publicKeys, { algorithms: ['ES256'], clockTolerance: 30 });
-      const { role } = payload;
-      if (typeof role !== 'string' || !requestRoles.has(role)) {
-        throw new InvalidToken('PGRST303', 'The role claim names no role of this API');
-      }
-      return { ...payload, role };
-    } catch (error) {
-      if (error instanceof InvalidToken) throw error;
-      if (error instanceof errors.JWTExpired) throw new InvalidToken('PGRST303', 'JWT expired');
-      if (error instanceof errors.JWTClaimValidationFailed)
-        throw new InvalidToken('PGRST303', 'JWT not yet valid');
-      throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
+    const keyRole = roleOfKey(keys, token);
+    if (keyRole) return { role: keyRole };
+    const payload = await accessTokens.verify(token);
+    const { role } = payload;
+    if (typeof role !== 'string' || !requestRoles.has(role)) {
+      throw new InvalidToken('PGRST303', 'The role claim names no role of this API');
     }
+    return { ...payload, role };
   };
+}
+
+/** The role an API key names; null for anything else. */
+export function roleOfKey(
+  keys: Pick<ApiKeys, 'publishable' | 'secret'>,
+  token: string,
+): 'anon' | 'service_role' | null {
+  if (isSameSecret(token, keys.publishable)) return 'anon';
+  return isSameSecret(token, keys.secret) ? 'service_role' : null;
+}
+
+function checkOrigin({ iss, aud }: JWTPayload, { issuer, audience }: TokenOrigin, isShared: boolean): void {
+  // Whoever holds the shared secret may make tokens that name neither.
+  const isFromHere = iss === issuer || (isShared && (iss === undefined || legacyIssuers.includes(iss)));
+  if (!isFromHere) throw new InvalidToken('PGRST303', 'JWT not from this issuer');
+  const isForUs = [aud].flat().includes(audience) || (isShared && aud === undefined);
+  if (!isForUs) throw new InvalidToken('PGRST303', 'JWT not in audience');
+}
+
+function headerOf(token: string): { alg: string | undefined; kid: string | undefined } {
+  const parts = token.split('.').length;
+  if (parts !== 3) throw new InvalidToken('PGRST301', `Expected 3 parts in JWT; got ${parts}`);
+  try {
+    const { alg, kid } = decodeProtectedHeader(token);
+    return { alg, kid };
+  } catch {
+    throw new InvalidToken('PGRST301', 'JWT cryptographic operation failed');
+  }
+}
+
+/** Only what is listed leaves: a private member of any kind of key stays behind. */
+function publicPart({ kty, crv, x, y, n, e, alg, kid, use }: JWK): JWK {
+  const all = { kty, crv, x, y, n, e, alg, kid, use: use ?? 'sig', key_ops: ['verify'] };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as unknown as JWK;
 }

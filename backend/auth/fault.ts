@@ -1,0 +1,78 @@
+// What can go wrong with a call, and how it is written for the client's version of the interface.
+import { randomUUID } from 'node:crypto';
+
+/** From this version on, an error's `code` is its name; before, it is the HTTP status. */
+export const apiVersionWithErrorCodes = '2024-01-01';
+
+/** A call that is refused, as the caller is told: HTTP status, the error's name, one sentence, further fields. */
+export class AuthFault extends Error {
+  override readonly name = 'AuthFault';
+  readonly status: number;
+  readonly code: string;
+  /** Further fields of the answer, such as `weak_password`. */
+  readonly extra: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    more: { extra?: Record<string, unknown>; headers?: Record<string, string> } = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.extra = more.extra ?? {};
+    this.headers = more.headers ?? {};
+  }
+}
+
+/** A refusal in the words of OAuth 2.0 (RFC 6749, section 5.2): id_token and web3 grants, external providers. */
+export class OAuthFault extends Error {
+  override readonly name = 'OAuthFault';
+  readonly status: number;
+  readonly error: string;
+
+  constructor(error: string, description: string, status = 400) {
+    super(description);
+    this.error = error;
+    this.status = status;
+  }
+}
+
+/** 400 validation_failed. */
+export const invalid = (message: string) => new AuthFault(400, 'validation_failed', message);
+
+/**
+ * Writes a refusal.
+ * @param thrown an AuthFault or OAuthFault; anything else is told as 500 unexpected_failure, without details
+ * @param apiVersion the `x-supabase-api-version` of the request, or null
+ */
+export function answerFault(thrown: unknown, apiVersion: string | null): Response {
+  if (thrown instanceof OAuthFault) {
+    return Response.json(
+      { error: thrown.error, error_description: thrown.message },
+      { status: thrown.status, headers: { 'cache-control': 'no-store' } },
+    );
+  }
+  const isKnown = thrown instanceof AuthFault;
+  const fault = isKnown
+    ? thrown
+    : new AuthFault(
+        500,
+        'unexpected_failure',
+        'Unexpected failure, please check server logs for more information',
+      );
+  const errorId = fault.status >= 500 ? { error_id: randomUUID() } : {};
+  const headers = { ...fault.headers, 'x-sb-error-code': fault.code, 'cache-control': 'no-store' };
+  const isNamed = apiVersion !== null && apiVersion >= apiVersionWithErrorCodes;
+  return isNamed
+    ? Response.json(
+        { code: fault.code, message: fault.message, ...fault.extra },
+        { status: fault.status, headers: { ...headers, 'x-supabase-api-version': apiVersionWithErrorCodes } },
+      )
+    : Response.json(
+        { code: fault.status, error_code: fault.code, msg: fault.message, ...errorId, ...fault.extra },
+        { status: fault.status, headers },
+      );
+}

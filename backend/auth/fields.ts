@@ -1,0 +1,50 @@
+// Reads the fields of a body: the type documented or the documented fault, never a guess.
+import type { Fields } from './context.ts';
+import { AuthFault } from './fault.ts';
+import type { Json } from './rows.ts';
+
+const wrongType = (name: string, wanted: string) =>
+  new AuthFault(400, 'bad_json', `Could not parse request body as JSON: field ${name} must be ${wanted}`);
+
+/** A text; '' when absent or null. @throws AuthFault bad_json for another type */
+export function text(fields: Fields, name: string): string {
+  const value = fields[name] ?? '';
+  if (typeof value !== 'string') throw wrongType(name, 'a string');
+  // PostgreSQL's text takes no zero character.
+  if (value.includes('\0')) throw wrongType(name, 'a string without zero characters');
+  return value;
+}
+
+/** A text, or undefined when the field is absent or null: for changes, where '' has a meaning. */
+export function optionalText(fields: Fields, name: string): string | undefined {
+  return fields[name] === undefined || fields[name] === null ? undefined : text(fields, name);
+}
+
+/** True or false; `fallback` when absent or null. */
+export function flag(fields: Fields, name: string, fallback = false): boolean {
+  const value = fields[name] ?? fallback;
+  if (value === 'true' || value === 'false') return value === 'true';
+  if (typeof value !== 'boolean') throw wrongType(name, 'a boolean');
+  return value;
+}
+
+/** An object; null when absent or null. */
+export function object(fields: Fields, name: string): Json | null {
+  const value = fields[name] ?? null;
+  if (value === null) return null;
+  if (typeof value !== 'object' || Array.isArray(value)) throw wrongType(name, 'an object');
+  if (JSON.stringify(value).includes('\\u0000')) throw wrongType(name, 'free of zero characters');
+  return value as Json;
+}
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export const isUuid = (value: unknown): value is string =>
+  typeof value === 'string' && uuidPattern.test(value);
+
+/** A part of the path that must be a UUID. @throws AuthFault 404 validation_failed */
+export function uuidParameter(parameters: Readonly<Record<string, string>>, name: string): string {
+  const value = parameters[name];
+  if (!isUuid(value)) throw new AuthFault(404, 'validation_failed', `${name} must be an UUID`);
+  return value.toLowerCase();
+}

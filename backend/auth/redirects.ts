@@ -1,0 +1,47 @@
+// Where people may be sent after a sign-in (reference: redirect allow rule). Open redirects would give tokens away.
+import type { AuthSettings } from './settings.ts';
+
+/** Whether a place may be sent to. */
+export function isRedirectAllowed(
+  target: string,
+  settings: Pick<AuthSettings, 'siteUrl' | 'redirectAllowList'>,
+): boolean {
+  if (!URL.canParse(target)) return false;
+  const [url, site] = [new URL(target), new URL(settings.siteUrl)];
+  if (url.username || url.password) return false;
+  if (isWeb(url) && url.protocol === site.protocol && url.host === site.host) return true;
+  if (isWeb(url) && isLoopbackAddress(url.hostname)) return true;
+  // What browsers read differently from how it looks is compared as they read it.
+  const plain = `${url.protocol}//${url.host}${url.pathname}${url.search}`;
+  const candidates = isWeb(url) ? [plain, plain.replace(/\/$/, '')] : [target];
+  return settings.redirectAllowList.some((glob) => {
+    const pattern = globPattern(glob);
+    return candidates.some((candidate) => pattern.test(candidate));
+  });
+}
+
+/** The place asked for when it is allowed, else the page the request came from, else the site. */
+export function redirectOf(
+  wanted: readonly (string | null)[],
+  referer: string | null,
+  settings: Pick<AuthSettings, 'siteUrl' | 'redirectAllowList'>,
+): string {
+  const named = wanted.find((place) => place);
+  if (named && isRedirectAllowed(named, settings)) return named;
+  if (referer && isRedirectAllowed(referer, settings)) return referer;
+  return settings.siteUrl;
+}
+
+const isWeb = (url: URL) => url.protocol === 'https:' || url.protocol === 'http:';
+
+const isLoopbackAddress = (host: string) => /^127(?:\.\d{1,3}){3}$/.test(host) || host === '[::1]';
+
+function globPattern(glob: string): RegExp {
+  const source = glob.replace(/\*\*|\*|\?|[^*?]+/g, (part) => {
+    if (part === '**') return '.*';
+    if (part === '*') return '[^./]*';
+    // A question mark begins a query more often than it stands for any character.
+    return part.replace(/[.+^${}()|[\]\\?]/g, '\\$&');
+  });
+  return new RegExp(`^${source}$`);
+}

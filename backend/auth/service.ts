@@ -1,0 +1,134 @@
+// The auth service: finds the call a request means, checks what the call needs, and answers.
+import { createHash } from 'node:crypto';
+import type { ApiKeys } from '../api-keys.ts';
+import { createAccessTokens } from '../authenticate.ts';
+import type { Service } from '../caller.ts';
+import { type Database, DatabaseError } from '../database/database.ts';
+import type { AuthContext, Grants, Route } from './context.ts';
+import { externalGrants, externalRoutes } from './external/routes.ts';
+import { AuthFault, answerFault, OAuthFault } from './fault.ts';
+import type { Messages } from './messages.ts';
+import { mfaRoutes } from './mfa/routes.ts';
+import { passkeyRoutes } from './passkeys/routes.ts';
+import { createPasswords } from './passwords.ts';
+import { readRequest } from './read-request.ts';
+import { completeSettings, type GivenAuthSettings } from './settings.ts';
+import { checkAdmin, signedIn } from './signed-in.ts';
+
+export interface AuthServiceOptions {
+  database: Database;
+  keys: ApiKeys;
+  settings: GivenAuthSettings;
+  messages: Messages;
+  /** Told of faults no caller is told the details of. */
+  onFault?: (error: unknown) => void;
+  /** The time; the machine's unless told. */
+  now?: () => Date;
+}
+
+export interface AuthService extends Service {
+  /** Waits for what is still being sent. */
+  close(): Promise<void>;
+}
+
+interface CompiledRoute {
+  route: Route;
+  pattern: RegExp;
+}
+
+/** Makes the service. It answers below `/auth/v1`, and the same calls without that prefix. */
+export async function createAuthService(options: AuthServiceOptions): Promise<AuthService> {
+  const { database, keys, messages, onFault = () => {}, now = () => new Date() } = options;
+  const settings = completeSettings(options.settings);
+  const context: AuthContext = {
+    database,
+    settings,
+    accessTokens: createAccessTokens(keys, { issuer: settings.externalUrl, audience: settings.audience }),
+    messages,
+    passwords: await createPasswords(settings.password, settings.passwordHashCost),
+    secret: createHash('sha256').update(`auth service\0${keys.secret}`).digest('base64url'),
+    now,
+    onFault,
+  };
+  const routes = [...ownRoutes, ...mfaRoutes, ...passkeyRoutes, ...externalRoutes].map(compile);
+
+  const answer = async (raw: Request, address: string | null): Promise<Response> => {
+    const path = pathOf(raw);
+    const fitting = routes.filter(({ pattern }) => pattern.test(path));
+    if (fitting.length === 0) return new Response('404 page not found\n', { status: 404 });
+    const found = fitting.find(({ route }) => route.method === raw.method);
+    if (!found) {
+      const allow = fitting.map(({ route }) => route.method).join(', ');
+      return new Response(null, { status: 405, headers: { allow } });
+    }
+    const { route, pattern } = found;
+    const parameters = { ...pattern.exec(path)?.groups };
+    const request = await readRequest(raw, { address }, parameters, settings);
+    if (route.needs === 'user') {
+      const userRequest = await signedIn(request, context);
+      if (route.refusesAnonymous && userRequest.user.is_anonymous) {
+        throw new AuthFault(403, 'no_authorization', 'Anonymous user not allowed to perform these actions');
+      }
+      return route.handle(userRequest, context);
+    }
+    if (route.needs === 'admin') await checkAdmin(request, context, keys);
+    return route.handle(request, context);
+  };
+
+  return {
+    async fetch(request, caller) {
+      if (request.method === 'OPTIONS') return answerPreflight(request);
+      try {
+        return await answer(request, caller.address);
+      } catch (thrown) {
+        const fault = isContention(thrown)
+          ? new AuthFault(
+              409,
+              'conflict',
+              'Too many concurrent requests for the same thing, please try again',
+            )
+          : thrown;
+        if (!(fault instanceof AuthFault) && !(fault instanceof OAuthFault)) onFault(fault);
+        return answerFault(fault, request.headers.get('x-supabase-api-version'));
+      }
+    },
+    async close() {},
+  };
+}
+
+const ownRoutes: readonly Route[] = [];
+
+const ownGrants: Grants = {};
+
+/** What POST /token does, by `grant_type`. */
+export const grants: Grants = { ...ownGrants, ...externalGrants };
+
+function compile(route: Route): CompiledRoute {
+  const source = route.pattern
+    .split('/')
+    .map((part) =>
+      part.startsWith(':') ? `(?<${part.slice(1)}>[^/]+)` : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'),
+    )
+    .join('/');
+  return { route, pattern: new RegExp(`^${source}$`) };
+}
+
+const pathOf = (request: Request) =>
+  new URL(request.url).pathname.replace(/^\/auth\/v1(?=\/|$)/, '').replace(/(?<=.)\/+$/, '') || '/';
+
+// Serialization failure, deadlock, lock not available.
+const isContention = (thrown: unknown) =>
+  thrown instanceof DatabaseError && ['40001', '40P01', '55P03'].includes(thrown.code);
+
+function answerPreflight(request: Request): Response {
+  return new Response(null, {
+    status: 204,
+    headers: {
+      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
+      'access-control-allow-headers':
+        request.headers.get('access-control-request-headers') ??
+        'authorization, apikey, content-type, x-client-info, x-supabase-api-version',
+      'access-control-max-age': '86400',
+    },
+  });
+}

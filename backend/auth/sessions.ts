@@ -1,0 +1,300 @@
+// Sessions and their tokens: started, carried on by refresh tokens, raised to a second factor, ended.
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import type { Session } from '../database/database.ts';
+import { type AuthContext, type AuthRequest, at } from './context.ts';
+import { AuthFault } from './fault.ts';
+import type { SessionRow, UserRow } from './rows.ts';
+import { readUserJson, type UserJson } from './user-json.ts';
+import { updateUser } from './users.ts';
+
+/** How somebody has proven who they are (reference: `amr`). */
+export type AuthenticationMethod =
+  | 'password'
+  | 'otp'
+  | 'totp'
+  | 'oauth'
+  | 'recovery'
+  | 'invite'
+  | 'magiclink'
+  | 'email/signup'
+  | 'email_change'
+  | 'anonymous'
+  | 'sso/saml'
+  | 'web3'
+  | 'mfa/phone'
+  | 'mfa/webauthn'
+  | 'passkey';
+
+/** What a sign-in or refresh is answered with. */
+export interface TokenResponse {
+  access_token: string;
+  token_type: 'bearer';
+  expires_in: number;
+  /** Seconds since 1970. */
+  expires_at: number;
+  refresh_token: string;
+  user: UserJson;
+  provider_token?: string;
+  provider_refresh_token?: string;
+  weak_password?: { message: string; reasons: string[] };
+}
+
+const sessionColumns = `id, user_id, created_at, updated_at, factor_id, aal, not_after, refreshed_at, user_agent,
+  host(ip) as ip, tag, refresh_token_hmac_key`;
+
+/**
+ * Starts a session in an open transaction and gives its tokens. Whether the person may sign in (ban, confirmation) has
+ * been decided by the caller.
+ */
+export async function startSession(
+  tx: Session,
+  context: AuthContext,
+  start: {
+    user: Pick<UserRow, 'id'>;
+    method: AuthenticationMethod;
+    provider?: string | undefined;
+    request: Pick<AuthRequest, 'ip' | 'userAgent'>;
+    /** With a passkey that verified its user, say; `aal1` unless told. */
+    aal?: 'aal1' | 'aal2';
+  },
+): Promise<TokenResponse> {
+  const { user, method, request } = start;
+  if (context.settings.isSingleSession) {
+    await tx.query('delete from auth.sessions where user_id = $1::uuid', [user.id]);
+  }
+  const { rows } = await tx.query<SessionRow>(
+    `insert into auth.sessions (user_id, aal, user_agent, ip, refresh_token_hmac_key, created_at, updated_at)
+     values ($1::uuid, $2::auth.aal_level, $3, $4::inet, $5, $6::timestamptz, $6::timestamptz)
+     returning ${sessionColumns}`,
+    [
+      user.id,
+      start.aal ?? 'aal1',
+      request.userAgent?.slice(0, 1000) ?? null,
+      request.ip,
+      randomBytes(32).toString('base64url'),
+      at(context),
+    ],
+  );
+  const [session] = rows;
+  if (!session) throw new Error('a session was not made');
+  await addMethod(tx, context, session.id, method, start.provider);
+  await updateUser(tx, context, user.id, { last_sign_in_at: at(context) });
+  return tokenResponse(tx, context, session, await mintRefreshToken(tx, context, session, null));
+}
+
+/**
+ * Raises a session to `aal2` in an open transaction: the method is added to its `amr`, its refresh token is replaced,
+ * and the person's sessions that stayed below are ended.
+ */
+export async function upgradeSession(
+  tx: Session,
+  context: AuthContext,
+  upgrade: { session: Pick<SessionRow, 'id'>; method: AuthenticationMethod; factorId: string },
+): Promise<TokenResponse> {
+  const { rows } = await tx.query<SessionRow>(
+    `update auth.sessions set aal = 'aal2', factor_id = $2::uuid, updated_at = $3::timestamptz
+     where id = $1::uuid returning ${sessionColumns}`,
+    [upgrade.session.id, upgrade.factorId, at(context)],
+  );
+  const [session] = rows;
+  if (!session) throw sessionGone();
+  await addMethod(tx, context, session.id, upgrade.method);
+  await tx.query(
+    `delete from auth.sessions where user_id = $1::uuid and id <> $2::uuid and aal < 'aal2'::auth.aal_level`,
+    [session.user_id, session.id],
+  );
+  const active = await activeToken(tx, session.id);
+  return tokenResponse(
+    tx,
+    context,
+    session,
+    await mintRefreshToken(tx, context, session, active?.token ?? null),
+  );
+}
+
+/** Adds to a session how its person has proven who they are; a method that is there already counts from now. */
+export async function addMethod(
+  tx: Session,
+  context: AuthContext,
+  sessionId: string,
+  method: AuthenticationMethod,
+  provider?: string,
+): Promise<void> {
+  await tx.query(
+    `insert into auth.mfa_amr_claims (session_id, authentication_method, provider, created_at, updated_at)
+     values ($1::uuid, $2, $3, $4::timestamptz, $4::timestamptz)
+     on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at`,
+    [sessionId, method, provider ?? null, at(context)],
+  );
+}
+
+/** Writes the tokens of a session. */
+export async function tokenResponse(
+  tx: Session,
+  context: AuthContext,
+  session: SessionRow,
+  refreshToken: string,
+): Promise<TokenResponse> {
+  const { settings, accessTokens } = context;
+  const user = await readUserJson(tx, session.user_id);
+  const { rows: methods } = await tx.query<{ method: string; provider: string | null; timestamp: number }>(
+    `select authentication_method as method, provider, extract(epoch from updated_at)::bigint as timestamp
+     from auth.mfa_amr_claims where session_id = $1::uuid order by updated_at desc, id`,
+    [session.id],
+  );
+  const issuedAt = Math.floor(context.now().getTime() / 1000);
+  const expiresAt = issuedAt + settings.jwtLifetime;
+  const accessToken = await accessTokens.sign({
+    iss: settings.externalUrl,
+    sub: user.id,
+    aud: String(user.aud),
+    exp: expiresAt,
+    iat: issuedAt,
+    email: user.email,
+    phone: user.phone,
+    app_metadata: user.app_metadata,
+    user_metadata: user.user_metadata,
+    role: user.role,
+    aal: session.aal,
+    amr: methods.map(({ method, provider, timestamp }) => ({
+      method,
+      timestamp,
+      ...(provider ? { provider } : {}),
+    })),
+    session_id: session.id,
+    is_anonymous: user.is_anonymous,
+  });
+  return {
+    access_token: accessToken,
+    token_type: 'bearer',
+    expires_in: settings.jwtLifetime,
+    expires_at: expiresAt,
+    refresh_token: refreshToken,
+    user,
+  };
+}
+
+/** Answers with tokens. They are kept by nobody on the way. */
+export function answerTokens(tokens: TokenResponse): Response {
+  const [, payload = ''] = tokens.access_token.split('.');
+  const { session_id: sessionId } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+  return Response.json(tokens, {
+    headers: {
+      'cache-control': 'no-store',
+      'sb-auth-user-id': tokens.user.id,
+      'sb-auth-session-id': sessionId,
+    },
+  });
+}
+
+/** Finds a session. */
+export async function findSession(
+  tx: Session,
+  id: string,
+  options: { lock?: boolean } = {},
+): Promise<SessionRow | null> {
+  const { rows } = await tx.query<SessionRow>(
+    `select ${sessionColumns} from auth.sessions where id = $1::uuid ${options.lock ? 'for update' : ''}`,
+    [id],
+  );
+  return rows[0] ?? null;
+}
+
+/** Whether a session has come to its end: its own, the time box, or inactivity (specification §3, settings). */
+export function isOver(session: SessionRow, context: Pick<AuthContext, 'settings' | 'now'>): boolean {
+  const { sessionTimeBox, sessionInactivity } = context.settings;
+  const now = context.now().getTime();
+  const since = (timestamp: string) => (now - new Date(timestamp).getTime()) / 1000;
+  if (session.not_after !== null && since(session.not_after) >= 0) return true;
+  if (sessionTimeBox !== null && since(session.created_at) > sessionTimeBox) return true;
+  return sessionInactivity !== null && since(session.refreshed_at ?? session.created_at) > sessionInactivity;
+}
+
+/** Ends sessions of a person: all, one, or all but one. */
+export async function endSessions(
+  tx: Session,
+  userId: string,
+  which: { only?: string; except?: string } = {},
+): Promise<void> {
+  await tx.query(
+    `delete from auth.sessions where user_id = $1::uuid
+       and ($2::uuid is null or id = $2::uuid) and ($3::uuid is null or id <> $3::uuid)`,
+    [userId, which.only ?? null, which.except ?? null],
+  );
+}
+
+export const sessionGone = (status = 403) =>
+  new AuthFault(status, 'session_not_found', 'Session from session_id claim in JWT does not exist');
+
+export interface RefreshTokenRow {
+  token: string;
+  user_id: string;
+  revoked: boolean;
+  updated_at: string;
+  parent: string | null;
+  session_id: string;
+}
+
+/** What of a refresh token is kept. */
+export const hashRefreshToken = (token: string) => createHash('sha256').update(token).digest('hex');
+
+/** The one token of a session that is not used up. */
+export async function activeToken(tx: Session, sessionId: string): Promise<RefreshTokenRow | null> {
+  const { rows } = await tx.query<RefreshTokenRow>(
+    `select token, user_id, revoked, updated_at, parent, session_id from auth.refresh_tokens
+     where session_id = $1::uuid and not revoked order by id desc limit 1`,
+    [sessionId],
+  );
+  return rows[0] ?? null;
+}
+
+/**
+ * Makes a session's next refresh token; those before it are used up. The session's row must be locked or new.
+ * @param parent hash of the token it follows
+ */
+export async function mintRefreshToken(
+  tx: Session,
+  context: AuthContext,
+  session: SessionRow,
+  parent: string | null,
+): Promise<string> {
+  await tx.query(
+    `update auth.refresh_tokens set revoked = true, updated_at = $2::timestamptz
+     where session_id = $1::uuid and not revoked`,
+    [session.id, at(context)],
+  );
+  const { rows } = await tx.query<{ counter: number }>(
+    `update auth.sessions set refresh_token_counter = refresh_token_counter + 1
+     where id = $1::uuid returning refresh_token_counter as counter`,
+    [session.id],
+  );
+  const token = refreshTokenAt(context, session, rows[0]?.counter ?? 0);
+  await tx.query(
+    `insert into auth.refresh_tokens (token, user_id, parent, session_id, created_at, updated_at)
+     values ($1, $2, $3, $4::uuid, $5::timestamptz, $5::timestamptz)`,
+    [hashRefreshToken(token), session.user_id, parent, session.id, at(context)],
+  );
+  return token;
+}
+
+/** The refresh token that is active now, made again; null when the service's secret has changed since. */
+export async function currentRefreshToken(
+  tx: Session,
+  context: AuthContext,
+  session: SessionRow,
+  active: RefreshTokenRow,
+): Promise<string | null> {
+  const { rows } = await tx.query<{ counter: number }>(
+    'select refresh_token_counter as counter from auth.sessions where id = $1::uuid',
+    [session.id],
+  );
+  const token = refreshTokenAt(context, session, rows[0]?.counter ?? 0);
+  return hashRefreshToken(token) === active.token ? token : null;
+}
+
+// A database that leaks does not give tokens away: half of what makes them is not in it.
+function refreshTokenAt(context: AuthContext, session: SessionRow, counter: number): string {
+  return createHmac('sha256', context.secret)
+    .update(`${session.id}.${session.refresh_token_hmac_key}.${counter}`)
+    .digest('base64url');
+}
