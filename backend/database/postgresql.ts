@@ -1,4 +1,5 @@
 // The PostgreSQL driver: a pool for statements and transactions, one lasting connection for notifications.
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import {
   asDatabaseError,
@@ -100,6 +101,7 @@ async function inTransaction<T>(
 ): Promise<{ result: T; ended: Promise<unknown> }> {
   // The connection pipelines: opening, settings and the first statement of `work` share one network round trip.
   // Their failures surface where `work` awaits its own statement, or here below.
+  writeAtOnce(client);
   const opening: Promise<unknown>[] = [client.query(readOnly ? 'begin read only' : 'begin')];
   if (settings) {
     const { sql, parameters } = settingsStatement(settings);
@@ -124,6 +126,13 @@ async function inTransaction<T>(
     await opened;
     throw error;
   }
+}
+
+/** Gathers what is sent in this turn of the event loop into one write to the network. */
+function writeAtOnce(client: pg.PoolClient): void {
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  stream.cork();
+  process.nextTick(() => stream.uncork());
 }
 
 const usesBeforePreparing = 3;
