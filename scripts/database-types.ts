@@ -21,6 +21,8 @@ interface Procedure {
   name: string;
   arguments: { name: string; type: string; has_default: boolean }[];
   returns: string;
+  /** Of a function that returns a table. */
+  returned_columns: { name: string; type: string }[] | null;
   is_set: boolean;
 }
 
@@ -54,7 +56,12 @@ const proceduresQuery = `
              'name', u.name, 'type', format_type(u.type, null), 'has_default', u.position > p.pronargs - p.pronargdefaults
            ) order by u.position)
            from unnest(p.proargnames[:p.pronargs], p.proargtypes::oid[]) with ordinality u (name, type, position)
-         ), '[]') as arguments
+         ), '[]') as arguments,
+         (
+           select json_agg(json_build_object('name', u.name, 'type', format_type(u.type, null)) order by u.position)
+           from unnest(p.proargnames, p.proallargtypes, p.proargmodes) with ordinality u (name, type, mode, position)
+           where u.mode = 't'
+         ) as returned_columns
   from pg_proc p
   join pg_type t on t.oid = p.prorettype
   where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and t.typname <> 'trigger'
@@ -124,13 +131,27 @@ function describeTable(table: string, columns: Column[], relationships: Relation
   return lines.join('\n');
 }
 
-function describeProcedure({ name, arguments: parameters, returns, is_set }: Procedure): string {
+function describeProcedure({
+  name,
+  arguments: parameters,
+  returns,
+  returned_columns,
+  is_set,
+}: Procedure): string {
   const described = parameters.map(
     ({ name: parameter, type, has_default }) =>
       `${parameter}${has_default ? '?' : ''}: ${typeScriptType(shortName(type))}${has_default ? ' | null' : ''};`,
   );
   const args = described.length > 0 ? `{ ${described.join(' ')} }` : 'Record<PropertyKey, never>';
-  return `      ${name}: { Args: ${args}; Returns: ${returns === 'void' ? 'undefined' : typeScriptType(returns)}${is_set ? '[]' : ''} };`;
+  const columns = returned_columns?.map(
+    ({ name: column, type }) => `${column}: ${typeScriptType(shortName(type))};`,
+  );
+  const returned = columns
+    ? `{ ${columns.join(' ')} }`
+    : returns === 'void'
+      ? 'undefined'
+      : typeScriptType(returns);
+  return `      ${name}: { Args: ${args}; Returns: ${returned}${is_set ? '[]' : ''} };`;
 }
 
 const shortNames: Record<string, string> = {

@@ -97,6 +97,7 @@ export type Database = {
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       lease_payment_queries: { Args: { at_most?: number | null; }; Returns: Json[] };
+      list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };

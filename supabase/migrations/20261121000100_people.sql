@@ -24,14 +24,40 @@ set search_path = ''
 as $$
   select exists (
     select from public.admin_profiles where user_id = (select auth.uid()) and is_active
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
   );
 $$;
-comment on function public.is_admin() is 'Whether the request comes from active staff. Every staff policy asks this.';
+comment on function public.is_admin() is
+  'Whether the request comes from active staff, who must have passed their second factor if they have one. Every staff policy asks this.';
 grant execute on function public.is_admin() to authenticated, service_role;
 
 create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 grant select on public.admin_profiles to authenticated;
+
+create function public.list_own_sessions() returns table (
+  id uuid,
+  created_at timestamptz,
+  last_seen_at timestamptz,
+  user_agent text,
+  address text,
+  is_current boolean
+)
+language sql stable security definer
+set search_path = ''
+as $$
+  select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
+    host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
+  from auth.sessions as session
+  where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
+  order by 6 desc, 3 desc;
+$$;
+comment on function public.list_own_sessions() is 'Where the caller is signed in, this session first.';
+grant execute on function public.list_own_sessions() to authenticated;
 
 -- Limits hold across processes because they are counted here.
 create unlogged table private.rate_limits (

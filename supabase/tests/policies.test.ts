@@ -5,10 +5,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import { type Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
-import { everyone, openShopDatabase, type Person, people, personIds } from './shop-database.ts';
+import {
+  everyone,
+  openShopDatabase,
+  type Person,
+  people,
+  personIds,
+  secondStepPassed,
+} from './shop-database.ts';
 
 const all: Person[] = everyone;
-const signedIn: Person[] = ['customer', 'former staff', 'staff', 'service'];
+const signedIn: Person[] = ['customer', 'former staff', 'half-way staff', 'staff', 'service'];
 const staff: Person[] = ['staff', 'service'];
 const service: Person[] = ['service'];
 
@@ -191,6 +198,7 @@ const procedures: Record<string, Person[]> = {
   place_order: all,
   track_order: all,
   is_admin: signedIn,
+  list_own_sessions: signedIn,
   begin_payment: service,
   record_push: service,
   settle_payment: service,
@@ -400,7 +408,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a procedure that is closed to somebody refuses the call', async () => {
     const expire = 'select public.expire_reservations()';
     const found = await Promise.all(everyone.map((person) => succeeds(database, person, expire)));
-    expect(found).toEqual([false, false, false, false, true]);
+    expect(found).toEqual(everyone.map((person) => person === 'service'));
   });
 
   test("whatever runs with its owner's rights has an empty search path", async () => {
@@ -420,7 +428,44 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       found[person] = rows[0]?.is_admin;
     }
-    expect(found).toEqual({ customer: false, 'former staff': false, staff: true, service: false });
+    expect(found).toEqual({
+      customer: false,
+      'former staff': false,
+      'half-way staff': false,
+      staff: true,
+      service: false,
+    });
+  });
+
+  test('staff with a second factor count only once they have passed it', async () => {
+    const { rows } = await asRole(database, secondStepPassed, (session) =>
+      session.query('select public.is_admin(), exists (select from public.orders) as sees_orders'),
+    );
+    expect(rows).toEqual([{ is_admin: true, sees_orders: true }]);
+  });
+
+  test('people see their own sessions and nobody else’s, the one they ask from first', async () => {
+    const session = (n: number, person: 'staff' | 'customer', notAfter: string) =>
+      `('${id(n)}', '${personIds[person]}', now() - interval '${n} hours', 'Browser ${n}', '10.0.0.${n}', ${notAfter}, '')`;
+    await database.execute(`
+      insert into auth.sessions (id, user_id, created_at, user_agent, ip, not_after, refresh_token_hmac_key) values
+        ${session(1, 'staff', 'null')}, ${session(2, 'staff', 'null')},
+        ${session(3, 'staff', `now() - interval '1 hour'`)}, ${session(4, 'customer', 'null')};
+    `);
+    const seenBy = async (person: Person, from: number) => {
+      const claims = { ...people[person], session_id: id(from) };
+      const { rows } = await asRole(database, claims, (asked) =>
+        asked.query('select user_agent, address, is_current from public.list_own_sessions()'),
+      );
+      return rows;
+    };
+    expect(await seenBy('staff', 2)).toEqual([
+      { user_agent: 'Browser 2', address: '10.0.0.2', is_current: true },
+      { user_agent: 'Browser 1', address: '10.0.0.1', is_current: false },
+    ]);
+    expect(await seenBy('customer', 4)).toEqual([
+      { user_agent: 'Browser 4', address: '10.0.0.4', is_current: true },
+    ]);
   });
 
   test('nobody can take a role that no request may have', () => {

@@ -10,17 +10,22 @@ import { shopMigrations } from '../../scripts/shop-migrations.ts';
 const staffId = '5a000000-0000-4000-8000-000000000001';
 const formerStaffId = '5a000000-0000-4000-8000-000000000002';
 const customerId = '5a000000-0000-4000-8000-000000000003';
+const carefulStaffId = '5a000000-0000-4000-8000-000000000004';
 
 /** Everyone who can come to the database, by what they are called in the tests. */
 export const people = {
   visitor: { role: 'anon' },
   customer: { role: 'authenticated', sub: customerId },
   'former staff': { role: 'authenticated', sub: formerStaffId },
-  staff: { role: 'authenticated', sub: staffId },
+  staff: { role: 'authenticated', sub: staffId, aal: 'aal1' },
+  // Has a second factor, and has given only the password so far.
+  'half-way staff': { role: 'authenticated', sub: carefulStaffId, aal: 'aal1' },
   service: { role: 'service_role' },
 } as const satisfies Record<string, Claims>;
 export type Person = keyof typeof people;
 export const everyone = Object.keys(people) as Person[];
+/** The same person after the second step. */
+export const secondStepPassed: Claims = { ...people['half-way staff'], aal: 'aal2' };
 export const personIds = { staff: staffId, 'former staff': formerStaffId, customer: customerId };
 
 /** A fresh database of the shop with its demo catalogue and one account of each kind. */
@@ -29,12 +34,18 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
   await database.execute(await readFile(new URL('../seed.sql', import.meta.url), 'utf8'));
   await database.query(
     `insert into auth.users (id, email) values
-       ($1, 'staff@jani.example'), ($2, 'former@jani.example'), ($3, 'customer@jani.example')`,
-    [staffId, formerStaffId, customerId],
+       ($1, 'staff@jani.example'), ($2, 'former@jani.example'), ($3, 'customer@jani.example'),
+       ($4, 'careful@jani.example')`,
+    [staffId, formerStaffId, customerId, carefulStaffId],
+  );
+  // A factor that was begun and never confirmed changes nothing.
+  await database.query(
+    `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'unverified'), ($2, 'totp', 'verified')`,
+    [staffId, carefulStaffId],
   );
   await database.query(
-    `insert into public.admin_profiles (user_id, is_active) values ($1, true), ($2, false)`,
-    [staffId, formerStaffId],
+    `insert into public.admin_profiles (user_id, is_active) values ($1, true), ($2, false), ($3, true)`,
+    [staffId, formerStaffId, carefulStaffId],
   );
   return database;
 }
