@@ -37,7 +37,14 @@ const messagesWith = (config: Partial<MessagesConfig>) =>
       outbox: join(folder, 'outbox'),
       ...config,
     },
-    pino({ write: (line: string) => void (logged += line) } as pino.DestinationStream),
+    pino(
+      {},
+      {
+        write: (line: string) => {
+          logged += line;
+        },
+      },
+    ),
   );
 const listening = async (server: Server): Promise<number> => {
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
