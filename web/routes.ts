@@ -12,4 +12,15 @@ export default [
     route('newsletter', 'storefront/layout/newsletter-page.tsx'),
     route('*', 'storefront/layout/not-found-page.tsx'),
   ]),
+  route('admin/login', 'admin/sign-in/sign-in-page.tsx'),
+  route('admin/reset-password', 'admin/sign-in/reset-password-page.tsx'),
+  route('admin', 'admin/layout/staff-layout.tsx', [
+    index('admin/layout/to-dashboard.ts'),
+    route('dashboard', 'admin/dashboard/dashboard-page.tsx'),
+    route('products', 'admin/products/products-page.tsx'),
+    route('orders', 'admin/orders/orders-page.tsx'),
+    route('deliveries', 'admin/deliveries/deliveries-page.tsx'),
+    route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
+    route('account', 'admin/account/account-page.tsx'),
+  ]),
 ] satisfies RouteConfig;

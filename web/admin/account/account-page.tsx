@@ -1,0 +1,52 @@
+// A staff member's own account: password, second factor, passkeys, and where else they are signed in.
+import { useRevalidator } from 'react-router';
+import { memberContext } from '../member.ts';
+import { describeStaffPage } from '../staff-page.ts';
+import type { Route } from './+types/account-page.ts';
+import { AuthenticatorApps } from './authenticator-apps.tsx';
+import { ChangePassword } from './change-password.tsx';
+import { OtherSessions } from './other-sessions.tsx';
+import { Passkeys } from './passkeys.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Account');
+
+export async function clientLoader({ context }: Route.ClientLoaderArgs) {
+  const { staff, email } = context.get(memberContext);
+  const [factors, takesPasskeys, sessions] = await Promise.all([
+    staff.auth.mfa.listFactors(),
+    staff.takesPasskeys(),
+    staff.tables.rpc('list_own_sessions'),
+  ]);
+  if (factors.error) throw factors.error;
+  if (sessions.error) throw sessions.error;
+  const passkeys = takesPasskeys ? await staff.auth.passkey.list() : null;
+  if (passkeys?.error) throw passkeys.error;
+  return {
+    staff,
+    email,
+    apps: factors.data.totp,
+    passkeys: passkeys?.data ?? null,
+    sessions: sessions.data,
+  };
+}
+clientLoader.hydrate = true as const;
+
+export default function AccountPage({ loaderData }: Route.ComponentProps) {
+  const { staff, email, apps, passkeys, sessions } = loaderData;
+  const { revalidate } = useRevalidator();
+  const refresh = () => void revalidate();
+  return (
+    <div className="grid gap-6">
+      <header>
+        <h1 className="text-3xl">Your account</h1>
+        <p className="mt-1 break-words text-ink-soft">{email}</p>
+      </header>
+      <div className="gap-5 xl:columns-2 [&>*]:mb-5 [&>*]:break-inside-avoid">
+        <ChangePassword staff={staff} onChanged={refresh} />
+        <AuthenticatorApps staff={staff} apps={apps} onChanged={refresh} />
+        {passkeys ? <Passkeys staff={staff} passkeys={passkeys} onChanged={refresh} /> : null}
+        <OtherSessions staff={staff} sessions={sessions} onChanged={refresh} />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
+
+test('what is put into the cookie is read back, among other cookies too', () => {
+  for (const isExpanded of [true, false]) {
+    const pair = sidebarCookie(isExpanded).split(';')[0] ?? '';
+    expect(isSidebarExpanded(`a=1; ${pair}; b=2`)).toBe(isExpanded);
+  }
+});
+
+test('without a cookie the sidebar is expanded', () => {
+  expect(isSidebarExpanded('')).toBe(true);
+  expect(isSidebarExpanded('other_sidebar_state=collapsed')).toBe(true);
+});
+
+test('the cookie lives for 7 days and only in the staff area', () => {
+  expect(sidebarCookie(true)).toMatch(/; path=\/admin; max-age=604800;/);
+});

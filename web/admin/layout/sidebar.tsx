@@ -1,0 +1,97 @@
+// The sidebar: beside the page from 768 px on, a drawer before that. 16rem, 3rem collapsed, 18rem as a drawer.
+import type { RefObject } from 'react';
+import { NavLink } from 'react-router';
+import { Icon } from '../../ui/icons.tsx';
+import { screens } from './navigation.ts';
+import { StaffIcon } from './staff-icons.tsx';
+import { StaffMark } from './staff-mark.tsx';
+
+interface SidebarProps {
+  storeName: string;
+  isExpanded: boolean;
+}
+
+export function Sidebar({ storeName, isExpanded }: SidebarProps) {
+  return (
+    <aside
+      id="sidebar"
+      data-state={isExpanded ? 'expanded' : 'collapsed'}
+      className="group/sidebar on-dusk sticky top-0 hidden h-dvh w-64 shrink-0 flex-col gap-6 overflow-hidden bg-dusk-900 px-3 py-4 text-dusk-100 transition-[width,padding] data-[state=collapsed]:w-12 data-[state=collapsed]:px-1 md:flex"
+    >
+      <Title storeName={storeName} />
+      <Entries />
+      <p className="mt-auto flex items-center gap-2 px-3 text-xs text-dusk-300 group-data-[state=collapsed]/sidebar:invisible">
+        <kbd className="rounded-sm border border-white/25 px-1.5 font-body">Ctrl</kbd>
+        <kbd className="rounded-sm border border-white/25 px-1.5 font-body">B</kbd>
+        <span className="whitespace-nowrap">hides this</span>
+      </p>
+    </aside>
+  );
+}
+
+export function SidebarDrawer({
+  storeName,
+  drawer,
+}: {
+  storeName: string;
+  drawer: RefObject<HTMLDialogElement | null>;
+}) {
+  const close = () => drawer.current?.close();
+  return (
+    <dialog
+      ref={drawer}
+      closedby="any"
+      aria-label="Menu"
+      className="staff-drawer on-dusk fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-72 max-w-[calc(100vw-3rem)] overflow-y-auto bg-dusk-900 px-3 py-4 text-dusk-100 shadow-xl md:hidden"
+    >
+      <div className="grid gap-6">
+        <div className="flex items-start justify-between">
+          <Title storeName={storeName} />
+          <button
+            type="button"
+            onClick={close}
+            aria-label="Close menu"
+            className="grid size-11 place-items-center rounded-md hover:bg-white/10"
+          >
+            <Icon name="close" />
+          </button>
+        </div>
+        <Entries onChoose={close} />
+      </div>
+    </dialog>
+  );
+}
+
+function Title({ storeName }: { storeName: string }) {
+  return (
+    <div className="flex items-center gap-2.5 px-1.5">
+      <StaffMark className="size-8" />
+      <p className="grid leading-tight whitespace-nowrap group-data-[state=collapsed]/sidebar:hidden">
+        <span className="font-display text-lg leading-tight font-extrabold text-white">{storeName}</span>
+        <span className="text-xs font-semibold text-ember-300">Admin</span>
+      </p>
+    </div>
+  );
+}
+
+function Entries({ onChoose }: { onChoose?: () => void }) {
+  return (
+    <nav aria-label="Admin">
+      <ul className="grid gap-1">
+        {screens.map(({ label, to, icon }) => (
+          <li key={to}>
+            <NavLink
+              to={to}
+              onClick={onChoose}
+              title={label}
+              className="flex min-h-11 items-center gap-3 rounded-md px-2.5 text-sm font-semibold whitespace-nowrap transition-colors hover:bg-white/10 hover:text-white aria-[current=page]:bg-dusk-700 aria-[current=page]:text-white"
+            >
+              <StaffIcon name={icon} />
+              <span className="group-data-[state=collapsed]/sidebar:sr-only">{label}</span>
+            </NavLink>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}

@@ -1,0 +1,34 @@
+// Icons of the staff area, drawn like the shop's; kept apart so that no visitor of the shop loads them.
+
+const drawings = {
+  dashboard: 'M4 4.5h6.5v7H4zM13.5 4.5H20V9h-6.5zM13.5 12.5H20v7h-6.5zM4 15h6.5v4.5H4z',
+  bottle:
+    'M10 3h4v3.5c0 1.5 2.5 2 2.5 5V20a1 1 0 0 1-1 1h-7a1 1 0 0 1-1-1v-8.5c0-3 2.5-3.5 2.5-5V3ZM7.5 13h9',
+  receipt: 'M6 3.5h12v17l-2.4-1.6L13.2 20.5 12 19.7l-1.2.8-2.4-1.6L6 20.5v-17ZM9.5 8.5h5m-5 4h5',
+  scooter:
+    'M6.5 19.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5Zm11 0a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5ZM9 17h5.5c0-3 1-5 2.5-5.5L15 4.5h-2.5M4 11.5h6.5V17',
+  inbox: 'M4 13.5 6.5 5h11L20 13.5v6H4v-6Zm0 0h4.5l1.5 2.5h4l1.5-2.5H20',
+  sidebar: 'M4 5h16v14H4zM9.5 5v14',
+  account: 'M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8Zm-7.5 8.5c.8-3.6 3.8-5.5 7.5-5.5s6.7 1.9 7.5 5.5',
+  leave: 'M10 4.5H5v15h5M10 12h10m-4-4 4 4-4 4',
+  key: 'M8.5 15.5a4 4 0 1 0 0-8 4 4 0 0 0 0 8Zm4-4H21v3.5M17 11.5v3',
+} as const;
+
+export type StaffIconName = keyof typeof drawings;
+
+export function StaffIcon({ name, className = 'size-5' }: { name: StaffIconName; className?: string }) {
+  return (
+    <svg
+      viewBox="0 0 24 24"
+      aria-hidden="true"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="1.8"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      className={`shrink-0 ${className}`}
+    >
+      <path d={drawings[name]} />
+    </svg>
+  );
+}

@@ -1,0 +1,142 @@
+// The frame of every staff screen, and its guard: nobody but active staff gets past it.
+import { useEffect, useRef, useState } from 'react';
+import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
+import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { Button } from '../../ui/button.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { memberContext } from '../member.ts';
+import { describeStaffPage, staffFor } from '../staff-page.ts';
+import { useStoreName } from '../use-store-name.ts';
+import type { Route } from './+types/staff-layout.ts';
+import { Sidebar, SidebarDrawer } from './sidebar.tsx';
+import { StaffIcon } from './staff-icons.tsx';
+import { useSidebar } from './use-sidebar.ts';
+import './staff-layout.css';
+
+const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
+  const staff = staffFor(request);
+  const standing = await staff.standing();
+  if (standing.is !== 'staff') throw redirect('/admin/login');
+  context.set(memberContext, { staff, id: standing.id, email: standing.email });
+  return next();
+};
+
+export const clientMiddleware: Route.ClientMiddlewareFunction[] = [guard];
+
+export async function clientLoader({ context }: Route.ClientLoaderArgs) {
+  const { staff, email } = context.get(memberContext);
+  return { staff, email };
+}
+clientLoader.hydrate = true as const;
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Staff');
+
+export function HydrateFallback() {
+  return (
+    <main className="grid min-h-dvh place-items-center">
+      <Spinner label="Loading admin panel..." />
+    </main>
+  );
+}
+
+export default function StaffLayout({ loaderData: { staff, email } }: Route.ComponentProps) {
+  const main = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  const { revalidate } = useRevalidator();
+  const isOnItsWay = useNavigation().state === 'loading';
+  const storeName = useStoreName();
+  const { isExpanded, drawer, toggle } = useSidebar();
+
+  // Asking anew runs the guard anew: who is no longer staff is out.
+  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+
+  const shown = useRef(pathname);
+  useEffect(() => {
+    if (shown.current === pathname) return;
+    shown.current = pathname;
+    main.current?.focus({ preventScroll: true });
+  }, [pathname]);
+
+  return (
+    <div className="flex min-h-dvh">
+      <a
+        href="#main"
+        className="sr-only z-50 rounded-md bg-dusk-900 px-5 py-3 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3"
+      >
+        Skip to content
+      </a>
+      <div
+        aria-hidden="true"
+        data-on-its-way={isOnItsWay || undefined}
+        className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
+      />
+      <Sidebar storeName={storeName} isExpanded={isExpanded} />
+      <SidebarDrawer storeName={storeName} drawer={drawer} />
+      <div className="min-w-0 flex-1">
+        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-3 border-b border-line bg-card px-3 py-2 md:flex-nowrap md:px-5">
+          <button
+            type="button"
+            onClick={toggle}
+            aria-label="Toggle sidebar"
+            aria-keyshortcuts="Control+B Meta+B"
+            className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink"
+          >
+            <StaffIcon name="sidebar" />
+          </button>
+          <p className="font-display text-lg font-bold">Admin Panel</p>
+          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 text-sm text-ink-soft md:order-none md:ml-auto md:basis-auto md:px-0 md:pb-0">
+            Welcome, {email}
+          </p>
+          <Link
+            to="/admin/account"
+            title="Your account"
+            aria-label="Your account"
+            className="ml-auto grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink md:ml-0"
+          >
+            <StaffIcon name="account" />
+          </Link>
+          <SignOut staff={staff} />
+        </header>
+        <main
+          ref={main}
+          id="main"
+          tabIndex={-1}
+          className="mx-auto w-full max-w-[80rem] px-4 py-6 outline-none! md:px-8 md:py-8"
+        >
+          <Outlet />
+        </main>
+      </div>
+    </div>
+  );
+}
+
+function SignOut({ staff }: { staff: Staff }) {
+  const [isBusy, setBusy] = useState(false);
+  async function leave() {
+    setBusy(true);
+    // Only this device's session; the others have a button of their own on the account page.
+    const { error } = await staff.auth.signOut({ scope: 'local' });
+    setBusy(false);
+    if (error) console.warn('Signing out failed', error);
+  }
+  return (
+    <Button tone="quiet" onClick={leave} disabled={isBusy} className="shrink-0 whitespace-nowrap">
+      Sign Out
+    </Button>
+  );
+}
+
+export function ErrorBoundary() {
+  const { revalidate, state } = useRevalidator();
+  return (
+    <main className="grid min-h-dvh place-items-center px-4">
+      <div role="alert" className="grid max-w-prose justify-items-center gap-4 text-center">
+        <h1 className="text-2xl">This screen could not be loaded</h1>
+        <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
+        <Button onClick={() => void revalidate()} disabled={state === 'loading'}>
+          Try again
+        </Button>
+      </div>
+    </main>
+  );
+}

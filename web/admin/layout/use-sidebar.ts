@@ -1,0 +1,46 @@
+// The sidebar's two lives: expanded or collapsed beside the page, open or closed above it on phones.
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
+
+/** Below it the sidebar is a drawer (specification §9). */
+const wide = '(min-width: 768px)';
+
+export function useSidebar() {
+  const [isExpanded, setExpanded] = useState(() => isSidebarExpanded(document.cookie));
+  const drawer = useRef<HTMLDialogElement>(null);
+
+  const toggle = useCallback(() => {
+    if (window.matchMedia(wide).matches) {
+      setExpanded((before) => {
+        // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store is not in every browser yet
+        document.cookie = sidebarCookie(!before);
+        return !before;
+      });
+    } else if (drawer.current?.open) drawer.current.close();
+    else drawer.current?.showModal();
+  }, []);
+
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isShortcut =
+        (event.ctrlKey || event.metaKey) &&
+        !event.altKey &&
+        !event.shiftKey &&
+        event.key.toLowerCase() === 'b';
+      if (!isShortcut) return;
+      event.preventDefault();
+      if (!event.repeat) toggle();
+    };
+    // A window that grows shows the sidebar beside the page: the drawer must not stay above it.
+    const media = window.matchMedia(wide);
+    const onResize = () => media.matches && drawer.current?.close();
+    window.addEventListener('keydown', onKey);
+    media.addEventListener('change', onResize);
+    return () => {
+      window.removeEventListener('keydown', onKey);
+      media.removeEventListener('change', onResize);
+    };
+  }, [toggle]);
+
+  return { isExpanded, drawer, toggle };
+}

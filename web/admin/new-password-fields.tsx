@@ -1,0 +1,35 @@
+// A new password, typed twice.
+import { TextField } from '../ui/field.tsx';
+
+export const shortestPassword = 8;
+
+export function NewPasswordFields({ problem }: { problem: string | null }) {
+  return (
+    <>
+      <TextField
+        label="New password"
+        name="password"
+        type="password"
+        required
+        autoComplete="new-password"
+        minLength={shortestPassword}
+        maxLength={72}
+        hint={`At least ${shortestPassword} characters; a few words are easier to remember than a few signs.`}
+      />
+      <TextField
+        label="New password, again"
+        name="again"
+        type="password"
+        required
+        autoComplete="new-password"
+        maxLength={72}
+        problem={problem ?? undefined}
+      />
+    </>
+  );
+}
+
+export function readNewPassword(form: FormData): { password: string; problem: string | null } {
+  const password = String(form.get('password'));
+  return { password, problem: password === form.get('again') ? null : 'The two passwords are not the same' };
+}

@@ -1,0 +1,163 @@
+// A forgotten password: first the mail is asked for; its link leads here again, to set a new one.
+import type { Session } from '@supabase/auth-js';
+import { useEffect, useState } from 'react';
+import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
+import { onStandingMayHaveChanged, passwordResetPath, type Staff } from '../../lib/staff.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
+import { describeStaffPage, staffFor } from '../staff-page.ts';
+import { useAttempt } from '../use-attempt.ts';
+import type { Route } from './+types/reset-password-page.ts';
+import { Entrance } from './entrance.tsx';
+import { SecondStep } from './second-step.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reset password');
+
+export async function clientLoader({ request }: Route.ClientLoaderArgs) {
+  const staff = staffFor(request);
+  // What the link brought, if this is where a link led.
+  const { error } = await staff.auth.initialize();
+  if (error) window.history.replaceState(window.history.state, '', passwordResetPath);
+  const { data } = await staff.auth.getSession();
+  const isByLink = data.session !== null && cameByLink(data.session);
+  const standing = await staff.standing();
+  if (standing.is === 'staff' && !isByLink) throw redirect('/admin/account');
+  return { staff, standing, isByLink, linkProblem: error?.message ?? null };
+}
+clientLoader.hydrate = true as const;
+
+/** Whether a session began with a link from a mail rather than with a password. */
+function cameByLink({ access_token }: Session): boolean {
+  try {
+    const payload = access_token.split('.')[1]?.replaceAll('-', '+').replaceAll('_', '/') ?? '';
+    const { amr } = JSON.parse(atob(payload)) as { amr?: { method?: string }[] };
+    return (amr ?? []).some(({ method = '' }) => ['recovery', 'otp', 'magiclink', 'invite'].includes(method));
+  } catch {
+    return false;
+  }
+}
+
+export function HydrateFallback() {
+  return (
+    <Entrance title="Reset password" subtitle="A new password for the admin panel">
+      <Spinner label="Loading..." />
+    </Entrance>
+  );
+}
+
+export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) {
+  const { staff, standing, isByLink, linkProblem } = loaderData;
+  const { revalidate } = useRevalidator();
+  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+
+  if (isByLink && standing.is === 'second step') {
+    return (
+      <Entrance title="Reset password" subtitle="First, the second step of your account">
+        <SecondStep
+          staff={staff}
+          email={standing.email}
+          factors={standing.factors}
+          onPassed={() => void revalidate()}
+        />
+      </Entrance>
+    );
+  }
+  return isByLink ? (
+    <Entrance title="Set a new password" subtitle="You will stay signed in on this device">
+      <NewPassword staff={staff} />
+    </Entrance>
+  ) : (
+    <Entrance title="Reset password" subtitle="We send you a link to set a new one">
+      <AskForLink staff={staff} linkProblem={linkProblem} />
+    </Entrance>
+  );
+}
+
+function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string | null }) {
+  const { isBusy, problem, attempt } = useAttempt('The mail could not be sent');
+  const [sentTo, setSentTo] = useState<string | null>(null);
+
+  async function ask(form: FormData) {
+    const email = String(form.get('email')).trim();
+    const isAsked = await attempt(async () => {
+      const redirectTo = new URL(passwordResetPath, window.location.href).href;
+      return (await staff.auth.resetPasswordForEmail(email, { redirectTo })).error;
+    });
+    if (isAsked) setSentTo(email);
+  }
+
+  return (
+    <div className="grid gap-5">
+      {linkProblem && !sentTo ? (
+        <Notice tone="danger" title={linkProblem}>
+          Please ask for a new link.
+        </Notice>
+      ) : null}
+      {problem ? <Notice tone="danger" title={problem} /> : null}
+      {sentTo ? (
+        <Notice tone="success" title="Please look into your mail">
+          If {sentTo} belongs to an account, a link is on its way there. It can be used once.
+        </Notice>
+      ) : (
+        <form
+          className="grid gap-5"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void ask(new FormData(event.currentTarget));
+          }}
+        >
+          <TextField
+            label="Email"
+            name="email"
+            type="email"
+            required
+            autoComplete="username"
+            maxLength={254}
+          />
+          <Button type="submit" size="large" disabled={isBusy}>
+            {isBusy ? 'Sending...' : 'Send the link'}
+          </Button>
+        </form>
+      )}
+      <Link
+        to="/admin/login"
+        className="inline-flex min-h-11 items-center justify-self-center rounded-md px-2 text-sm font-semibold text-leaf-700 underline"
+      >
+        Back to sign in
+      </Link>
+    </div>
+  );
+}
+
+function NewPassword({ staff }: { staff: Staff }) {
+  const { isBusy, problem, attempt } = useAttempt('The password could not be set');
+  const [mismatch, setMismatch] = useState<string | null>(null);
+  const navigate = useNavigate();
+
+  async function set(form: FormData) {
+    const { password, problem: wrong } = readNewPassword(form);
+    setMismatch(wrong);
+    if (wrong) return;
+    const isSet = await attempt(async () => (await staff.auth.updateUser({ password })).error);
+    if (isSet) await navigate('/admin/login', { replace: true });
+  }
+
+  return (
+    <form
+      className="grid gap-5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void set(new FormData(event.currentTarget));
+      }}
+    >
+      {problem ? <Notice tone="danger" title={problem} /> : null}
+      <NewPasswordFields problem={mismatch} />
+      <Button type="submit" size="large" disabled={isBusy}>
+        {isBusy ? 'Saving...' : 'Set password'}
+      </Button>
+    </form>
+  );
+}

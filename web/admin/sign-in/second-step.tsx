@@ -1,0 +1,100 @@
+// The second factor: a code from an authenticator app, or a security key, once the password was right.
+import type { Factor } from '@supabase/auth-js';
+import { useState } from 'react';
+import type { Staff } from '../../lib/staff.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { useAttempt } from '../use-attempt.ts';
+
+interface SecondStepProps {
+  staff: Staff;
+  email: string;
+  factors: Factor[];
+  /** The session counts for more now. */
+  onPassed(): void;
+}
+
+export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps) {
+  const apps = factors.filter(({ factor_type }) => factor_type === 'totp');
+  const [app = '', setApp] = useState(apps[0]?.id);
+  const keys = factors.filter(({ factor_type }) => factor_type === 'webauthn');
+  const { isBusy, problem, attempt } = useAttempt('The code could not be checked');
+
+  const passCode = (form: FormData) =>
+    attempt(async () => {
+      const code = String(form.get('code')).replace(/\s/g, '');
+      const { error } = await staff.auth.mfa.challengeAndVerify({ factorId: app, code });
+      if (!error) onPassed();
+      return error;
+    });
+  const passKey = (factorId: string) =>
+    attempt(async () => {
+      const { error } = await staff.auth.mfa.webauthn.authenticate({ factorId });
+      if (!error) onPassed();
+      return error;
+    });
+
+  return (
+    <div className="grid gap-4">
+      {problem ? <Notice tone="danger" title={problem} /> : null}
+      {apps.length > 0 ? (
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void passCode(new FormData(event.currentTarget));
+          }}
+        >
+          {apps.length > 1 ? (
+            <fieldset className="grid gap-1 text-sm">
+              <legend className="mb-1 font-semibold">Code from</legend>
+              {apps.map(({ id, friendly_name }) => (
+                <label key={id} className="flex min-h-9 items-center gap-2">
+                  <input
+                    type="radio"
+                    name="app"
+                    checked={app === id}
+                    onChange={() => setApp(id)}
+                    className="size-4 accent-leaf-600"
+                  />
+                  {friendly_name || 'Authenticator app'}
+                </label>
+              ))}
+            </fieldset>
+          ) : null}
+          <TextField
+            label="Code from your authenticator app"
+            name="code"
+            required
+            // The step follows from what the person just did, and typing is all that is left to do.
+            autoFocus
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            pattern="\s*(\d\s*){6}"
+            title="Six digits"
+            maxLength={12}
+            hint={`Six digits, a new one every 30 seconds. Signing in as ${email}.`}
+          />
+          <Button type="submit" size="large" disabled={isBusy}>
+            {isBusy ? 'Signing in...' : 'Continue'}
+          </Button>
+        </form>
+      ) : null}
+      {keys.map(({ id, friendly_name }) => (
+        <Button
+          key={id}
+          tone={apps.length > 0 ? 'outline' : 'leaf'}
+          size="large"
+          disabled={isBusy}
+          onClick={() => passKey(id)}
+        >
+          Use {friendly_name || 'a security key'}
+        </Button>
+      ))}
+      <Button tone="quiet" disabled={isBusy} onClick={() => void staff.auth.signOut({ scope: 'local' })}>
+        Use another account
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,151 @@
+// Signing in (specification §2, Admin sign-in; §4, Forms): a password, then the second factor where the account has one.
+import { useEffect, useState } from 'react';
+import { Form, Link, redirect, useNavigation, useRevalidator } from 'react-router';
+import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { describeStaffPage, staffFor } from '../staff-page.ts';
+import { useAttempt } from '../use-attempt.ts';
+import type { Route } from './+types/sign-in-page.ts';
+import { Entrance } from './entrance.tsx';
+import { SecondStep } from './second-step.tsx';
+import { describeSignInProblem } from './sign-in-problem.ts';
+
+/** How long after signing in somebody who is still here is told why (specification §9). */
+const hintAfterMs = 1000;
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Sign in');
+
+export async function clientLoader({ request }: Route.ClientLoaderArgs) {
+  const staff = staffFor(request);
+  const [standing, takesPasskeys] = await Promise.all([staff.standing(), staff.takesPasskeys()]);
+  if (standing.is === 'staff') throw redirect('/admin/dashboard');
+  return { staff, standing, canUsePasskey: takesPasskeys && 'PublicKeyCredential' in window };
+}
+clientLoader.hydrate = true as const;
+
+export async function clientAction({ request }: Route.ClientActionArgs) {
+  const form = await request.formData();
+  try {
+    const { error } = await staffFor(request).auth.signInWithPassword({
+      email: String(form.get('email')).trim(),
+      password: String(form.get('password')),
+    });
+    return { problem: error ? describeSignInProblem(error) : null };
+  } catch (thrown) {
+    return { problem: describeSignInProblem(thrown) };
+  }
+}
+
+export function HydrateFallback() {
+  return (
+    <Entrance subtitle="Sign in to access the admin panel">
+      <Spinner label="Loading..." />
+    </Entrance>
+  );
+}
+
+export default function SignInPage({ loaderData, actionData }: Route.ComponentProps) {
+  const { staff, standing } = loaderData;
+  const { revalidate } = useRevalidator();
+  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+
+  return standing.is === 'second step' ? (
+    <Entrance subtitle="One more step to access the admin panel">
+      <SecondStep
+        staff={staff}
+        email={standing.email}
+        factors={standing.factors}
+        onPassed={() => void revalidate()}
+      />
+    </Entrance>
+  ) : (
+    <Entrance subtitle="Sign in to access the admin panel">
+      <SignInForm {...loaderData} problem={actionData?.problem ?? null} />
+    </Entrance>
+  );
+}
+
+type SignInFormProps = Route.ComponentProps['loaderData'] & { problem: string | null };
+
+function SignInForm({ staff, standing, canUsePasskey, problem }: SignInFormProps) {
+  const isBusy = useNavigation().state !== 'idle';
+  const passkey = useAttempt('Login failed');
+  const isStillHere = useStaysFor(standing.is === 'not staff', hintAfterMs);
+
+  return (
+    <div className="grid gap-5">
+      {problem ? <Notice tone="danger" title={problem} /> : null}
+      {passkey.problem ? <Notice tone="danger" title={passkey.problem} /> : null}
+      {standing.is === 'not staff' && isStillHere ? <NotStaff staff={staff} email={standing.email} /> : null}
+      <Form method="post" className="grid gap-5">
+        <TextField
+          label="Email"
+          name="email"
+          type="email"
+          required
+          autoComplete="username webauthn"
+          maxLength={254}
+        />
+        <TextField
+          label="Password"
+          name="password"
+          type="password"
+          required
+          autoComplete="current-password"
+          maxLength={256}
+        />
+        <Button type="submit" size="large" disabled={isBusy}>
+          {isBusy ? 'Signing in...' : 'Sign In'}
+        </Button>
+      </Form>
+      {canUsePasskey ? (
+        <Button
+          tone="outline"
+          size="large"
+          disabled={isBusy || passkey.isBusy}
+          onClick={() => passkey.attempt(async () => (await staff.auth.signInWithPasskey()).error)}
+        >
+          Sign in with a passkey
+        </Button>
+      ) : null}
+      <Link
+        to="/admin/reset-password"
+        className="inline-flex min-h-11 items-center justify-self-center rounded-md px-2 text-sm font-semibold text-leaf-700 underline"
+      >
+        Forgot password?
+      </Link>
+    </div>
+  );
+}
+
+function NotStaff({ staff, email }: { staff: Staff; email: string }) {
+  return (
+    <div className="grid gap-2">
+      <Notice tone="info" title="If you are not redirected, you may not have admin privileges.">
+        You are signed in as {email}.
+      </Notice>
+      <button
+        type="button"
+        onClick={() => void staff.auth.signOut({ scope: 'local' })}
+        className="min-h-11 justify-self-start rounded-md px-1 text-sm font-semibold text-leaf-700 underline"
+      >
+        Sign out of this account
+      </button>
+    </div>
+  );
+}
+
+/** True once something has been so for a while. */
+function useStaysFor(isSo: boolean, milliseconds: number): boolean {
+  const [hasStayed, setStayed] = useState(false);
+  useEffect(() => {
+    setStayed(false);
+    if (!isSo) return;
+    const timer = setTimeout(() => setStayed(true), milliseconds);
+    return () => clearTimeout(timer);
+  }, [isSo, milliseconds]);
+  return hasStayed;
+}

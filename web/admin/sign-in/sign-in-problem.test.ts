@@ -1,0 +1,18 @@
+import { AuthApiError, AuthUnknownError } from '@supabase/auth-js';
+import { expect, test } from 'vitest';
+import { describeSignInProblem } from './sign-in-problem.ts';
+
+test('wrong credentials are told in words of our own', () =>
+  expect(
+    describeSignInProblem(new AuthApiError('Invalid login credentials', 400, 'invalid_credentials')),
+  ).toBe('Invalid email or password. Please check your credentials.'));
+
+test('anything else the auth service says is told as it is', () =>
+  expect(describeSignInProblem(new AuthApiError('User is banned', 400, 'user_banned'))).toBe(
+    'User is banned',
+  ));
+
+test.each([new TypeError('x is not a function'), undefined, new AuthUnknownError(' ', null)])(
+  'the unexpected (%s) is no more than a login that failed',
+  (problem) => expect(describeSignInProblem(problem)).toBe('Login failed'),
+);

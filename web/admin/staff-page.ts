@@ -1,0 +1,36 @@
+// What each page of the staff area has in common: its title, that it is no search engine's, and where the services are.
+import { redirectDocument } from 'react-router';
+import { openStaff, type Staff } from '../lib/staff.ts';
+import type { StoreAddress } from '../lib/store.ts';
+
+const services = 'shop-services';
+
+interface RootFacts {
+  settings: { store_name: string };
+  config: StoreAddress;
+}
+
+/**
+ * A page's `meta`.
+ * @param title of the page, to which the shop's name is added
+ */
+export function describeStaffPage(matches: readonly unknown[], title: string) {
+  const facts = (matches[0] as { loaderData?: RootFacts } | undefined)?.loaderData;
+  return [
+    { title: `${title} · ${facts?.settings.store_name ?? 'Jani Juice'} Admin` },
+    { name: 'robots', content: 'noindex, nofollow' },
+    ...(facts
+      ? [{ name: services, content: JSON.stringify({ url: facts.config.url, key: facts.config.key }) }]
+      : []),
+  ];
+}
+
+/**
+ * The staff area, for what runs before a page is shown. To be called in the browser only.
+ * @throws a redirect that loads the page anew when the visit did not begin in the staff area, where the services are named
+ */
+export function staffFor(request: Request): Staff {
+  const named = document.querySelector<HTMLMetaElement>(`meta[name="${services}"]`)?.content;
+  if (!named) throw redirectDocument(request.url);
+  return openStaff(JSON.parse(named) as StoreAddress);
+}

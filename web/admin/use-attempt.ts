@@ -1,0 +1,34 @@
+// One thing a person asked for: whether it is under way, and why it failed.
+import { useCallback, useRef, useState } from 'react';
+import { describeProblem } from '../lib/staff.ts';
+
+/** @param fallback what is told of a failure that does not say what it is */
+export function useAttempt(fallback: string) {
+  const [isBusy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const isUnderWay = useRef(false);
+
+  /** Runs the work unless some is running; true when it succeeded. The work gives back what went wrong, or throws it. */
+  const attempt = useCallback(
+    async (work: () => Promise<Error | null | undefined>): Promise<boolean> => {
+      if (isUnderWay.current) return false;
+      isUnderWay.current = true;
+      setBusy(true);
+      setProblem(null);
+      try {
+        const error = await work();
+        if (error) setProblem(describeProblem(error, fallback));
+        return !error;
+      } catch (thrown) {
+        console.warn(fallback, thrown);
+        setProblem(fallback);
+        return false;
+      } finally {
+        isUnderWay.current = false;
+        setBusy(false);
+      }
+    },
+    [fallback],
+  );
+  return { isBusy, problem, attempt };
+}

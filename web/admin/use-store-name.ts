@@ -1,0 +1,7 @@
+// What the shop is called.
+import { useRouteLoaderData } from 'react-router';
+
+export function useStoreName(): string {
+  const facts = useRouteLoaderData<{ settings: { store_name: string } }>('root');
+  return facts?.settings.store_name ?? 'Jani Juice';
+}

@@ -1,0 +1,139 @@
+// The staff's side: signing in, who counts as staff, and the tables as staff may see them. Loaded by /admin alone.
+import {
+  AuthClient,
+  type AuthError,
+  type Factor,
+  type GoTrueClient,
+  isAuthSessionMissingError,
+} from '@supabase/auth-js';
+import { PostgrestClient } from '@supabase/postgrest-js';
+import type { Database } from '../../supabase/types.ts';
+import { type StoreAddress, servicesOrigin } from './store.ts';
+
+/** What somebody is to the staff panel, as far as the services say so now. */
+export type Standing =
+  | { is: 'signed out' }
+  | { is: 'not staff'; email: string }
+  /** Staff, but with a second factor that this session has not passed yet. */
+  | { is: 'second step'; email: string; factors: Factor[] }
+  | { is: 'staff'; id: string; email: string };
+
+export interface Staff {
+  auth: GoTrueClient;
+  /** Asks with the session's access token. */
+  tables: PostgrestClient<Database>;
+  /** Asks the services anew each time. A check that fails is logged and counts as not staff (specification §8). */
+  standing(): Promise<Standing>;
+  /** Whether the auth service takes passkeys. */
+  takesPasskeys(): Promise<boolean>;
+}
+
+export const passwordResetPath = '/admin/reset-password';
+
+/** After these, who counts as staff is asked again (specification §4, Admin access). */
+const standingEvents = [
+  'SIGNED_IN',
+  'SIGNED_OUT',
+  'TOKEN_REFRESHED',
+  'USER_UPDATED',
+  'PASSWORD_RECOVERY',
+  'MFA_CHALLENGE_VERIFIED',
+];
+
+let opened: Staff | null = null;
+
+/** The one staff area of this tab: two clients would refresh one session against each other. */
+export function openStaff(address: StoreAddress): Staff {
+  opened ??= createStaff(address);
+  return opened;
+}
+
+/** Makes a staff area of its own. `transport` is for tests. */
+export function createStaff(
+  address: StoreAddress,
+  transport: typeof fetch = (...call) => fetch(...call),
+): Staff {
+  const origin = servicesOrigin(address);
+  const auth = new AuthClient({
+    url: `${origin}/auth/v1`,
+    headers: { apikey: address.key },
+    storageKey: 'jani.staff',
+    // A link in a mail is often opened on another device than the one that asked for it.
+    flowType: 'implicit',
+    detectSessionInUrl: ({ pathname }, { access_token, error, error_code }) =>
+      pathname === passwordResetPath && Boolean(access_token || error || error_code),
+    experimental: { passkey: true },
+    fetch: transport,
+  });
+  const tables = new PostgrestClient<Database>(`${origin}/rest/v1`, {
+    headers: { apikey: address.key },
+    fetch: async (input, init) => {
+      const { data } = await auth.getSession();
+      const headers = new Headers(init?.headers);
+      if (data.session) headers.set('authorization', `Bearer ${data.session.access_token}`);
+      return transport(input, { ...init, headers });
+    },
+  });
+  return {
+    auth,
+    tables,
+    standing: () => readStanding(auth, tables),
+    async takesPasskeys() {
+      try {
+        const answer = await transport(`${origin}/auth/v1/settings`, { headers: { apikey: address.key } });
+        const settings: unknown = answer.ok ? await answer.json() : null;
+        return (settings as { passkeys_enabled?: unknown } | null)?.passkeys_enabled === true;
+      } catch {
+        return false;
+      }
+    },
+  };
+}
+
+async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database>): Promise<Standing> {
+  const { data } = await auth.getSession();
+  const { session } = data;
+  if (!session) return { is: 'signed out' };
+  const [{ data: asked, error: userError }, profile, assurance] = await Promise.all([
+    // From the service, not from storage: a session may have been ended and a factor added elsewhere.
+    auth.getUser(),
+    tables
+      .from('admin_profiles')
+      .select('is_active')
+      .eq('user_id', session.user.id)
+      .eq('is_active', true)
+      .maybeSingle(),
+    auth.mfa.getAuthenticatorAssuranceLevel(),
+  ]);
+  if (isAuthSessionMissingError(userError)) return { is: 'signed out' };
+  const { user } = asked;
+  const email = user?.email ?? session.user.email ?? '';
+  if (userError || profile.error || !user) {
+    console.warn('The admin check failed', userError ?? profile.error);
+    return { is: 'not staff', email };
+  }
+  if (!profile.data) {
+    console.warn('This account is not admin, or not active');
+    return { is: 'not staff', email };
+  }
+  const factors = (user.factors ?? []).filter(({ status }) => status === 'verified');
+  return factors.length > 0 && assurance.data?.currentLevel !== 'aal2'
+    ? { is: 'second step', email, factors }
+    : { is: 'staff', id: user.id, email };
+}
+
+/**
+ * Tells of every event after which the standing may be another one, in this tab or in others.
+ * @returns a function that stops it
+ */
+export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
+  const { data } = auth.onAuthStateChange((event) => {
+    if (standingEvents.includes(event)) listener();
+  });
+  return () => data.subscription.unsubscribe();
+}
+
+/** What to tell of a failure of the auth service: its own words. */
+export function describeProblem(error: AuthError | Error | null | undefined, fallback: string): string {
+  return error?.message.trim() || fallback;
+}
