@@ -19,8 +19,13 @@ beforeAll(async () => {
   server = createHttpServer({
     backend: null,
     pages: new PageCache(),
-    renderPage: (_request, effort) =>
-      compressPage(200, { 'content-type': 'text/html' }, Buffer.from('<p>page</p>'), effort),
+    renderPage: async (request, effort) =>
+      compressPage(
+        200,
+        { 'content-type': 'text/html' },
+        Buffer.from(`<p>${await request.text()}</p>`),
+        effort,
+      ),
     assets: folder,
     isReady: async () => true,
     trustedProxies: 0,
@@ -69,6 +74,33 @@ test('a file that went away ends its own answer and nothing else', async () => {
   await rm(join(folder, 'assets/gone.js'));
   await expect(fetch(`http://127.0.0.1:${port}/assets/gone.js`).then((r) => r.text())).rejects.toThrow();
   expect((await letters({})).status).toBe(200);
+});
+
+describe('what a page is sent', () => {
+  const post = (body: BodyInit) =>
+    fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body, duplex: 'half' } as RequestInit);
+
+  test('a form reaches its page whole', async () => {
+    expect(await (await post('name=Amina')).text()).toBe('<p>name=Amina</p>');
+  });
+
+  test('more than any form holds is refused and not kept in memory, whether its length is told or not', async () => {
+    expect((await post('a'.repeat(2 * 1024 * 1024))).status).toBe(413);
+    let sent = 0;
+    const endless = new ReadableStream({
+      pull(controller) {
+        sent += 65_536;
+        if (sent > 200 * 1024 * 1024) controller.close();
+        else controller.enqueue(new Uint8Array(65_536));
+      },
+    });
+    const status = await post(endless).then(
+      (response) => response.status,
+      () => 'cut off',
+    );
+    expect([413, 'cut off']).toContain(status);
+    expect(sent).toBeLessThan(100 * 1024 * 1024);
+  });
 });
 
 test('a client that breaks off while it asks for a WebSocket brings nothing down', async () => {

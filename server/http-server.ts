@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import type { Backend } from '../backend/backend.ts';
+import { boundedRequest } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Log, maskPath } from './log.ts';
@@ -24,6 +25,8 @@ export interface HttpServerOptions {
   log: Log;
 }
 
+/** Bytes of a form. */
+const largestForm = 1024 * 1024;
 const year = 365 * 24 * 60 * 60;
 
 /** Puts the listener together; it is not listening yet. */
@@ -82,7 +85,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
         return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
       }
       if (backend?.serves(pathname)) return withHeaders(await backend.fetch(webRequest), securityHeaders);
-      await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, webRequest);
+      const bounded = await boundedRequest(webRequest, largestForm);
+      if (!bounded) {
+        // The rest of the body is not read, so nothing more can come on this connection.
+        const headers = { ...securityHeaders, connection: 'close' };
+        return new Response('This form is too large.\n', { status: 413, headers });
+      }
+      await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, bounded);
       return new Response(null, { headers: { 'x-hono-already-sent': 'true' } });
     },
     {

@@ -66,6 +66,9 @@ async function wire(
 
   const database = config.supabase ? null : await openDatabase(config, onFault);
   if (database) closers.push(() => database.close());
+  // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
+  let drained = Promise.resolve();
+  closers.push(() => drained);
   if (database) await prepareDatabase(database, config, root, log);
 
   const keys: Pick<ApiKeys, 'publishable' | 'secret'> = config.supabase
@@ -142,7 +145,9 @@ async function wire(
     log,
   });
   await listen(server, config);
-  closers.push(() => closeServer(server));
+  closers.push(async () => {
+    drained = closeServer(server);
+  });
   const address = server.address();
   const port = address && typeof address === 'object' ? address.port : config.port;
   ownUrl = `http://127.0.0.1:${port}`;

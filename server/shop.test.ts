@@ -1,0 +1,32 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { readConfig } from './config.ts';
+import { openLog } from './log.ts';
+import { startShop } from './shop.ts';
+
+test('a shop that is closed says good-bye to those who follow orders, and waits for none of them', async () => {
+  const root = fileURLToPath(new URL('..', import.meta.url));
+  const dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  const shop = await startShop({
+    config: readConfig({ PORT: '0', DATA_DIR: dataDir, SEED: 'none' }, root),
+    root,
+    log: openLog('silent'),
+    build: () => Promise.reject(new Error('no page is asked for')),
+    mode: 'development',
+    assets: (_request, _response, next) => next(),
+  });
+  const address = `${shop.url.replace(/^http/, 'ws')}/realtime/v1/websocket`;
+  const follower = new WebSocket(`${address}?vsn=1.0.0&apikey=${shop.keys.publishable}`);
+  await new Promise((done, fail) => follower.once('open', done).once('error', fail));
+  const farewell = new Promise<number>((done) => follower.once('close', done));
+  const began = performance.now();
+  await shop.close();
+  expect(await farewell).toBe(1001);
+  // Nobody had to be cut off: that comes after two seconds.
+  expect(performance.now() - began).toBeLessThan(1900);
+  await rm(dataDir, { recursive: true });
+});
