@@ -1,0 +1,71 @@
+// The second factors of others, for whoever holds the secret key: a person who lost the phone needs somebody to ask.
+import { type AuthContext, type AuthRequest, at } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { optionalText, uuidParameter } from '../fields.ts';
+import type { FactorRow, UserRow } from '../rows.ts';
+import { factorJson } from '../user-json.ts';
+import { factorsOf, findUser } from '../users.ts';
+import { normalPhone } from './enrol.ts';
+import { deleteFactor, factorInPath } from './factors.ts';
+
+/**
+ * The person a path names.
+ * @throws AuthFault 404 validation_failed, user_not_found
+ */
+export async function userInPath(request: AuthRequest, context: AuthContext): Promise<UserRow> {
+  const user = await findUser(context.database, { id: uuidParameter(request.parameters, 'user_id') });
+  if (!user) throw new AuthFault(404, 'user_not_found', 'User not found');
+  return user;
+}
+
+/** Lists a person's factors. @returns 200 with an array */
+export async function listFactors(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const user = await userInPath(request, context);
+  return Response.json((await factorsOf(context.database, user.id)).map(factorJson));
+}
+
+/** Deletes a factor of a person. @returns 200 with the factor */
+export async function deleteFactorOf(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const user = await userInPath(request, context);
+  const factor = await context.database.transaction(async (tx) => {
+    const found = await factorInPath(tx, request.parameters, user.id, { lock: true });
+    await deleteFactor(tx, context, found);
+    return found;
+  });
+  return Response.json(factorJson(factor));
+}
+
+/**
+ * Changes a factor of a person: its name, and the number of a phone factor.
+ * @returns 200 with the factor
+ */
+export async function changeFactorOf(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const user = await userInPath(request, context);
+  const name = optionalText(request.body, 'friendly_name');
+  const phone = optionalText(request.body, 'phone');
+  const changed = await context.database.transaction(async (tx) => {
+    const factor = await factorInPath(tx, request.parameters, user.id, { lock: true });
+    if (phone && factor.factor_type !== 'phone') throw invalid('Only a phone factor has a phone');
+    const others = (await factorsOf(tx, user.id)).filter(({ id }) => id !== factor.id);
+    if (name && others.some(({ friendly_name: taken }) => taken === name)) {
+      throw new AuthFault(
+        422,
+        'mfa_factor_name_conflict',
+        `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,
+      );
+    }
+    const number = phone ? normalPhone(phone) : null;
+    if (number && others.some(({ phone: taken }) => taken === number)) {
+      throw new AuthFault(422, 'mfa_verified_factor_exists', 'Another factor has this phone');
+    }
+    const { rows } = await tx.query<FactorRow>(
+      `update auth.mfa_factors set friendly_name = coalesce($2, friendly_name), phone = coalesce($3, phone),
+         updated_at = $4::timestamptz
+       where id = $1::uuid
+       returning id, user_id, friendly_name, factor_type, status, phone, last_challenged_at, created_at, updated_at`,
+      [factor.id, name || null, number, at(context)],
+    );
+    return rows[0] ?? factor;
+  });
+  return Response.json(factorJson(changed));
+}

@@ -1,0 +1,121 @@
+// POST /factors/{id}/challenge: asks for a factor; what is asked lives for five minutes.
+import { randomUUID } from 'node:crypto';
+import { type AuthContext, at, type UserRequest } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { text } from '../fields.ts';
+import { keepGap } from '../limits.ts';
+import { authenticationOptions, type Credential, registrationOptions } from '../passkeys/ceremony.ts';
+import { relyingPartyOf } from '../passkeys/relying-party.ts';
+import type { Json } from '../rows.ts';
+import { type FactorWithSecret, factorInPath, titleOf } from './factors.ts';
+import { fixedPhoneCode, hashPhoneCode, newPhoneCode } from './phone-code.ts';
+
+/** What a kind of factor adds to a challenge: columns to keep, fields to answer. */
+interface Asked {
+  code?: string;
+  kept?: Json;
+  answered?: Json;
+}
+
+/**
+ * Makes a challenge: for a phone factor sends a code, for a WebAuthn factor gives what the browser needs.
+ * @returns 200 {id, type, expires_at (seconds since 1970), webauthn? {type create|request, credential_options}}
+ * @throws AuthFault mfa_…_verify_not_enabled (422), mfa_factor_not_found (404), over_sms_send_rate_limit (429)
+ */
+export async function challengeFactor(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { database, settings } = context;
+  const factor = await factorInPath(database, request.parameters, request.user.id);
+  const type = factor.factor_type;
+  if (!settings.mfa[type].canVerify) {
+    throw new AuthFault(
+      422,
+      `mfa_${type}_verify_not_enabled`,
+      `MFA verification is disabled for ${titleOf[type]}`,
+    );
+  }
+  const id = randomUUID();
+  const ask = { totp: askTotp, phone: askPhone, webauthn: askWebauthn }[type];
+  const { code, kept, answered } = await ask(factor, request, context);
+  await database.transaction(async (tx) => {
+    await tx.query(
+      `insert into auth.mfa_challenges (id, factor_id, created_at, ip_address, otp_code, web_authn_session_data)
+       values ($1::uuid, $2::uuid, $3::timestamptz, $4::inet, $5, $6::jsonb)`,
+      [id, factor.id, at(context), request.ip, code ? hashPhoneCode(id, code) : null, kept ?? null],
+    );
+    await tx.query('update auth.mfa_factors set last_challenged_at = $2::timestamptz where id = $1::uuid', [
+      factor.id,
+      at(context),
+    ]);
+  });
+  const expiresAt = Math.floor(context.now().getTime() / 1000) + settings.mfa.challengeLifetime;
+  return Response.json(
+    { id, type, expires_at: expiresAt, ...answered },
+    { headers: { 'cache-control': 'no-store' } },
+  );
+}
+
+async function askTotp(): Promise<Asked> {
+  return {};
+}
+
+async function askPhone(
+  factor: FactorWithSecret,
+  request: UserRequest,
+  context: AuthContext,
+): Promise<Asked> {
+  const channel = text(request.body, 'channel') || 'sms';
+  if (channel !== 'sms' && channel !== 'whatsapp') {
+    throw invalid("Invalid channel, supported values are 'sms' or 'whatsapp'.");
+  }
+  const phone = factor.phone ?? '';
+  await keepGap(context, 'sms', 'mfa', phone, context.settings.mfa.phoneResendGap);
+  const fixed = fixedPhoneCode(context, phone);
+  if (fixed !== null) return { code: fixed };
+  const code = newPhoneCode(context.settings.mfa.otpLength);
+  await context.messages.sendText({
+    to: phone,
+    text: `Your code is ${code}`,
+    kind: 'mfa',
+    code,
+    channel,
+  });
+  return { code };
+}
+
+async function askWebauthn(
+  factor: FactorWithSecret,
+  request: UserRequest,
+  context: AuthContext,
+): Promise<Asked> {
+  const relyingParty = relyingPartyOf(context.settings);
+  const { user } = request;
+  const name = user.email || user.phone || user.id;
+  const [type, options] =
+    factor.web_authn_credential === null
+      ? ([
+          'create',
+          await registrationOptions(
+            relyingParty,
+            { id: user.id, name, displayName: name },
+            await registeredCredentials(context, user.id),
+            'factor',
+          ),
+        ] as const)
+      : ([
+          'request',
+          await authenticationOptions(relyingParty, [factor.web_authn_credential], 'factor'),
+        ] as const);
+  return {
+    kept: { type, challenge: options.challenge },
+    answered: { webauthn: { type, credential_options: { publicKey: options } } },
+  };
+}
+
+async function registeredCredentials(context: AuthContext, userId: string): Promise<Credential[]> {
+  const { rows } = await context.database.query<{ credential: Credential }>(
+    `select web_authn_credential as credential from auth.mfa_factors
+     where user_id = $1::uuid and web_authn_credential is not null`,
+    [userId],
+  );
+  return rows.map(({ credential }) => credential);
+}

@@ -1,0 +1,151 @@
+// POST /factors: the first half of getting a second factor; the other half is the first code.
+import type { Session } from '../../database/database.ts';
+import { DatabaseError } from '../../database/database.ts';
+import { type AuthContext, at, type UserRequest } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { text } from '../fields.ts';
+import type { FactorRow, SessionRow, UserRow } from '../rows.ts';
+import { factorsOf, findUser } from '../users.ts';
+import { type FactorType, sessionOf, titleOf } from './factors.ts';
+import { newTotp } from './totp.ts';
+
+const isFactorType = (value: string): value is FactorType => Object.hasOwn(titleOf, value);
+
+/**
+ * Makes an unverified factor.
+ * @returns 200 {id, type, friendly_name, and totp {qr_code, secret, uri} or phone}
+ * @throws AuthFault validation_failed (400), mfa_…_enroll_not_enabled, mfa_factor_name_conflict, mfa_verified_factor_exists,
+ *   too_many_enrolled_mfa_factors (422), insufficient_aal (403)
+ */
+export async function enrolFactor(request: UserRequest, context: AuthContext): Promise<Response> {
+  const type = text(request.body, 'factor_type');
+  const friendlyName = text(request.body, 'friendly_name');
+  if (!isFactorType(type)) throw invalid('factor_type needs to be totp, phone, or webauthn');
+  if (!context.settings.mfa[type].canEnroll) {
+    throw new AuthFault(422, `mfa_${type}_enroll_not_enabled`, `MFA enroll is disabled for ${titleOf[type]}`);
+  }
+  const session = sessionOf(request);
+  const enrol = { totp: enrolTotp, phone: enrolPhone, webauthn: enrolWebauthn }[type];
+  const response = await enrol({ request, context, session, friendlyName });
+  return Response.json(response, { headers: { 'cache-control': 'no-store' } });
+}
+
+interface Enrolment {
+  request: UserRequest;
+  context: AuthContext;
+  session: SessionRow;
+  friendlyName: string;
+}
+
+async function enrolTotp(enrolment: Enrolment) {
+  const { request, context } = enrolment;
+  const issuer = text(request.body, 'issuer') || new URL(context.settings.siteUrl).host;
+  const { secret, uri, qrCode } = await newTotp(
+    issuer,
+    request.user.email || request.user.phone || request.user.id,
+  );
+  const id = await addFactor(enrolment, { type: 'totp', secret });
+  return { id, type: 'totp', friendly_name: enrolment.friendlyName, totp: { qr_code: qrCode, secret, uri } };
+}
+
+async function enrolPhone(enrolment: Enrolment) {
+  const given = text(enrolment.request.body, 'phone');
+  if (!given) throw invalid('Phone number required to enroll Phone factor');
+  const id = await addFactor(enrolment, { type: 'phone', phone: normalPhone(given) });
+  return { id, type: 'phone', friendly_name: enrolment.friendlyName, phone: given };
+}
+
+async function enrolWebauthn(enrolment: Enrolment) {
+  const id = await addFactor(enrolment, { type: 'webauthn' });
+  return { id, type: 'webauthn', friendly_name: enrolment.friendlyName };
+}
+
+async function addFactor(
+  { request, context, session, friendlyName }: Enrolment,
+  factor: { type: FactorType; secret?: string; phone?: string },
+): Promise<string> {
+  const { user } = request;
+  try {
+    return await context.database.transaction(async (tx) => {
+      // Enrolments of a person go one by one, or two at once would both find room.
+      await findUser(tx, { id: user.id }, { lock: true });
+      await dropStaleFactors(tx, context, user, factor.phone);
+      checkRoom(await factorsOf(tx, user.id), { context, session, friendlyName, phone: factor.phone });
+      const { rows } = await tx.query<{ id: string }>(
+        `insert into auth.mfa_factors (user_id, friendly_name, factor_type, secret, phone, created_at, updated_at)
+         values ($1::uuid, $2, $3::auth.factor_type, $4, $5, $6::timestamptz, $6::timestamptz) returning id`,
+        [user.id, friendlyName, factor.type, factor.secret ?? null, factor.phone ?? null, at(context)],
+      );
+      const [row] = rows;
+      if (!row) throw new Error('a factor was not made');
+      return row.id;
+    });
+  } catch (error) {
+    // An index of names that differ for us and not for the database: blanks around them.
+    const isTaken =
+      error instanceof DatabaseError && error.constraint === 'mfa_factors_user_friendly_name_unique';
+    throw isTaken ? nameConflict(friendlyName) : error;
+  }
+}
+
+// What was begun and never finished makes room: after a challenge's lifetime without one that still waits; for a phone at
+// once, because it is begun anew.
+async function dropStaleFactors(
+  tx: Session,
+  context: AuthContext,
+  user: Pick<UserRow, 'id'>,
+  phone: string | undefined,
+): Promise<void> {
+  await tx.query(
+    `delete from auth.mfa_factors as factor
+     where user_id = $1::uuid and status = 'unverified' and (phone = $3 or (
+       created_at < $2::timestamptz and not exists (
+         select from auth.mfa_challenges where factor_id = factor.id and created_at >= $2::timestamptz)))`,
+    [user.id, at(context, -context.settings.mfa.challengeLifetime), phone ?? null],
+  );
+}
+
+function checkRoom(
+  factors: readonly FactorRow[],
+  wanted: { context: AuthContext; session: SessionRow; friendlyName: string; phone: string | undefined },
+): void {
+  const verified = factors.filter(({ status }) => status === 'verified');
+  if (wanted.phone !== undefined && verified.some(({ phone }) => phone === wanted.phone)) {
+    throw new AuthFault(
+      422,
+      'mfa_verified_factor_exists',
+      'A verified phone factor already exists, unenroll the existing factor to continue',
+    );
+  }
+  if (factors.some(({ friendly_name: name }) => (name ?? '') === wanted.friendlyName)) {
+    throw nameConflict(wanted.friendlyName);
+  }
+  if (factors.length >= wanted.context.settings.mfa.maximumFactors) {
+    throw new AuthFault(
+      422,
+      'too_many_enrolled_mfa_factors',
+      'Maximum number of verified factors reached, unenroll to continue',
+    );
+  }
+  // Or a stolen password alone would be enough to add a factor, and to pass with it.
+  if (verified.length > 0 && wanted.session.aal !== 'aal2') {
+    throw new AuthFault(403, 'insufficient_aal', 'AAL2 required to enroll a new factor');
+  }
+}
+
+const nameConflict = (name: string) =>
+  new AuthFault(
+    422,
+    'mfa_factor_name_conflict',
+    `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,
+  );
+
+/**
+ * A phone number as it is kept: digits with country code.
+ * @throws AuthFault 400 validation_failed when it is none (E.164)
+ */
+export function normalPhone(given: string): string {
+  const digits = given.replace(/^\+/, '').replaceAll(' ', '');
+  if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
+  return digits;
+}

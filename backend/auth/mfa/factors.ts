@@ -1,0 +1,127 @@
+// Second factors as rows: finding them, and taking them away with what they were good for.
+import type { Session } from '../../database/database.ts';
+import { type AuthContext, at, type UserRequest } from '../context.ts';
+import { AuthFault } from '../fault.ts';
+import { isUuid, uuidParameter } from '../fields.ts';
+import type { Credential } from '../passkeys/ceremony.ts';
+import type { FactorRow, SessionRow } from '../rows.ts';
+import { type AuthenticationMethod, sessionGone } from '../sessions.ts';
+
+/** A factor with what is checked against; that part never leaves the service. */
+export interface FactorWithSecret extends FactorRow {
+  /** Of an authenticator app: base32. */
+  secret: string | null;
+  /** Of an authenticator app: the time step whose code was accepted last. */
+  last_used_step: number | null;
+  /** Of a WebAuthn factor, once it is registered. */
+  web_authn_credential: Credential | null;
+}
+
+export type FactorType = FactorRow['factor_type'];
+
+/** What a factor that was passed is called in a session's `amr`. */
+export const methodOf: Readonly<Record<FactorType, AuthenticationMethod>> = {
+  totp: 'totp',
+  phone: 'mfa/phone',
+  webauthn: 'mfa/webauthn',
+};
+
+/** How messages name a kind of factor. */
+export const titleOf: Readonly<Record<FactorType, string>> = {
+  totp: 'TOTP',
+  phone: 'Phone',
+  webauthn: 'WebAuthn',
+};
+
+/**
+ * Finds the factor a path names.
+ * @param lock keeps it from changing until the transaction ends, so that attempts made at once are looked at one by one
+ * @throws AuthFault 404 validation_failed when the path names no UUID; 404 mfa_factor_not_found when the person has no such
+ *   factor, also when somebody else has
+ */
+export async function factorInPath(
+  session: Session,
+  parameters: Readonly<Record<string, string>>,
+  userId: string,
+  options: { lock?: boolean } = {},
+): Promise<FactorWithSecret> {
+  const { rows } = await session.query<FactorWithSecret>(
+    `select id, user_id, friendly_name, factor_type, status, phone, last_challenged_at, created_at, updated_at,
+       secret, last_used_step, web_authn_credential
+     from auth.mfa_factors where id = $1::uuid and user_id = $2::uuid ${options.lock ? 'for update' : ''}`,
+    [uuidParameter(parameters, 'factor_id'), userId],
+  );
+  const [factor] = rows;
+  if (!factor) throw new AuthFault(404, 'mfa_factor_not_found', 'Factor not found');
+  return factor;
+}
+
+/** A challenge that waits for its answer. */
+export interface ChallengeRow {
+  id: string;
+  /** Of a phone factor: the hash of the code that was sent. */
+  otp_code: string | null;
+  failed_attempts: number;
+  /** Of a WebAuthn factor. */
+  web_authn_session_data: { type: 'create' | 'request'; challenge: string } | null;
+}
+
+/**
+ * Finds the challenge that an answer is for. The factor must be locked.
+ * @throws AuthFault 422: mfa_factor_not_found for an unknown challenge, mfa_ip_address_mismatch when it was answered
+ *   already or asked for from another address, mfa_challenge_expired
+ */
+export async function findChallenge(
+  tx: Session,
+  context: AuthContext,
+  factor: Pick<FactorRow, 'id'>,
+  challengeId: string,
+  ip: string | null,
+): Promise<ChallengeRow> {
+  const { rows } = isUuid(challengeId)
+    ? await tx.query<ChallengeRow & { is_elsewhere: boolean; is_over: boolean }>(
+        `select id, otp_code, failed_attempts, web_authn_session_data,
+           verified_at is not null or ip_address is distinct from $3::inet as is_elsewhere,
+           created_at <= $4::timestamptz as is_over
+         from auth.mfa_challenges where id = $1::uuid and factor_id = $2::uuid`,
+        [challengeId, factor.id, ip, at(context, -context.settings.mfa.challengeLifetime)],
+      )
+    : { rows: [] };
+  const [challenge] = rows;
+  if (!challenge) {
+    throw new AuthFault(422, 'mfa_factor_not_found', 'MFA factor with the provided challenge ID not found');
+  }
+  if (challenge.is_elsewhere) {
+    throw new AuthFault(422, 'mfa_ip_address_mismatch', 'Challenge and verify IP addresses mismatch.');
+  }
+  if (challenge.is_over || challenge.failed_attempts >= context.settings.otpAttempts) {
+    throw new AuthFault(
+      422,
+      'mfa_challenge_expired',
+      `MFA challenge ${challenge.id} has expired, verify against another challenge or create a new challenge.`,
+    );
+  }
+  return challenge;
+}
+
+/**
+ * Deletes a factor. Sessions that were raised by it fall back to `aal1`; their next access token says so.
+ */
+export async function deleteFactor(tx: Session, context: AuthContext, factor: FactorRow): Promise<void> {
+  await tx.query('delete from auth.mfa_factors where id = $1::uuid', [factor.id]);
+  await tx.query(
+    `with lowered as (
+       update auth.sessions set aal = 'aal1', factor_id = null, updated_at = $3::timestamptz
+       where user_id = $1::uuid and factor_id = $2::uuid returning id
+     )
+     delete from auth.mfa_amr_claims
+     where session_id in (select id from lowered) and authentication_method = $4`,
+    [factor.user_id, factor.id, at(context), methodOf[factor.factor_type]],
+  );
+}
+
+/** The session of a request. @throws AuthFault 403 session_not_found for a token that names none */
+export function sessionOf(request: UserRequest): SessionRow {
+  if (!request.session) throw sessionGone();
+  return request.session;
+}

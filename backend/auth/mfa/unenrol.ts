@@ -1,0 +1,22 @@
+// DELETE /factors/{id}: gives a second factor up.
+import type { AuthContext, UserRequest } from '../context.ts';
+import { AuthFault } from '../fault.ts';
+import { deleteFactor, factorInPath, sessionOf } from './factors.ts';
+
+/**
+ * Deletes a factor of the person who asks.
+ * @returns 200 {id}
+ * @throws AuthFault insufficient_aal (422) for a verified factor in a session that has passed none, mfa_factor_not_found (404)
+ */
+export async function unenrolFactor(request: UserRequest, context: AuthContext): Promise<Response> {
+  const session = sessionOf(request);
+  const id = await context.database.transaction(async (tx) => {
+    const factor = await factorInPath(tx, request.parameters, request.user.id, { lock: true });
+    if (factor.status === 'verified' && session.aal !== 'aal2') {
+      throw new AuthFault(422, 'insufficient_aal', 'AAL2 required to unenroll verified factor');
+    }
+    await deleteFactor(tx, context, factor);
+    return factor.id;
+  });
+  return Response.json({ id });
+}

@@ -1,0 +1,154 @@
+// POST /factors/{id}/verify: the answer to a challenge. Right, it raises the session to aal2; wrong, it counts.
+import type { Session } from '../../database/database.ts';
+import { type AuthContext, at, type UserRequest } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { object, text } from '../fields.ts';
+import { limitSubject } from '../limits.ts';
+import { type Credential, verifiedAuthentication, verifiedRegistration } from '../passkeys/ceremony.ts';
+import { relyingPartyOf } from '../passkeys/relying-party.ts';
+import { answerTokens, findSession, sessionGone, type TokenResponse, upgradeSession } from '../sessions.ts';
+import {
+  type ChallengeRow,
+  type FactorType,
+  type FactorWithSecret,
+  factorInPath,
+  findChallenge,
+  methodOf,
+  sessionOf,
+  titleOf,
+} from './factors.ts';
+import { isPhoneCode } from './phone-code.ts';
+import { matchingTotpStep } from './totp.ts';
+
+// Three of a million codes of an app are right at any time: with this many guesses a day somebody who has the password
+// gets in once in eighteen years. A right code starts the count anew.
+const guessesADay = { count: 50, window: 86_400 };
+
+/** What of a factor changes when its answer was right. */
+interface Accepted {
+  usedStep?: number;
+  credential?: Credential;
+}
+
+/**
+ * Checks an answer. Right, the factor counts as verified, the session is raised to `aal2`, the person's lower sessions end
+ * and their unverified factors of the kind go.
+ * @returns 200 with tokens
+ * @throws AuthFault 400 validation_failed; 422 mfa_verification_failed, mfa_challenge_expired, mfa_ip_address_mismatch,
+ *   mfa_factor_not_found (the challenge), mfa_…_verify_not_enabled; 404 mfa_factor_not_found; 429 over_request_rate_limit
+ */
+export async function verifyFactor(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { database, settings } = context;
+  const session = sessionOf(request);
+  const { id, factor_type: type } = await factorInPath(database, request.parameters, request.user.id);
+  const answer = { challengeId: text(request.body, 'challenge_id'), ...answerOf(request, type) };
+  if (!settings.mfa[type].canVerify) {
+    throw new AuthFault(
+      422,
+      `mfa_${type}_verify_not_enabled`,
+      `MFA verification is disabled for ${titleOf[type]}`,
+    );
+  }
+  // Counted before the answer is looked at, so that guesses made at once count one by one.
+  await limitSubject(context, 'factor_verify', id, settings.limits.factorVerify);
+  await limitSubject(context, 'factor_guesses', id, guessesADay);
+
+  // A wrong answer is told after the transaction: what it throws would undo the count.
+  const tokens = await database.transaction(async (tx): Promise<TokenResponse | null> => {
+    const factor = await factorInPath(tx, request.parameters, request.user.id, { lock: true });
+    const challenge = await findChallenge(tx, context, factor, answer.challengeId, request.ip);
+    const accepted = await check(factor, challenge, answer, context);
+    if (!accepted) {
+      await tx.query(
+        'update auth.mfa_challenges set failed_attempts = failed_attempts + 1 where id = $1::uuid',
+        [challenge.id],
+      );
+      return null;
+    }
+    if (!(await findSession(tx, session.id, { lock: true }))) throw sessionGone();
+    await keepAccepted(tx, context, factor, challenge, accepted);
+    return upgradeSession(tx, context, { session, method: methodOf[type], factorId: factor.id });
+  });
+  if (!tokens) {
+    const what = { totp: 'TOTP code', phone: 'MFA Phone code', webauthn: 'WebAuthn response' }[type];
+    throw new AuthFault(422, 'mfa_verification_failed', `Invalid ${what} entered`);
+  }
+  return answerTokens(tokens);
+}
+
+interface Answer {
+  code: string;
+  webauthn: { type: 'create' | 'request'; response: unknown } | null;
+}
+
+function answerOf(request: UserRequest, type: FactorType): Answer {
+  const code = text(request.body, 'code');
+  if (type !== 'webauthn') {
+    if (!code) throw invalid('Code needs to be non-empty');
+    return { code, webauthn: null };
+  }
+  const given = object(request.body, 'webauthn');
+  if (!given) throw invalid('WebAuthn config required');
+  if (given.type !== 'create' && given.type !== 'request') {
+    throw invalid('WebAuthn type must be create or request');
+  }
+  if (!given.credential_response) throw invalid('credential_response required');
+  return { code, webauthn: { type: given.type, response: given.credential_response } };
+}
+
+async function check(
+  factor: FactorWithSecret,
+  challenge: ChallengeRow,
+  answer: Answer,
+  context: AuthContext,
+): Promise<Accepted | null> {
+  if (factor.factor_type === 'totp') {
+    const step = matchingTotpStep(factor.secret ?? '', answer.code, context.now().getTime());
+    const isNew = step !== null && step > (factor.last_used_step ?? -1);
+    return isNew ? { usedStep: step } : null;
+  }
+  if (factor.factor_type === 'phone') {
+    return isPhoneCode(challenge.id, answer.code, challenge.otp_code) ? {} : null;
+  }
+  const asked = challenge.web_authn_session_data;
+  if (!asked || !answer.webauthn || asked.type !== answer.webauthn.type) return null;
+  const relyingParty = relyingPartyOf(context.settings);
+  const { response } = answer.webauthn;
+  const known = factor.web_authn_credential;
+  if (asked.type === 'create') {
+    // A challenge to register that was asked for before the factor had its credential must not exchange it.
+    if (known) return null;
+    const credential = await verifiedRegistration(relyingParty, response, asked.challenge, 'factor');
+    return credential && { credential };
+  }
+  if (!known) return null;
+  const used = await verifiedAuthentication(relyingParty, response, asked.challenge, known, 'factor');
+  return used && { credential: { ...known, ...used } };
+}
+
+async function keepAccepted(
+  tx: Session,
+  context: AuthContext,
+  factor: FactorWithSecret,
+  challenge: ChallengeRow,
+  { usedStep, credential }: Accepted,
+): Promise<void> {
+  await tx.query('update auth.mfa_challenges set verified_at = $2::timestamptz where id = $1::uuid', [
+    challenge.id,
+    at(context),
+  ]);
+  await tx.query(
+    `update auth.mfa_factors set status = 'verified', updated_at = $2::timestamptz,
+       last_used_step = coalesce($3::bigint, last_used_step),
+       web_authn_credential = coalesce($4::jsonb, web_authn_credential),
+       web_authn_aaguid = coalesce($5::uuid, web_authn_aaguid)
+     where id = $1::uuid`,
+    [factor.id, at(context), usedStep ?? null, credential ?? null, credential?.aaguid ?? null],
+  );
+  await tx.query(
+    `delete from auth.mfa_factors
+     where user_id = $1::uuid and factor_type = $2::auth.factor_type and status = 'unverified'`,
+    [factor.user_id, factor.factor_type],
+  );
+  await tx.query(`delete from auth.rate_limits where name = 'factor_guesses' and subject = $1`, [factor.id]);
+}

@@ -1,0 +1,50 @@
+// GET, PATCH and DELETE /passkeys, a person's own and, for whoever holds the secret key, anybody's.
+import type { AuthContext, AuthRequest, UserRequest } from '../context.ts';
+import { invalid } from '../fault.ts';
+import { text } from '../fields.ts';
+import { userInPath } from '../mfa/admin.ts';
+import { deletePasskey, passkeyJson, passkeysOf, renamePasskey } from './credentials.ts';
+import { checkMayManage } from './registration.ts';
+
+const longestName = 120;
+
+/** Lists a person's own passkeys. @returns 200 with an array of {id, friendly_name?, created_at, last_used_at?} */
+export async function listOwn(request: UserRequest, context: AuthContext): Promise<Response> {
+  return Response.json((await passkeysOf(context.database, request.user.id)).map(passkeyJson));
+}
+
+/**
+ * Names a passkey.
+ * @returns 200 with the passkey
+ * @throws AuthFault 400 validation_failed, 404 webauthn_credential_not_found
+ */
+export async function renameOwn(request: UserRequest, context: AuthContext): Promise<Response> {
+  const name = text(request.body, 'friendly_name');
+  if (!name) throw invalid('friendly_name is required');
+  if ([...name].length > longestName) {
+    throw invalid(`friendly_name must be ${longestName} characters or less`);
+  }
+  const { parameters, user } = request;
+  const passkey = await renamePasskey(context.database, context, parameters, user.id, name);
+  return Response.json(passkeyJson(passkey));
+}
+
+/** Deletes a passkey. @returns 204 @throws AuthFault 403 insufficient_aal, 404 webauthn_credential_not_found */
+export async function deleteOwn(request: UserRequest, context: AuthContext): Promise<Response> {
+  await checkMayManage(request, context);
+  await deletePasskey(context.database, request.parameters, request.user.id);
+  return new Response(null, { status: 204 });
+}
+
+/** Lists somebody's passkeys. @throws AuthFault 404 user_not_found */
+export async function listOf(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { id } = await userInPath(request, context);
+  return Response.json((await passkeysOf(context.database, id)).map(passkeyJson));
+}
+
+/** Deletes a passkey of somebody. @returns 204 @throws AuthFault 404 user_not_found, webauthn_credential_not_found */
+export async function deleteOf(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { id } = await userInPath(request, context);
+  await deletePasskey(context.database, request.parameters, id);
+  return new Response(null, { status: 204 });
+}

@@ -1,0 +1,120 @@
+// POST /passkeys/registration/options and /verify: a person who is signed in gets a passkey.
+import { DatabaseError } from '../../database/database.ts';
+import type { AuthContext, UserRequest } from '../context.ts';
+import { AuthFault } from '../fault.ts';
+import { object, text } from '../fields.ts';
+import type { UserRow } from '../rows.ts';
+import { factorsOf, findUser } from '../users.ts';
+import { registrationOptions, verifiedRegistration } from './ceremony.ts';
+import {
+  addPasskey,
+  credentialsOf,
+  keepChallenge,
+  passkeyJson,
+  takeChallenge,
+  verificationFailed,
+} from './credentials.ts';
+import { relyingPartyOf } from './relying-party.ts';
+
+/**
+ * Gives what the browser needs to make a passkey.
+ * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
+ * @throws AuthFault insufficient_aal (403), too_many_passkeys, validation_failed for people of a company's sign-on (422)
+ */
+export async function offerRegistration(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { database, settings } = context;
+  const { user } = request;
+  checkOwnAccount(user);
+  await checkMayManage(request, context);
+  const existing = await credentialsOf(database, user.id);
+  checkRoom(existing.length, context);
+  const name = user.email || user.phone || user.id;
+  const options = await registrationOptions(
+    relyingPartyOf(settings),
+    { id: user.id, name, displayName: nameIn(user.raw_user_meta_data) ?? name },
+    existing,
+    'passkey',
+  );
+  const { id, expiresAt } = await keepChallenge(
+    database,
+    context,
+    'registration',
+    user.id,
+    options.challenge,
+  );
+  return Response.json(
+    { challenge_id: id, options, expires_at: expiresAt },
+    { headers: { 'cache-control': 'no-store' } },
+  );
+}
+
+/**
+ * Keeps the passkey that the browser made.
+ * @returns 200 {id, friendly_name?, created_at}
+ * @throws AuthFault as takeChallenge and offerRegistration; webauthn_verification_failed (400), webauthn_credential_exists
+ *   (422)
+ */
+export async function verifyRegistration(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { database, settings } = context;
+  const { user } = request;
+  checkOwnAccount(user);
+  await checkMayManage(request, context);
+  const response = credentialIn(request);
+  const challengeId = text(request.body, 'challenge_id');
+  const challenge = await takeChallenge(database, context, 'registration', user.id, challengeId);
+  const credential = await verifiedRegistration(relyingPartyOf(settings), response, challenge, 'passkey');
+  if (!credential) throw verificationFailed();
+  try {
+    const passkey = await database.transaction(async (tx) => {
+      // Registrations of a person go one by one, or two at once would both find room.
+      await findUser(tx, { id: user.id }, { lock: true });
+      checkRoom((await credentialsOf(tx, user.id)).length, context);
+      return addPasskey(tx, context, user.id, credential);
+    });
+    return Response.json(passkeyJson(passkey));
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
+    throw new AuthFault(422, 'webauthn_credential_exists', 'This credential is already registered');
+  }
+}
+
+/** What the browser answered. @throws AuthFault 400 validation_failed */
+export function credentialIn(request: Pick<UserRequest, 'body'>): unknown {
+  const credential = object(request.body, 'credential');
+  if (!credential) throw new AuthFault(400, 'validation_failed', 'credential is required');
+  return credential;
+}
+
+/**
+ * A passkey opens the account, so getting or losing one takes what signing in takes.
+ * @throws AuthFault 403 insufficient_aal when the person has a second factor and has not passed it
+ */
+export async function checkMayManage(request: UserRequest, context: AuthContext): Promise<void> {
+  const { user, session } = request;
+  if (session?.aal === 'aal2') return;
+  const factors = await factorsOf(context.database, user.id);
+  if (factors.some(({ status }) => status === 'verified')) {
+    throw new AuthFault(
+      403,
+      'insufficient_aal',
+      'AAL2 session is required to manage passkeys when MFA is enabled',
+    );
+  }
+}
+
+function checkOwnAccount(user: Pick<UserRow, 'is_sso_user'>): void {
+  if (user.is_sso_user) {
+    throw new AuthFault(422, 'validation_failed', 'SSO users cannot register passkeys');
+  }
+}
+
+function checkRoom(count: number, { settings }: AuthContext): void {
+  if (count >= settings.passkeys.maximum) {
+    throw new AuthFault(422, 'too_many_passkeys', 'Maximum number of passkeys reached');
+  }
+}
+
+function nameIn(metadata: Readonly<Record<string, unknown>>): string | null {
+  const name = metadata.full_name ?? metadata.name;
+  return typeof name === 'string' && name ? name.slice(0, 64) : null;
+}

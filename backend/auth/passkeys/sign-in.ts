@@ -1,0 +1,82 @@
+// POST /passkeys/authentication/options and /verify: signing in with a passkey and nothing else, not even a name.
+import type { AuthContext, AuthRequest } from '../context.ts';
+import { AuthFault } from '../fault.ts';
+import { text } from '../fields.ts';
+import { limitAddress } from '../limits.ts';
+import type { UserRow } from '../rows.ts';
+import { answerTokens, startSession } from '../sessions.ts';
+import { findUser, isBanned } from '../users.ts';
+import {
+  answeringCredential,
+  authenticationOptions,
+  userHandleOf,
+  verifiedAuthentication,
+} from './ceremony.ts';
+import { keepChallenge, lockCredential, noteUse, takeChallenge, verificationFailed } from './credentials.ts';
+import { credentialIn } from './registration.ts';
+import { relyingPartyOf } from './relying-party.ts';
+
+/**
+ * Gives what the browser needs to use a passkey, whosever.
+ * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
+ * @throws AuthFault 429 over_request_rate_limit
+ */
+export async function offerSignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
+  await limitAddress(context, 'passkey', request.ip);
+  const options = await authenticationOptions(relyingPartyOf(context.settings), [], 'passkey');
+  const { id, expiresAt } = await keepChallenge(
+    context.database,
+    context,
+    'authentication',
+    null,
+    options.challenge,
+  );
+  return Response.json(
+    { challenge_id: id, options, expires_at: expiresAt },
+    { headers: { 'cache-control': 'no-store' } },
+  );
+}
+
+/**
+ * Signs in.
+ * @returns 200 with tokens
+ * @throws AuthFault as takeChallenge; webauthn_verification_failed (400) also for a credential nobody has; 403
+ *   email_not_confirmed, phone_not_confirmed, user_banned; 429 over_request_rate_limit
+ */
+export async function verifySignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { database, settings } = context;
+  await limitAddress(context, 'passkey', request.ip);
+  const response = credentialIn(request);
+  const challengeId = text(request.body, 'challenge_id');
+  const challenge = await takeChallenge(database, context, 'authentication', null, challengeId);
+  const credentialId = answeringCredential(response);
+  if (!credentialId) throw verificationFailed();
+  const tokens = await database.transaction(async (tx) => {
+    const credential = await lockCredential(tx, credentialId);
+    if (!credential || userHandleOf(response) !== credential.userId) throw verificationFailed();
+    const used = await verifiedAuthentication(
+      relyingPartyOf(settings),
+      response,
+      challenge,
+      credential,
+      'passkey',
+    );
+    if (!used) throw verificationFailed();
+    const user = await findUser(tx, { id: credential.userId });
+    if (!user || user.deleted_at !== null) throw verificationFailed();
+    checkMaySignIn(user, context);
+    await noteUse(tx, context, credential.id, used);
+    return startSession(tx, context, { user, method: 'passkey', request });
+  });
+  return answerTokens(tokens);
+}
+
+function checkMaySignIn(user: UserRow, context: AuthContext): void {
+  if (user.email && !user.email_confirmed_at) {
+    throw new AuthFault(403, 'email_not_confirmed', 'Email not confirmed');
+  }
+  if (user.phone && !user.phone_confirmed_at) {
+    throw new AuthFault(403, 'phone_not_confirmed', 'Phone not confirmed');
+  }
+  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+}
