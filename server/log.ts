@@ -1,10 +1,19 @@
 // The server's log: one JSON line per event, personal data and secrets masked.
 import pino from 'pino';
+import { WrongSetting } from './config.ts';
 
 export type Log = pino.Logger;
 
-/** Opens the log on standard output. */
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/**
+ * Opens the log on standard output.
+ * @throws WrongSetting when there is no such level
+ */
 export function openLog(level = 'info'): Log {
+  if (!levels.includes(level)) {
+    throw new WrongSetting(`LOG_LEVEL is "${level}", but it takes ${levels.join(' or ')}.`);
+  }
   return pino({
     level,
     base: null,

@@ -2,18 +2,19 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
-import { readConfig, WrongSetting } from './config.ts';
+import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
+import { describeStartFailure } from './start-failure.ts';
 
 /**
  * Runs the built shop until the process is told to stop.
  * @param root the project's folder
  */
 export async function main(root: string): Promise<void> {
-  const log = openLog(process.env.LOG_LEVEL ?? 'info');
   let shop: Shop;
   try {
+    const log = openLog(process.env.LOG_LEVEL?.trim() || 'info');
     const config = readConfig(process.env, root);
     const build = (await import(pathToFileURL(join(root, 'build/server/index.js')).href)) as ServerBuild;
     shop = await startShop({
@@ -25,8 +26,7 @@ export async function main(root: string): Promise<void> {
       assets: join(root, 'build/client'),
     });
   } catch (error) {
-    if (error instanceof WrongSetting) process.stderr.write(`\nThe shop was not started. ${error.message}\n`);
-    else process.stderr.write(`\nThe shop could not start: ${(error as Error).stack ?? error}\n`);
+    process.stderr.write(`\nThe shop was not started. ${describeStartFailure(error)}\n`);
     process.exitCode = 1;
     return;
   }

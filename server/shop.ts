@@ -20,6 +20,7 @@ import { type Job, startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
 import { PageCache } from './page-cache.ts';
 import { createPageRenderer } from './page-renderer.ts';
+import { AddressTaken } from './start-failure.ts';
 
 export interface Shop {
   /** Where it answers. */
@@ -211,7 +212,7 @@ async function startSimulator(config: Config, log: Log): Promise<{ url: string; 
     // Another process of this shop may have started it.
     const url = `http://127.0.0.1:${port}`;
     const answer = await fetch(`${url}/simulator/ledger`).catch(() => null);
-    if (!answer?.ok) throw new Error(`port ${port} is taken; set SIMULATOR_PORT to a free one`);
+    if (!answer?.ok) throw new AddressTaken(`Port ${port} is taken; set SIMULATOR_PORT to a free one.`);
     log.info({ url }, 'the simulator already runs');
     return { url, close: async () => {} };
   }
@@ -279,7 +280,11 @@ async function isReady(database: Database | null): Promise<boolean> {
 function listen(server: Server, { port, host }: Config): Promise<void> {
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
-      fail(error.code === 'EADDRINUSE' ? new Error(`port ${port} is taken; set PORT to a free one`) : error),
+      fail(
+        error.code === 'EADDRINUSE'
+          ? new AddressTaken(`Port ${port} is taken; set PORT to a free one.`)
+          : error,
+      ),
     );
     server.listen(port, host, () => done());
   });

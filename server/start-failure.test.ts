@@ -1,0 +1,80 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from './config.ts';
+import { openLog } from './log.ts';
+import { startShop } from './shop.ts';
+import { describeStartFailure } from './start-failure.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'jani-start-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const failureOf = async (environment: Record<string, string>): Promise<string> => {
+  const start = async () => {
+    const log = openLog(environment.LOG_LEVEL ?? 'silent');
+    const config = readConfig(
+      { PORT: '0', SEED: 'none', DATA_DIR: join(folder, 'data'), ...environment },
+      root,
+    );
+    const shop = await startShop({
+      config,
+      root,
+      log,
+      build: () => Promise.reject(new Error('no page is asked for')),
+      mode: 'development',
+      assets: (_request, _response, next) => next(),
+    });
+    await shop.close();
+  };
+  return start().then(() => 'it started', describeStartFailure);
+};
+
+test('a file where the data folder should be', async () => {
+  await writeFile(join(folder, 'file'), '');
+  expect(await failureOf({ DATA_DIR: join(folder, 'file') })).toMatch(
+    /^\S+file cannot be used .*check DATA_DIR[^\n]*$/,
+  );
+});
+
+test('a database that is not there, without repeating its password', async () => {
+  const failure = await failureOf({ DATABASE_URL: 'postgres://shop:hush@127.0.0.1:1/shop' });
+  expect(failure).toMatch(/^The database cannot be used \(.*ECONNREFUSED.*\); check DATABASE_URL[^\n]*$/);
+  expect(failure).not.toContain('hush');
+});
+
+test('a port that is taken', async () => {
+  const other = createServer();
+  await new Promise<void>((done) => other.listen(0, '127.0.0.1', () => done()));
+  const { port } = other.address() as { port: number };
+  expect(await failureOf({ PORT: String(port), SIMULATOR_PORT: '0' })).toBe(
+    `Port ${port} is taken; set PORT to a free one.`,
+  );
+  other.close();
+});
+
+test('a log level nobody knows', async () => {
+  expect(await failureOf({ LOG_LEVEL: 'loud' })).toMatch(
+    /^LOG_LEVEL is "loud", but it takes trace or debug[^\n]*$/,
+  );
+});
+
+test('a folder that is in use, and a history that was changed', async () => {
+  await mkdir(join(folder, 'used'), { recursive: true });
+  const { lockFolder } = await import('../backend/database/folder-lock.ts');
+  const unlock = await lockFolder(join(folder, 'used/database'));
+  expect(await failureOf({ DATA_DIR: join(folder, 'used') })).toMatch(
+    /is in use by another running process[^\n]*$/,
+  );
+  await unlock();
+});
+
+test('a mistake of ours comes with its stack', () => {
+  expect(describeStartFailure(new TypeError('x is not a function'))).toContain('start-failure.test.ts');
+});

@@ -1,0 +1,27 @@
+// Why a shop could not start, for the person who started it: one sentence where the cause is theirs to mend.
+import { DatabaseError } from '../backend/database/database.ts';
+import { FolderInUse } from '../backend/database/folder-lock.ts';
+import { MigrationChanged } from '../backend/database/migrate.ts';
+import { WrongSetting } from './config.ts';
+
+/** A port or an address that cannot be had. The message says what to do. */
+export class AddressTaken extends Error {
+  override readonly name = 'AddressTaken';
+}
+
+/** Connection lost or refused, not let in, no such database: nothing that our SQL could have caused. */
+const unreachable = /^(08|28|3D|57P)/;
+
+/** @returns a sentence; with its stack for what only a programmer can mend */
+export function describeStartFailure(error: unknown): string {
+  if (error instanceof WrongSetting || error instanceof AddressTaken) return error.message;
+  if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
+  if (error instanceof DatabaseError && unreachable.test(error.code)) {
+    return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
+  }
+  const { code, path, message } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
+  if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC'].includes(code)) {
+    return `${path} cannot be used (${message}); check DATA_DIR and who may write there.`;
+  }
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
