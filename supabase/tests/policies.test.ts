@@ -444,6 +444,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ is_admin: true, sees_orders: true }]);
   });
 
+  test('staff whose session was ended no longer count, though their token is still good', async () => {
+    const from = (session: string) => ({ ...people.staff, session_id: session });
+    const counts = async (session: string) => {
+      const { rows } = await asRole(database, from(session), (asked) =>
+        asked.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      return rows[0]?.is_admin;
+    };
+    await database.query(
+      `insert into auth.sessions (id, user_id, refresh_token_hmac_key) values ($1, $2, ''), ($3, $4, '')`,
+      [id(5), personIds.staff, id(6), personIds.customer],
+    );
+    expect(await counts(id(5))).toBe(true);
+    expect(await counts(id(6)), 'the session of somebody else').toBe(false);
+    await database.query('delete from auth.sessions where id in ($1, $2)', [id(5), id(6)]);
+    expect(await counts(id(5))).toBe(false);
+  });
+
   test('people see their own sessions and nobody else’s, the one they ask from first', async () => {
     const session = (n: number, person: 'staff' | 'customer', notAfter: string) =>
       `('${id(n)}', '${personIds[person]}', now() - interval '${n} hours', 'Browser ${n}', '10.0.0.${n}', ${notAfter}, '')`;
