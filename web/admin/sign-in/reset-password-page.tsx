@@ -89,6 +89,13 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
     if (isAsked) setSentTo(email);
   }
 
+  // The session that the code opens makes this page show the next step.
+  const enterCode = (form: FormData) =>
+    attempt(async () => {
+      const token = String(form.get('code')).replace(/\s/g, '');
+      return (await staff.auth.verifyOtp({ email: sentTo ?? '', token, type: 'recovery' })).error;
+    });
+
   return (
     <div className="grid gap-5">
       {linkProblem && !sentTo ? (
@@ -98,9 +105,31 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
       ) : null}
       {problem ? <Notice tone="danger" title={problem} /> : null}
       {sentTo ? (
-        <Notice tone="success" title="Please look into your mail">
-          If {sentTo} belongs to an account, a link is on its way there. It can be used once.
-        </Notice>
+        <>
+          <Notice tone="success" title="Please look into your mail">
+            If {sentTo} belongs to an account, a link and a code are on their way there. Either can be used
+            once.
+          </Notice>
+          <form
+            className="grid gap-5"
+            onSubmit={(event) => {
+              event.preventDefault();
+              void enterCode(new FormData(event.currentTarget));
+            }}
+          >
+            <TextField
+              label="Code from the mail"
+              name="code"
+              required
+              inputMode="numeric"
+              autoComplete="one-time-code"
+              maxLength={20}
+            />
+            <Button type="submit" size="large" disabled={isBusy}>
+              Continue
+            </Button>
+          </form>
+        </>
       ) : (
         <form
           className="grid gap-5"
