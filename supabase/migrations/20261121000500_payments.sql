@@ -71,6 +71,7 @@ declare
   paid_order public.orders;
   current_attempt public.payments;
   charge integer;
+  caller text := private.caller_address();
 begin
   if payer is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
@@ -99,6 +100,13 @@ begin
   end if;
   if begin_payment.expected_amount is not null and begin_payment.expected_amount not in (paid_order.total_amount, charge) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  end if;
+  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  if caller is not null and private.count_hit('payment_prompts_from', caller, interval '10 minutes') > 100 then
+    perform private.refuse(429, 'too_many_payments', 'Too many payments from your network. Please try again in a few minutes');
+  end if;
+  if private.count_hit('payment_prompts_of', paid_order.id::text, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_attempts', 'Too many payment attempts for this order. Please wait a few minutes');
   end if;
   if private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');

@@ -110,6 +110,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     return leaseAtOnce(atMost);
   };
 
+  /** As if something had been done so often in these ten minutes, and in the next ones should they begin meanwhile. */
+  const fill = (bucket: string, subject: string, hits: number) =>
+    database.query(
+      `insert into private.rate_limits (bucket, subject, window_start, hits)
+       select $1, $2, date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), ($3::text)::integer
+       from unnest(array[interval '0', interval '10 minutes']) as later`,
+      [bucket, subject, hits],
+    );
+
   /** How an order and all around it stand. */
   async function state(placed = order) {
     const { rows } = await database.query<{
@@ -212,14 +221,30 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('prompts one phone ten times in ten minutes, and not once more', async () => {
       const busy = phone();
       const many = await newProduct(100);
-      await database.query(
-        `insert into private.rate_limits (bucket, subject, window_start, hits)
-         select 'payment_prompts', '+254' || substr($1, 2), date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), 9
-         from unnest(array[interval '0', interval '10 minutes']) as later`,
-        [busy],
-      );
+      await fill('payment_prompts', `+254${busy.slice(1)}`, 9);
       await begin(await place(many), { phone: busy });
       await expectRefusal(begin(await place(many), { phone: busy }), 429, 'too_many_prompts');
+    });
+
+    test('prompts for one order ten times in ten minutes, to whatever phones, and not once more', async () => {
+      await fill('payment_prompts_of', order.id, 9);
+      const { payment } = await begin(order, { phone: phone() });
+      await settle(payment, failed);
+      await expectRefusal(begin(order, { phone: phone() }), 429, 'too_many_attempts');
+    });
+
+    test('prompts from one address a hundred times in ten minutes; others are not held up', async () => {
+      await fill('payment_prompts_from', '192.0.2.77', 100);
+      const ask = (address: string) =>
+        call(
+          database,
+          'service',
+          'begin_payment',
+          { order_id: order.id, phone: phone(), notice_secret: secret() },
+          address,
+        );
+      await expectRefusal(ask('192.0.2.77'), 429, 'too_many_payments');
+      expect(await ask('192.0.2.78')).toMatchObject({ is_new: true });
     });
 
     test('keeps the units reserved while there is a prompt on the phone', async () => {

@@ -7,6 +7,7 @@ import { receiveNotice } from './notice.ts';
 import { openPaymentStore } from './payment-store.ts';
 import { carriesSecretKey, queryOpenPayments } from './query-open.ts';
 import { redactor } from './secret.ts';
+import { senderOf } from './sender.ts';
 import type { MobileMoneySettings } from './settings.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -61,7 +62,7 @@ async function answerAction(world: MobileMoneyWorld, request: Request, secretKey
   if (!fields) return refuse(400, 'The body is not a JSON object');
   switch (fields.action) {
     case 'initiate':
-      return Response.json(await initiatePayment(world, fields));
+      return Response.json(await initiatePayment(world, fields, senderOf(request)));
     case 'check-status':
       return checkStatus(world, fields);
     case 'query-open':

@@ -23,15 +23,20 @@ export type InitiateAnswer =
 /**
  * Prompts the customer's phone, unless a prompt is open or the order is paid: then that attempt is the answer.
  * @param fields `phoneNumber`, `amount` (the order's total in cents), `trackingNumber`, `orderId`
+ * @param address where the request comes from
  * @returns never throws for what was asked; a failure comes with a sentence for the customer
  */
-export async function initiatePayment(world: MobileMoneyWorld, fields: Fields): Promise<InitiateAnswer> {
+export async function initiatePayment(
+  world: MobileMoneyWorld,
+  fields: Fields,
+  address: string | null,
+): Promise<InitiateAnswer> {
   const asked = readRequest(fields);
   if ('error' in asked) return { success: false, ...asked };
   const noticeSecret = drawNoticeSecret();
   let begun: Awaited<ReturnType<PaymentStore['begin']>>;
   try {
-    begun = await world.store.begin({ ...asked, noticeSecret });
+    begun = await world.store.begin({ ...asked, noticeSecret, address });
   } catch (problem) {
     if (problem instanceof StoreRefusal) {
       return { success: false, error: problem.message, code: problem.code };

@@ -37,6 +37,14 @@ interface Prompt {
 // biome-ignore lint/suspicious/noExplicitAny: the tests read answers of many shapes.
 type Answer = { status: number; body: any };
 
+const initiation = (order: Order, phoneNumber: string) => ({
+  action: 'initiate',
+  phoneNumber,
+  amount: order.total_amount,
+  trackingNumber: order.tracking_number,
+  orderId: order.id,
+});
+
 async function openPayments(kind: Database['kind'], changes: Partial<MobileMoneySettings['daraja']> = {}) {
   const database = await throwawayDatabase(kind, shopMigrations);
   await database.execute(await readFile('supabase/seed.sql', 'utf8'));
@@ -136,14 +144,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       return rows[0]?.order as Order;
     },
     initiate: (order: Order, phoneNumber: string, change: Record<string, unknown> = {}) =>
-      post({
-        action: 'initiate',
-        phoneNumber,
-        amount: order.total_amount,
-        trackingNumber: order.tracking_number,
-        orderId: order.id,
-        ...change,
-      }),
+      post({ ...initiation(order, phoneNumber), ...change }),
     async status(checkoutRequestId: string) {
       const { body } = await post({ action: 'check-status', checkoutRequestId });
       return body.payment as { status: string; result_code: string | null };
@@ -286,6 +287,20 @@ describe.each(testDatabases())('on %s', (kind) => {
         payments: ['completed'],
         said: ['push accepted', 'notice paid'],
       });
+    });
+
+    test('counts prompts by where the customer is, not by where the function is', async () => {
+      await shop.database.query(
+        `insert into private.rate_limits (bucket, subject, window_start, hits)
+         select 'payment_prompts_from', '192.0.2.99', date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), 100
+         from unnest(array[interval '0', interval '10 minutes']) as later`,
+      );
+      const fields = initiation(order, shop.phone());
+      const held = await shop.post(fields, { 'x-forwarded-for': '192.0.2.99' });
+      expect(held.body).toMatchObject({ success: false, code: 'too_many_payments' });
+      expect(await shop.prompts(order)).toEqual([]);
+      const { body } = await shop.post(fields, { 'x-forwarded-for': '192.0.2.98' });
+      expect(body).toMatchObject({ success: true });
     });
 
     test('rounds cents up to the shilling and says so', async () => {

@@ -2,6 +2,7 @@
 import { readText, storableText } from './json-body.ts';
 import { StoreRefusal } from './payment-store.ts';
 import { isNoticeSecret } from './secret.ts';
+import { senderOf } from './sender.ts';
 import { readStkCallback } from './stk-callback.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -57,9 +58,4 @@ export async function receiveNotice(
 
 function unknownAddress(): Response {
   return Response.json({ error: 'Not found' }, { status: 404 });
-}
-
-function senderOf(request: Request): string | null {
-  const first = request.headers.get('x-forwarded-for')?.split(',')[0]?.trim();
-  return first ? storableText(first, 64) : null;
 }

@@ -33,6 +33,8 @@ export interface PaymentStore {
     noticeSecret: string;
     /** Cents. */
     expectedAmount: number;
+    /** Where the customer is, to whom the limits apply; null when that is not known. */
+    address: string | null;
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
   recordPush(push: Procedures['record_push']['Args']): Promise<void>;
   settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
@@ -57,15 +59,18 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
   });
 
   return {
-    async begin({ orderId, phone, noticeSecret, expectedAmount }) {
-      const begun = read(
-        await client.rpc('begin_payment', {
-          order_id: orderId,
-          phone,
-          notice_secret: noticeSecret,
-          expected_amount: expectedAmount,
-        }),
-      ) as { is_new: boolean; payment: Payment; tracking_number?: string };
+    async begin({ orderId, phone, noticeSecret, expectedAmount, address }) {
+      const call = client.rpc('begin_payment', {
+        order_id: orderId,
+        phone,
+        notice_secret: noticeSecret,
+        expected_amount: expectedAmount,
+      });
+      const begun = read(await (address ? call.setHeader('x-forwarded-for', address) : call)) as {
+        is_new: boolean;
+        payment: Payment;
+        tracking_number?: string;
+      };
       return {
         isNew: begun.is_new,
         payment: begun.payment,
