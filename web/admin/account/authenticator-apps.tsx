@@ -31,6 +31,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
 
   const begin = (form: FormData) =>
     attempt(async () => {
+      await dropUnfinished(staff);
       const { data, error } = await staff.auth.mfa.enroll({
         factorType: 'totp',
         friendlyName: String(form.get('name')).trim(),
@@ -115,6 +116,14 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
       </div>
     </Card>
   );
+}
+
+/** What was begun before a reload would still hold its name. */
+async function dropUnfinished({ auth }: Staff): Promise<void> {
+  const { data } = await auth.mfa.listFactors();
+  for (const { id, factor_type, status } of data?.all ?? []) {
+    if (factor_type === 'totp' && status === 'unverified') await auth.mfa.unenroll({ factorId: id });
+  }
 }
 
 interface ConfirmProps {
