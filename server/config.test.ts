@@ -27,6 +27,28 @@ test('a blank setting counts as not set, and a slash at the end of a URL does no
   );
 });
 
+test('an address in mixed case is taken in lower case', () => {
+  expect(readConfig({ PUBLIC_URL: 'HTTPS://Jani.Example' }, '/').publicUrl).toBe('https://jani.example');
+});
+
+const account = {
+  MPESA_ENV: 'production',
+  MPESA_CONSUMER_KEY: 'k',
+  MPESA_CONSUMER_SECRET: 's',
+  MPESA_SHORTCODE: '1',
+  MPESA_PASSKEY: 'p',
+  MPESA_TRANSACTION_TYPE: 'CustomerPayBillOnline',
+};
+
+test('real money takes an address that M-PESA can reach', () => {
+  expect(() => readConfig({ ...account, PUBLIC_URL: 'http://jani.example' }, '/')).toThrow(
+    'With MPESA_ENV=production, PUBLIC_URL must be the https:// address at which M-PESA reaches the shop.',
+  );
+  expect(readConfig({ ...account, PUBLIC_URL: 'https://jani.example' }, '/').mpesa.environment).toBe(
+    'production',
+  );
+});
+
 test.each([
   [{ PORT: 'eighty' }, 'PORT is "eighty", but it takes a whole number from 0 to 65535.'],
   [{ SEED: 'full' }, 'SEED is "full", but it takes demo or none.'],

@@ -18,6 +18,14 @@ export interface Config {
   messages: MessagesConfig;
   /** How many proxies in front of the shop add themselves to X-Forwarded-For. */
   trustedProxies: number;
+  /** A store for uploaded files that speaks the S3 protocol, instead of a folder in `dataDir`. */
+  s3: {
+    endpoint: string;
+    bucket: string;
+    accessKey: string;
+    secretKey: string;
+    region: string;
+  } | null;
   mpesa: MpesaConfig;
 }
 
@@ -51,16 +59,29 @@ export function readConfig(environment: Environment, root: string): Config {
   const text = (name: string): string | undefined => environment[name]?.trim() || undefined;
   const port = readPort('PORT', text('PORT'), 3000);
   const host = text('HOST') ?? '127.0.0.1';
+  // M-PESA refuses addresses in mixed case.
   const publicUrl =
-    readUrl('PUBLIC_URL', text('PUBLIC_URL'), ['http:', 'https:']) ?? `http://localhost:${port}`;
+    readUrl(
+      'PUBLIC_URL',
+      text('PUBLIC_URL')?.replace(/^[^/]*\/\/[^/]*/, (origin) => origin.toLowerCase()),
+      ['http:', 'https:'],
+    ) ?? `http://localhost:${port}`;
   const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
+  const supabase = readSupabase(text);
+  const mpesa = readMpesa(text, port);
+  // Without it M-PESA refuses every prompt, and customers would be the first to notice.
+  if (mpesa.environment !== 'simulator' && !supabase && !publicUrl.startsWith('https:')) {
+    throw new WrongSetting(
+      `With MPESA_ENV=${mpesa.environment}, PUBLIC_URL must be the https:// address at which M-PESA reaches the shop.`,
+    );
+  }
   return {
     port,
     host,
     publicUrl,
     dataDir,
     databaseUrl: readUrl('DATABASE_URL', text('DATABASE_URL'), ['postgres:', 'postgresql:']),
-    supabase: readSupabase(text),
+    supabase,
     givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
     seed: readChoice('SEED', text('SEED') ?? 'demo', ['demo', 'none']),
     firstAdmin: readFirstAdmin(text),
@@ -70,8 +91,9 @@ export function readConfig(environment: Environment, root: string): Config {
       sms: readSms(text),
       outbox: resolve(dataDir, 'outbox'),
     },
+    s3: readS3(text),
     trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
-    mpesa: readMpesa(text, port),
+    mpesa,
   };
 }
 
@@ -107,6 +129,16 @@ function readSms(text: (name: string) => string | undefined): MessagesConfig['sm
     throw new WrongSetting('SMS_USERNAME and SMS_API_KEY must be set together.');
   }
   return { username, apiKey, sender };
+}
+
+function readS3(text: (name: string) => string | undefined): Config['s3'] {
+  const endpoint = readUrl('S3_ENDPOINT', text('S3_ENDPOINT'), ['http:', 'https:']);
+  if (!endpoint) return null;
+  const [bucket, accessKey, secretKey] = [text('S3_BUCKET'), text('S3_ACCESS_KEY'), text('S3_SECRET_KEY')];
+  if (!bucket || !accessKey || !secretKey) {
+    throw new WrongSetting('With S3_ENDPOINT, S3_BUCKET, S3_ACCESS_KEY and S3_SECRET_KEY must be set too.');
+  }
+  return { endpoint, bucket, accessKey, secretKey, region: text('S3_REGION') ?? 'us-east-1' };
 }
 
 function readMpesa(text: (name: string) => string | undefined, port: number): MpesaConfig {

@@ -58,13 +58,17 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
   });
   const logged: MobileMoneyEvent[] = [];
   let isStoreDown = false;
+  let onRefused = () => {};
 
   const handle = createMobileMoney({
     store: {
       url: 'http://store.test',
       secretKey,
       fetch: async (input, init) => {
-        if (isStoreDown) throw new TypeError('fetch failed');
+        if (isStoreDown) {
+          onRefused();
+          throw new TypeError('fetch failed');
+        }
         const request = new Request(input, init);
         const key = request.headers.get('apikey');
         const bearer = request.headers.get('authorization');
@@ -128,6 +132,14 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
     ledger,
     setStoreDown(isDown: boolean) {
       isStoreDown = isDown;
+      onRefused = () => {};
+    },
+    /** Down for one question, that of whoever asks next. */
+    failStoreOnce() {
+      isStoreDown = true;
+      onRefused = () => {
+        isStoreDown = false;
+      };
     },
     /** A phone nobody else has, whose ending chooses the outcome. */
     phone(ending = '5678') {
@@ -640,6 +652,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       shop.setStoreDown(true);
       expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(503);
       shop.setStoreDown(false);
+      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect(await shop.books(order)).toMatchObject({ money: 'paid' });
+    });
+
+    test('a notice outlasts a moment of it', async () => {
+      const prompt = await paidUnheard(order);
+      shop.failStoreOnce();
       expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });

@@ -1,12 +1,14 @@
 // M-PESA's notice about one attempt: stored as it came, then settled.
 import { readText, storableText } from './json-body.ts';
-import { StoreRefusal } from './payment-store.ts';
+import { StoreFailure, StoreRefusal } from './payment-store.ts';
 import { isNoticeSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
 import { readStkCallback } from './stk-callback.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
 const LARGEST_NOTICE_BYTES = 64 * 1024;
+/** M-PESA waits about five seconds for its answer. */
+const PAUSES_MS = [100, 400, 1500];
 
 /**
  * Takes a notice that came to the secret address of an attempt. The address is the only proof of its sender.
@@ -21,11 +23,11 @@ export async function receiveNotice(
   if (!isNoticeSecret(noticeSecret)) return unknownAddress();
   let paymentId: string | null = null;
   try {
-    paymentId = await world.store.findBySecret(noticeSecret);
+    paymentId = await insistently(() => world.store.findBySecret(noticeSecret));
     if (!paymentId) return unknownAddress();
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const notice = readStkCallback(isCut ? '' : text);
-    const { outcome } = await world.store.settle({
+    const settlement = {
       payment_id: paymentId,
       source: 'notice',
       body: storableText(text, LARGEST_NOTICE_BYTES) ?? '',
@@ -37,7 +39,8 @@ export async function receiveNotice(
       merchant_request_id: notice.merchantRequestId,
       checkout_request_id: notice.checkoutRequestId,
       source_address: senderOf(request),
-    });
+    };
+    const { outcome } = await insistently(() => world.store.settle(settlement));
     const isOdd = ['other_request', 'wrong_amount', 'receipt_replayed', 'needs_review', 'pending'].includes(
       outcome,
     );
@@ -54,6 +57,19 @@ export async function receiveNotice(
     });
     return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
   }
+}
+
+/** A notice comes once: a database that is away for a moment, or gave way to another transaction, is asked again. */
+async function insistently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  for (const pauseMs of PAUSES_MS) {
+    try {
+      return await ask();
+    } catch (problem) {
+      if (!(problem instanceof StoreFailure)) throw problem;
+      await new Promise((done) => setTimeout(done, pauseMs));
+    }
+  }
+  return ask();
 }
 
 function unknownAddress(): Response {
