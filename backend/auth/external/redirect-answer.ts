@@ -1,0 +1,65 @@
+// Sends a browser on, with what came of a sign-in in the URL's query and fragment.
+import { AuthFault, OAuthFault } from '../fault.ts';
+import type { TokenResponse } from '../sessions.ts';
+
+/** A redirect that nobody keeps. */
+export function redirect(status: 302 | 303, location: string): Response {
+  return new Response(null, { status, headers: { location, 'cache-control': 'no-store' } });
+}
+
+/** A place with more in its query. */
+export function withQuery(place: string, parameters: Readonly<Record<string, string>>): string {
+  const url = new URL(place);
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  return url.href;
+}
+
+/** A place with tokens in its fragment, which no server on the way sees. */
+export function withTokens(place: string, tokens: TokenResponse): string {
+  const fragment = new URLSearchParams({
+    access_token: tokens.access_token,
+    expires_at: String(tokens.expires_at),
+    expires_in: String(tokens.expires_in),
+    ...(tokens.provider_refresh_token ? { provider_refresh_token: tokens.provider_refresh_token } : {}),
+    ...(tokens.provider_token ? { provider_token: tokens.provider_token } : {}),
+    refresh_token: tokens.refresh_token,
+    sb: '',
+    token_type: tokens.token_type,
+  });
+  const url = new URL(place);
+  url.hash = fragment.toString();
+  return url.href;
+}
+
+/** A place with a refusal in its query, and in its fragment too when `isInFragment`. */
+export function withFault(place: string, fault: AuthFault | OAuthFault, isInFragment: boolean): string {
+  const parameters: Record<string, string> =
+    fault instanceof OAuthFault
+      ? { error: fault.error, error_description: fault.message }
+      : { error: oauthErrorOf(fault), error_code: fault.code, error_description: fault.message };
+  const url = new URL(withQuery(place, parameters));
+  if (isInFragment) url.hash = new URLSearchParams({ ...parameters, sb: '' }).toString();
+  return url.href;
+}
+
+/** What went wrong, as it can be told; what nobody expected becomes a 500. */
+export function asFault(thrown: unknown): AuthFault | OAuthFault {
+  if (thrown instanceof AuthFault || thrown instanceof OAuthFault) return thrown;
+  return new AuthFault(
+    500,
+    'unexpected_failure',
+    'Unexpected failure, please check server logs for more information',
+  );
+}
+
+const deniedCodes = ['signup_disabled', 'user_banned', 'provider_email_needs_verification'];
+const oauthErrors: Record<number, string> = {
+  400: 'invalid_request',
+  401: 'unauthorized_client',
+  403: 'access_denied',
+  503: 'temporarily_unavailable',
+};
+
+function oauthErrorOf({ status, code }: AuthFault): string {
+  return deniedCodes.includes(code) ? 'access_denied' : (oauthErrors[status] ?? 'server_error');
+}
