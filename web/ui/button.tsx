@@ -7,7 +7,8 @@ export type ButtonSize = 'medium' | 'large';
 const shape =
   'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none ' +
   'transition-[background-color,border-color,color,box-shadow,translate] active:translate-y-px ' +
-  'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none';
+  'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none ' +
+  'aria-busy:cursor-progress aria-busy:border-transparent aria-busy:bg-line aria-busy:text-ink-soft aria-busy:shadow-none';
 
 const tones: Record<ButtonTone, string> = {
   leaf: 'bg-leaf-600 text-white shadow-md hover:bg-leaf-700',
@@ -31,6 +32,8 @@ export function buttonStyle(tone: ButtonTone = 'leaf', size: ButtonSize = 'mediu
 interface ButtonProps extends ComponentProps<'button'> {
   tone?: ButtonTone;
   size?: ButtonSize;
+  /** At work: it does nothing when pressed, but keeps the focus, which a disabled button would throw away. */
+  isBusy?: boolean;
 }
 
 export function Button({
@@ -38,7 +41,18 @@ export function Button({
   size = 'medium',
   className = '',
   type = 'button',
+  isBusy = false,
+  onClick,
   ...rest
 }: ButtonProps) {
-  return <button type={type} className={`${buttonStyle(tone, size)} ${className}`} {...rest} />;
+  return (
+    <button
+      type={type}
+      className={`${buttonStyle(tone, size)} ${className}`}
+      aria-busy={isBusy || undefined}
+      aria-disabled={isBusy || undefined}
+      onClick={isBusy ? (event) => event.preventDefault() : onClick}
+      {...rest}
+    />
+  );
 }

@@ -61,7 +61,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       </div>
       <TextField label="Subject" name="subject" maxLength={300} />
       <TextArea label="Message" name="message" required rows={6} maxLength={10000} />
-      <Button type="submit" size="large" disabled={isSending} className="justify-self-start">
+      <Button type="submit" size="large" isBusy={isSending} className="justify-self-start">
         {isSending ? 'Sending...' : 'Send message'}
       </Button>
     </fetcher.Form>

@@ -127,7 +127,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
           {locations.map(({ name, address }) => (
             <li
               key={name}
-              className="grid content-start gap-3 border-t-4 border-ember-400 bg-card p-6 shadow-sm"
+              className="grid content-start gap-3 rounded-xl border-t-4 border-ember-400 bg-card p-6 shadow-sm"
             >
               <h3 className="text-2xl">{name}</h3>
               <address className="grid gap-0.5 text-ink-soft not-italic">

@@ -194,7 +194,7 @@ export default function DeliveryPage() {
         </section>
         <section aria-labelledby="faq">
           <h2 id="faq" className="mb-5 text-4xl font-extrabold">
-            Good to know
+            Frequently asked questions
           </h2>
           <div className="border-t border-line">
             {questions(settings.delivery_fee).map(({ question, answer }, index) => (

@@ -1,16 +1,23 @@
 // Takes an e-mail address for the newsletter. Works as a plain form; with scripts the answer appears in place.
+import { useEffect, useRef } from 'react';
 import { useFetcher } from 'react-router';
-import { buttonStyle } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import type { action } from './newsletter-page.tsx';
 
 export function NewsletterForm() {
   const fetcher = useFetcher<typeof action>({ key: 'newsletter' });
   const isSending = fetcher.state !== 'idle';
   const answer = isSending ? undefined : fetcher.data;
+  const done = useRef<HTMLParagraphElement>(null);
+  const address = useRef<HTMLInputElement>(null);
+  // The answer is where the visitor is: at the thanks, or back in the field.
+  useEffect(() => {
+    if (answer) (done.current ?? address.current)?.focus();
+  }, [answer]);
 
   if (answer?.isDone)
     return (
-      <p role="status" className="font-semibold text-leaf-300">
+      <p ref={done} tabIndex={-1} role="status" className="font-semibold text-leaf-300 outline-none!">
         {answer.text}
       </p>
     );
@@ -22,6 +29,7 @@ export function NewsletterForm() {
       </label>
       <div className="flex flex-wrap gap-2">
         <input
+          ref={address}
           id="newsletter-email"
           name="email"
           type="email"
@@ -29,12 +37,13 @@ export function NewsletterForm() {
           maxLength={254}
           autoComplete="email"
           placeholder="you@example.com"
+          aria-invalid={answer ? true : undefined}
           aria-describedby={answer ? 'newsletter-answer' : undefined}
           className="min-h-12 min-w-44 flex-1 rounded-pill border border-white/40 bg-white/8 px-5 text-sm text-white placeholder:text-dusk-200 hover:border-white/70"
         />
-        <button type="submit" disabled={isSending} className={buttonStyle('ember', 'medium')}>
+        <Button type="submit" tone="ember" isBusy={isSending}>
           {isSending ? 'Subscribing…' : 'Subscribe'}
-        </button>
+        </Button>
       </div>
       {answer ? (
         <p id="newsletter-answer" role="alert" className="text-sm font-semibold text-ember-200">

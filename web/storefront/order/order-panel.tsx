@@ -59,6 +59,7 @@ export function OrderPanel({
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
   const [unpaid, setUnpaid] = useState(() => unpaidOrderOf(product.id));
   const formElement = useRef<HTMLFormElement>(null);
+  const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
   useKeepOpen(isSubmitting);
 
@@ -88,7 +89,8 @@ export function OrderPanel({
     }
 
     isOnItsWay.current = true;
-    const focused = document.activeElement;
+    // The fields are about to be disabled, and a disabled field throws the focus out of the dialog.
+    submitButton.current?.focus();
     setSubmitting(true);
     const expectedTotal = orderTotal(product.price, quantity, deliveryFee);
     const request = { productId: product.id, quantity, form, expectedTotal };
@@ -112,9 +114,6 @@ export function OrderPanel({
       return;
     }
     fail(outcome.failure);
-    // Being disabled took the focus away.
-    if (!outcome.failure.field && focused instanceof HTMLElement)
-      requestAnimationFrame(() => focused.focus());
   }
 
   function fail(reason: OrderFailure) {
@@ -227,10 +226,12 @@ export function OrderPanel({
           onQuantityChange={onQuantityChange}
         />
         <Button
+          ref={submitButton}
           type="submit"
           form={formId}
           size="large"
-          disabled={isSubmitting || isSoldOut}
+          disabled={isSoldOut}
+          isBusy={isSubmitting}
           className="w-full"
         >
           {isSubmitting

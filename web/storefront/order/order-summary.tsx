@@ -48,8 +48,9 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
             <Step
               label="One less"
               icon="minus"
-              isDisabled={isDisabled || quantity <= 1}
-              onClick={() => onQuantityChange(quantity - 1)}
+              isDisabled={isDisabled}
+              isAtEnd={quantity <= 1}
+              onClick={() => onQuantityChange(Math.max(1, quantity - 1))}
             />
             <output className="min-w-9 text-center font-display text-lg font-bold tabular-nums">
               {quantity}
@@ -73,19 +74,22 @@ interface StepProps {
   label: string;
   icon: 'minus' | 'plus';
   isDisabled: boolean;
+  /** Has nothing more to do, yet keeps the focus. */
+  isAtEnd?: boolean;
   onClick(): void;
 }
 
-function Step({ label, icon, isDisabled, onClick }: StepProps) {
+function Step({ label, icon, isDisabled, isAtEnd = false, onClick }: StepProps) {
   return (
     <button
       type="button"
       aria-label={label}
       disabled={isDisabled}
+      aria-disabled={isAtEnd || undefined}
       onClick={onClick}
-      className="group grid size-11 place-items-center"
+      className="group grid size-11 place-items-center aria-disabled:cursor-not-allowed"
     >
-      <span className="grid size-9 place-items-center rounded-pill border border-line-strong text-dusk-800 transition-colors group-hover:bg-paper-deep group-disabled:border-line group-disabled:bg-transparent group-disabled:text-line-strong">
+      <span className="grid size-9 place-items-center rounded-pill border border-line-strong text-dusk-800 transition-colors group-hover:bg-paper-deep group-disabled:border-line group-disabled:bg-transparent group-disabled:text-line-strong group-aria-disabled:border-line group-aria-disabled:bg-transparent group-aria-disabled:text-line-strong">
         <Icon name={icon} className="size-4" />
       </span>
     </button>

@@ -20,7 +20,9 @@ export function Amount({ order, charge }: { order: PayableOrder; charge: number 
       )}
       <p className="mt-3 flex items-baseline justify-between gap-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
         Tracking number{' '}
-        <strong className="font-semibold text-white tabular-nums">{order.trackingNumber}</strong>
+        <strong className="font-semibold whitespace-nowrap text-white tabular-nums">
+          {order.trackingNumber}
+        </strong>
       </p>
     </div>
   );
@@ -31,7 +33,7 @@ export function TrackingNumber({ number }: { number: string }) {
     <div className="flex w-full flex-wrap items-center justify-between gap-x-4 rounded-lg border border-line bg-card py-2 pr-2 pl-5 text-left">
       <p>
         <span className="block text-xs text-ink-soft">Tracking number</span>
-        <strong className="font-semibold tabular-nums">{number}</strong>
+        <strong className="font-semibold whitespace-nowrap tabular-nums">{number}</strong>
       </p>
       <CopyButton text={number} what="tracking number" />
     </div>
@@ -49,7 +51,7 @@ export function PracticeNote({ phone }: { phone: string }) {
           href={`${config.phonePageUrl}?number=${encodeURIComponent(phone.trim())}`}
           target="_blank"
           rel="noreferrer"
-          className="font-semibold text-ember-700 underline underline-offset-2"
+          className="inline-block py-1 font-semibold text-ember-700 underline underline-offset-2"
         >
           Open the practice phone
         </a>
@@ -59,14 +61,15 @@ export function PracticeNote({ phone }: { phone: string }) {
 }
 
 export function Steps({ phone, charge }: { phone: string; charge: number }) {
+  // An amount or a number that breaks over two lines is hard to compare.
   const steps = [
-    phone ? `Look at the phone ${phone}` : 'Look at your phone',
-    `Check that it asks for ${formatKsh(charge)}`,
-    'Enter your M-PESA PIN',
+    phone ? ['Look at the phone ', phone] : ['Look at your phone'],
+    ['Check that it asks for ', formatKsh(charge)],
+    ['Enter your M-PESA PIN'],
   ];
   return (
     <ol className="grid w-full max-w-sm gap-2.5 text-left">
-      {steps.map((step, index) => (
+      {steps.map(([step, figure], index) => (
         <li key={step} className="flex items-center gap-3">
           <span
             aria-hidden="true"
@@ -74,7 +77,10 @@ export function Steps({ phone, charge }: { phone: string; charge: number }) {
           >
             {index + 1}
           </span>
-          {step}
+          <span>
+            {step}
+            {figure ? <span className="whitespace-nowrap">{figure}</span> : null}
+          </span>
         </li>
       ))}
     </ol>

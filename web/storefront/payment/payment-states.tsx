@@ -41,6 +41,7 @@ export function ReadyToPay({
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
   const phoneField = useRef<HTMLInputElement>(null);
+  const payButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
   const charge = chargeAmount(order.total);
 
@@ -48,6 +49,8 @@ export function ReadyToPay({
     event.preventDefault();
     if (normalisePhone(phone)) {
       setProblem(undefined);
+      // The field is about to be disabled, and a disabled field throws the focus out of the dialog.
+      payButton.current?.focus();
       onPay(phone);
     } else {
       setProblem(phoneProblem);
@@ -84,7 +87,14 @@ export function ReadyToPay({
       </DialogBody>
       <DialogFooter>
         <div className="grid gap-2 md:grid-cols-[1fr_auto]">
-          <Button type="submit" form={formId} size="large" disabled={isSending} className="md:order-2">
+          <Button
+            ref={payButton}
+            type="submit"
+            form={formId}
+            size="large"
+            isBusy={isSending}
+            className="md:order-2"
+          >
             {isSending ? (
               <>
                 <Spinner /> Sending the prompt…
@@ -144,7 +154,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose, onTr
                 in touch. Your order is safe under its tracking number.
               </p>
             ) : (
-              <p className="flex items-center gap-2.5 font-semibold text-ink-soft">
+              <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
                 <Spinner /> Waiting for M-PESA to confirm…
               </p>
             )}

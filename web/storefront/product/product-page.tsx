@@ -2,6 +2,7 @@
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { data, Link } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
+import { formatPhone } from '../../../domain/phone.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -201,6 +202,18 @@ function Detail({ product }: { product: Product }) {
                 Pay by M-PESA, no account needed.
               </p>
             </div>
+            <noscript>
+              <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
+                Ordering here needs JavaScript, which is switched off in this browser. Call us and we take
+                your order by phone:{' '}
+                <a
+                  href={`tel:${settings.support_phone}`}
+                  className="inline-block py-1 font-semibold underline underline-offset-2"
+                >
+                  {formatPhone(settings.support_phone)}
+                </a>
+              </p>
+            </noscript>
             <ul className="grid gap-3 rounded-xl bg-card p-5 text-sm shadow-sm sm:grid-cols-3 sm:gap-4">
               <Fact icon="clock" title="15-60 minutes" text="within Nairobi" />
               <Fact icon="snow" title="Ice-cold" text="from fridge to door" />
@@ -249,8 +262,8 @@ function Related({ products }: { products: CardProduct[] }) {
           </li>
         ))}
         {products.length < relatedCount ? (
-          <li>
-            <EverythingElse />
+          <li className={products.length === 2 ? 'max-md:col-span-2' : ''}>
+            <EverythingElse isWide={products.length === 2} />
           </li>
         ) : null}
       </ul>
@@ -258,22 +271,22 @@ function Related({ products }: { products: CardProduct[] }) {
   );
 }
 
-/** Fills the row where a flavour has few siblings. */
-function EverythingElse() {
+/** Fills the row where a flavour has few siblings; alone in its row on a phone it lies down. */
+function EverythingElse({ isWide }: { isWide: boolean }) {
   return (
     <Link
       to="/shop"
       prefetch="intent"
-      className="on-dusk group relative grid aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,#8f2f6c)] p-5 text-white shadow-md hover:shadow-xl md:p-8"
+      className={`on-dusk group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,#8f2f6c)] text-white shadow-md hover:shadow-xl`}
     >
       <span
         aria-hidden="true"
-        className="absolute right-[-18%] bottom-[-18%] size-[70%] rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
+        className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
       />
-      <span className="relative font-display text-2xl font-extrabold md:text-4xl">
+      <span className="relative px-[8cqw] pt-[8cqw] font-display text-[clamp(1.125rem,10cqw,2.75rem)] leading-[1.1] font-extrabold">
         Or something else entirely?
       </span>
-      <span className="relative inline-flex items-center gap-2 font-bold">
+      <span className="relative inline-flex items-center gap-2 px-[8cqw] pb-[8cqw] font-bold">
         All drinks
         <Icon name="arrow" />
       </span>

@@ -8,7 +8,7 @@ interface QuantityStepperProps {
 }
 
 const step =
-  'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong';
+  'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
 
 export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
   return (
@@ -20,8 +20,10 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
         <button
           type="button"
           aria-label="Decrease quantity"
-          disabled={isDisabled || value <= 1}
-          onClick={() => onChange(value - 1)}
+          disabled={isDisabled}
+          // Not disabled: the press that reaches one would throw the focus away.
+          aria-disabled={value <= 1 || undefined}
+          onClick={() => onChange(Math.max(1, value - 1))}
           className={step}
         >
           <Icon name="minus" />

@@ -49,8 +49,8 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
         }}
         className="grid grid-cols-1 gap-5 rounded-2xl bg-card p-4 shadow-lg md:p-6"
       >
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-[1fr_13rem_13rem]">
-          <div className="relative max-md:col-span-2">
+        <div className="grid gap-3 min-[21.5rem]:grid-cols-2 md:grid-cols-[1fr_11rem_11rem] lg:grid-cols-[1fr_13rem_13rem]">
+          <div className="relative max-md:min-[21.5rem]:col-span-2">
             <label htmlFor="shop-search" className="mb-1.5 block text-sm font-semibold">
               Search
             </label>
@@ -61,7 +61,7 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
               autoComplete="off"
               enterKeyHint="search"
               defaultValue={query.search}
-              placeholder="Mango, ginger, something cold…"
+              placeholder="Mango, ginger…"
               className={`${box} pr-14 pl-4 placeholder:text-ink-faint`}
             />
             <button
@@ -88,7 +88,7 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
         </div>
         <fieldset className="min-w-0">
           <legend className="mb-1.5 text-sm font-semibold">Flavor</legend>
-          <div className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0 xl:gap-1.5">
+          <div className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0 lg:grid lg:grid-cols-5">
             <FlavourChoice value="" label="All flavors" isChosen={!query.category} />
             {categories.map((category) => (
               <FlavourChoice
@@ -129,7 +129,7 @@ function Choice({
 
 function FlavourChoice({ value, label, isChosen }: { value: string; label: string; isChosen: boolean }) {
   return (
-    <label className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3.5 text-sm font-semibold whitespace-nowrap xl:px-3 text-ink-soft transition-colors hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)">
+    <label className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3.5 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)">
       <input type="radio" name="category" value={value} defaultChecked={isChosen} className="sr-only" />
       {value ? <FlavourDot category={value} className="size-3.5" /> : null}
       {label}

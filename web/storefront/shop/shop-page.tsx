@@ -50,7 +50,7 @@ export default function ShopPage({ loaderData: { products } }: Route.ComponentPr
       <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,#6b2868)] text-white">
         <div
           aria-hidden="true"
-          className="absolute top-42 right-[-3rem] size-60 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_120px_40px_rgb(200_70_110/0.45)] md:top-10 md:right-[12%] md:size-88"
+          className="absolute right-[-3rem] bottom-[-10.5rem] size-60 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_120px_40px_rgb(200_70_110/0.45)] md:top-10 md:right-[-5rem] md:bottom-auto md:size-88 lg:right-[12%]"
         />
         <div className="page relative grid gap-3 pt-12 pb-20 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>

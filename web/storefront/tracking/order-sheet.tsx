@@ -21,18 +21,25 @@ interface OrderSheetProps {
   order: TrackedOrder;
   accessKey: string | null;
   digitsProblem: string | null;
+  /** The digits asked for were right: the details are shown because of them. */
+  isRevealed: boolean;
 }
 
-export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderSheetProps) {
+export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed }: OrderSheetProps) {
   const order = useFollowedOrder(found, accessKey);
   const status = describeOrderStatus(order.status);
+  const customer = useRef<HTMLHeadingElement>(null);
+  // The form that asked is gone: what it brought is read from its heading on.
+  useEffect(() => {
+    if (isRevealed) customer.current?.focus();
+  }, [isRevealed]);
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid gap-6">
       <section className="grid gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
         <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-3">
           <div>
             <p className="text-sm text-ink-soft">Order</p>
-            <h2 id="order" className="text-2xl tabular-nums">
+            <h2 id="order" className="text-2xl whitespace-nowrap tabular-nums">
               {order.trackingNumber}
             </h2>
           </div>
@@ -57,7 +64,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
               <dd className="text-right">
                 {order.deliveryFee === 0 ? 'Free' : formatKsh(order.deliveryFee)}
               </dd>
-              <dt className="text-lg font-bold">Total</dt>
+              <dt className="text-lg font-bold">Total amount</dt>
               <dd className="text-right">
                 <Price cents={order.total} className="text-xl" />
               </dd>
@@ -81,7 +88,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
           </Section>
         </div>
         <div className="grid gap-6">
-          <Section title="Customer information">
+          <Section title="Customer information" headingRef={customer}>
             <Facts>
               <Fact name="Name">{order.customerName}</Fact>
               <Fact name="Phone">{formatPhone(order.customerPhone)}</Fact>
@@ -122,10 +129,20 @@ function News({ order }: { order: TrackedOrder }) {
   );
 }
 
-function Section({ title, children }: { title: string; children: React.ReactNode }) {
+function Section({
+  title,
+  headingRef,
+  children,
+}: {
+  title: string;
+  headingRef?: React.Ref<HTMLHeadingElement>;
+  children: React.ReactNode;
+}) {
   return (
     <section className="rounded-xl border border-line bg-card px-5 py-5 sm:px-6">
-      <h3 className="mb-4 text-xl">{title}</h3>
+      <h3 ref={headingRef} tabIndex={headingRef ? -1 : undefined} className="mb-4 text-xl outline-none!">
+        {title}
+      </h3>
       {children}
     </section>
   );
@@ -153,7 +170,7 @@ function Item({ item }: { item: TrackedItem }) {
       <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-36 flex-1">
           {item.slug ? (
-            <Link to={`/shop/${item.slug}`} className="font-bold hover:underline">
+            <Link to={`/shop/${item.slug}`} className="inline-block py-0.5 font-bold hover:underline">
               {item.name}
             </Link>
           ) : (
@@ -171,8 +188,20 @@ function Item({ item }: { item: TrackedItem }) {
 
 function Reveal({ problem }: { problem: string | null }) {
   const isAsking = useNavigation().state !== 'idle';
+  const form = useRef<HTMLFormElement>(null);
+  // Wrong digits are typed again: the field says what was wrong with them.
+  useEffect(() => {
+    const digits = form.current?.elements.namedItem('digits');
+    if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
+  }, [problem, isAsking]);
   return (
-    <Form method="post" replace preventScrollReset className="mt-5 grid gap-3 border-t border-line pt-5">
+    <Form
+      ref={form}
+      method="post"
+      replace
+      preventScrollReset
+      className="mt-5 grid gap-3 border-t border-line pt-5"
+    >
       <TextField
         label="Last four digits of the phone"
         name="digits"
@@ -184,7 +213,7 @@ function Reveal({ problem }: { problem: string | null }) {
         hint="To see the details in full, show that this order is yours."
         problem={problem ?? undefined}
       />
-      <Button type="submit" tone="quiet" disabled={isAsking} className="justify-self-start">
+      <Button type="submit" tone="quiet" isBusy={isAsking} className="justify-self-start">
         Show details
       </Button>
     </Form>

@@ -105,6 +105,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
             order={order}
             accessKey={accessKey}
             digitsProblem={actionData?.problem ?? null}
+            isRevealed={order === revealed}
           />
         ) : null}
       </div>
