@@ -38,6 +38,20 @@ as $$
   insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
+-- Always the order first, then what hangs on it: a settlement holds the order while it makes the delivery, so staff who
+-- assign it at that moment must not hold the delivery while its reference waits for the order.
+create function private.lock_order_of_delivery() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform from public.orders as o where o.id = new.order_id for no key update;
+  return new;
+end
+$$;
+create trigger deliveries_wait_for_orders before insert on public.deliveries
+  for each row execute function private.lock_order_of_delivery();
+
 -- A delivery on its way moves its order, and a finished one finishes it.
 create function private.move_order_with_delivery() returns trigger
 language plpgsql security definer

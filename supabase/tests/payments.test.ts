@@ -797,6 +797,24 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    test('staff who assign a delivery do not cross with the payment that makes it', async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const placed = await place(await newProduct(2));
+        const payment = await prompt(placed);
+        const assign = () =>
+          asRole(database, people.staff, (session) =>
+            session.query(
+              `insert into public.deliveries (order_id, delivery_status) values ($1, 'assigned')
+               on conflict (order_id) do update set delivery_status = excluded.delivery_status`,
+              [placed.id],
+            ),
+          );
+        // Whoever gave way to the other would be told of a deadlock.
+        await Promise.all([assign(), settle(payment), assign(), settle(payment), assign()]);
+        expect(await state(placed)).toMatchObject({ money: 'paid', deliveries: 1 });
+      }
+    });
+
     test('payments that are due are leased to one caller, and nobody else asks for a while', async () => {
       for (let index = 0; index < 3; index += 1) await prompt(await place(await newProduct(2)));
       await database.query(`update public.payments set next_query_at = now() where status = 'processing'`);
