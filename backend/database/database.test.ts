@@ -46,15 +46,17 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await expect(failing).rejects.toMatchObject({ code: '23505', constraint: 'notes_pkey' });
   });
 
-  test('undoes a transaction whose work fails and passes its error on', async () => {
-    const failure = new Error('changed my mind');
-    const failing = database.transaction(async (session) => {
-      await session.query(`insert into public.notes (id, text) values (3, 'gone')`);
-      throw failure;
-    });
-    await expect(failing).rejects.toBe(failure);
-    expect((await database.query('select from public.notes where id = 3')).rowCount).toBe(0);
-  });
+  test.each([new Error('changed my mind'), Object.assign(new Error('refused'), { code: 'user_banned' })])(
+    'undoes a transaction whose work fails and passes its error on, whatever it is: %o',
+    async (failure) => {
+      const failing = database.transaction(async (session) => {
+        await session.query(`insert into public.notes (id, text) values (3, 'gone')`);
+        throw failure;
+      });
+      await expect(failing).rejects.toBe(failure);
+      expect((await database.query('select from public.notes where id = 3')).rowCount).toBe(0);
+    },
+  );
 
   test('counts the rows a statement touched', async () => {
     const inserted = await database.query(`insert into public.notes (id) values (7), (8)`);

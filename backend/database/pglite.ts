@@ -72,6 +72,8 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       work: (session: Session) => Promise<T>,
       { readOnly, settings }: TransactionOptions = {},
     ) {
+      // What the work itself throws passes unchanged, whatever it is; what it got from the database is translated already.
+      let ofWork: { error: unknown } | null = null;
       return lite
         .transaction(async (transaction) => {
           if (readOnly) await transaction.exec('set transaction read only');
@@ -82,9 +84,15 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
           return work({
             query: (sql, parameters) => send(transaction, sql, parameters),
             execute: async (script) => void (await transaction.exec(script).catch(rethrow)),
+          }).catch((error) => {
+            ofWork = { error };
+            throw error;
           });
         })
-        .catch(rethrow);
+        .catch((error) => {
+          if (ofWork?.error === error) throw error;
+          rethrow(error);
+        });
     },
     async execute(script: string) {
       await lite.exec(script).catch(rethrow);
@@ -118,7 +126,7 @@ async function send<Row>(
 }
 
 function rethrow(error: unknown): never {
-  // Errors of our own code inside a transaction pass unchanged; only the database's own carry an SQLSTATE.
+  // Only the database's own errors carry an SQLSTATE.
   if (error instanceof Error && !('code' in error)) throw error;
   throw asDatabaseError(error);
 }
