@@ -52,7 +52,14 @@ const allowed: Record<string, string[]> = {
 const allowedInTests: Record<string, string[]> = {
   'supabase/functions': ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts'],
   'supabase/tests': ['backend/database', 'scripts', 'domain'],
-  conformance: ['backend', 'backend/database', 'backend/data', 'backend/realtime', 'backend/functions'],
+  conformance: [
+    'backend',
+    'backend/database',
+    'backend/data',
+    'backend/auth',
+    'backend/realtime',
+    'backend/functions',
+  ],
 };
 
 const roomOf = (file: string): string => {

@@ -1,0 +1,100 @@
+// The auth service alone, over HTTP on a free port, on a database that is thrown away: for the official client to talk to.
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { getRequestListener } from '@hono/node-server';
+import { exportJWK, generateKeyPair } from 'jose';
+import type { ApiKeys } from '../backend/api-keys.ts';
+import type { Mail, TextMessage } from '../backend/auth/messages.ts';
+import { createAuthService } from '../backend/auth/service.ts';
+import type { GivenAuthSettings } from '../backend/auth/settings.ts';
+import type { Database } from '../backend/database/database.ts';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+
+export interface OpenAuthService {
+  /** With `/auth/v1`. */
+  url: string;
+  keys: ApiKeys;
+  database: Database;
+  mails: Mail[];
+  texts: TextMessage[];
+  /** What went wrong inside; a test that expects nothing of the kind looks here. */
+  faults: unknown[];
+  /** Moves the service's clock. */
+  advance(seconds: number): void;
+  close(): Promise<void>;
+}
+
+const platform = { name: 'platform', folder: fileURLToPath(new URL('../backend/platform', import.meta.url)) };
+
+/**
+ * Opens a service with cheap password hashes, sign-up open and addresses confirmed by themselves, unless told otherwise.
+ * The network address of a caller is the last of its `x-forwarded-for`, else 127.0.0.1.
+ */
+export async function openAuthService(
+  kind: Database['kind'],
+  settings: Partial<GivenAuthSettings> = {},
+): Promise<OpenAuthService> {
+  const database = await throwawayDatabase(kind, [platform]);
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  const keys: ApiKeys = {
+    publishable: `sb_publishable_${randomBytes(12).toString('base64url')}`,
+    secret: `sb_secret_${randomBytes(12).toString('base64url')}`,
+    signingKeys: [{ ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'one' }],
+  };
+  const mails: Mail[] = [];
+  const texts: TextMessage[] = [];
+  const faults: unknown[] = [];
+  let ahead = 0;
+  let answer: (request: Request) => Promise<Response> = async () => new Response(null, { status: 503 });
+  const server = createServer(getRequestListener((request) => answer(request)));
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const service = await createAuthService({
+    database,
+    keys,
+    settings: {
+      externalUrl: `${origin}/auth/v1`,
+      siteUrl: origin,
+      isSignupOpen: true,
+      autoconfirmsEmail: true,
+      autoconfirmsPhone: true,
+      passwordHashCost: { memoryCost: 64, timeCost: 1, parallelism: 1 },
+      ...settings,
+    },
+    messages: {
+      async sendMail(mail) {
+        mails.push(mail);
+      },
+      async sendText(message) {
+        texts.push(message);
+        return { messageId: String(texts.length) };
+      },
+    },
+    onFault: (error) => faults.push(error),
+    now: () => new Date(Date.now() + ahead * 1000),
+  });
+  answer = (request) =>
+    service.fetch(request, {
+      claims: { role: 'anon' },
+      address: request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() ?? '127.0.0.1',
+    });
+  return {
+    url: `${origin}/auth/v1`,
+    keys,
+    database,
+    mails,
+    texts,
+    faults,
+    advance(seconds) {
+      ahead += seconds;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((done) => server.close(done));
+      await service.close();
+      await database.close();
+    },
+  };
+}
