@@ -118,6 +118,18 @@ test('a client that breaks off while it asks for a WebSocket brings nothing down
   expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
 });
 
+test.each([
+  'OPTIONS * HTTP/1.1\r\nHost: shop',
+  'GET /nothing HTTP/1.1\r\nHost: ',
+  'GET /x HTTP/1.1\r\nHost: a/<b>',
+])('a request line like %j is a bad request', async (lines) => {
+  const socket = await open();
+  const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));
+  socket.write(`${lines}\r\nConnection: close\r\n\r\n`);
+  expect(await answer).toMatch(/^HTTP\/1\.1 400 /);
+  socket.destroy();
+});
+
 function open(): Promise<Socket> {
   return new Promise((done, fail) => {
     const socket = connect(port, '127.0.0.1', () => done(socket));

@@ -1,6 +1,6 @@
 // The one listener: kept pages straight from memory, then files, then the services, then rendering.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { getRequestListener } from '@hono/node-server';
+import { getRequestListener, RequestError } from '@hono/node-server';
 import type { Backend } from '../backend/backend.ts';
 import { boundedRequest } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
@@ -97,6 +97,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
     {
       overrideGlobalObjects: false,
       errorHandler: (error) => {
+        // No host, or no address that could be one: said to the sender, not to the log.
+        if (error instanceof RequestError) return new Response('Bad request\n', { status: 400 });
         log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
         return new Response('Something went wrong on our side. Please try again.\n', { status: 500 });
       },
