@@ -54,6 +54,7 @@ const legacyIssuers = ['supabase', 'supabase-demo'];
 export function createAccessTokens(
   keys: Pick<ApiKeys, 'signingKeys' | 'sharedSecret'>,
   origin?: TokenOrigin,
+  now: () => Date = () => new Date(),
 ): AccessTokens {
   const secret = keys.sharedSecret ? new TextEncoder().encode(keys.sharedSecret) : null;
   const publicKeys = keys.signingKeys.map(publicPart);
@@ -86,14 +87,13 @@ export function createAccessTokens(
     },
     async verify(token) {
       const { key, algorithm } = await keyFor(token);
-      const { payload } = await jwtVerify(token, key, { algorithms: [algorithm], clockTolerance: 30 }).catch(
-        (error) => {
-          if (error instanceof errors.JWTExpired) throw new InvalidToken('PGRST303', 'JWT expired');
-          if (error instanceof errors.JWTClaimValidationFailed)
-            throw new InvalidToken('PGRST303', 'JWT not yet valid');
-          throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
-        },
-      );
+      const options = { algorithms: [algorithm], clockTolerance: 30, currentDate: now() };
+      const { payload } = await jwtVerify(token, key, options).catch((error) => {
+        if (error instanceof errors.JWTExpired) throw new InvalidToken('PGRST303', 'JWT expired');
+        if (error instanceof errors.JWTClaimValidationFailed)
+          throw new InvalidToken('PGRST303', 'JWT not yet valid');
+        throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
+      });
       if (origin) checkOrigin(payload, origin, key === secret);
       return payload;
     },

@@ -2,17 +2,28 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ApiKeys } from './api-keys.ts';
+import type { Messages } from './auth/messages.ts';
+import { createAuthService } from './auth/service.ts';
+import { completeSettings, type GivenAuthSettings } from './auth/settings.ts';
 import { createAuthenticate, InvalidToken } from './authenticate.ts';
 import type { Caller, Service } from './caller.ts';
 import { createDataService } from './data/service.ts';
 import type { Database } from './database/database.ts';
 import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
 import { createRealtimeService } from './realtime/service.ts';
+import type { FileStore } from './storage/file-store.ts';
+import { createStorageService } from './storage/service.ts';
 
 export interface BackendOptions {
   database: Database;
   keys: ApiKeys;
   functions: Record<string, FunctionHandler>;
+  /** Where stored objects are; without it there is no storage. */
+  files?: FileStore;
+  /** What the outside calls us; access tokens name it as their issuer. `http://localhost:3000` unless told. */
+  publicUrl?: string;
+  /** How people sign in, and what sends them mails and texts. */
+  auth?: { settings?: Partial<GivenAuthSettings>; messages?: Messages; now?: () => Date };
   /** Origins besides the services' own that may call them from a browser. */
   allowedOrigins?: readonly string[];
   /** Told of faults no caller is told the details of. */
@@ -34,7 +45,24 @@ export interface Backend {
  */
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, allowedOrigins = [], onFault = () => {} } = options;
-  const authenticate = createAuthenticate(keys);
+  const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
+  const authSettings = completeSettings({
+    externalUrl: `${publicUrl}/auth/v1`,
+    siteUrl: publicUrl,
+    ...givenAuth.settings,
+  });
+  const authenticate = createAuthenticate(keys, {
+    issuer: authSettings.externalUrl,
+    audience: authSettings.audience,
+  });
+  const auth = await createAuthService({
+    database,
+    keys,
+    settings: authSettings,
+    messages: givenAuth.messages ?? noMessages,
+    onFault: (error) => onFault(error, 'auth'),
+    ...(givenAuth.now ? { now: givenAuth.now } : {}),
+  });
   const data = await createDataService({
     database,
     schemas: ['public'],
@@ -48,10 +76,20 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     authenticate,
     onFault: (error) => onFault(error, 'realtime'),
   });
+  const storage = options.files
+    ? await createStorageService({
+        database,
+        files: options.files,
+        signingSecret: keys.secret,
+        onFault: (error) => onFault(error, 'storage'),
+      })
+    : null;
   const services: Record<string, Service> = {
     '/rest/v1': data,
     '/functions/v1': createFunctionsService({ functions, onFault: (error) => onFault(error, 'functions') }),
     '/realtime/v1': realtime,
+    ...(storage ? { '/storage/v1': storage } : {}),
+    '/auth/v1': auth,
   };
   const serviceOf = (path: string) =>
     Object.keys(services).find((prefix) => path === prefix || path.startsWith(`${prefix}/`));
@@ -63,10 +101,19 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     if (!service) return problem(404, 'not_found', 'No service has this path');
     const origin = request.headers.get('origin');
     const isForeign = origin !== null && !isOwnOrigin(origin, request) && !allowedOrigins.includes(origin);
-    if (isForeign && !['GET', 'HEAD'].includes(request.method)) {
+    if (isForeign && !['GET', 'HEAD'].includes(request.method) && !formPosts.has(url.pathname)) {
       return problem(403, 'origin_not_allowed', 'Requests from pages of other sites are not accepted');
     }
+    if (prefix === '/auth/v1') {
+      // Who has no session yet brings no key either: links in mails, providers that send people back.
+      return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
+    }
     const token = bearer(request) ?? request.headers.get('apikey') ?? url.searchParams.get('apikey');
+    if (!token && prefix === '/storage/v1') {
+      // Public and signed addresses are open to everyone; the service knows which they are.
+      const caller: Caller = { claims: { role: 'anon' }, address: addressOf(request) };
+      return service.fetch(request, { ...caller, tokenFault: { token: '', message: '' } });
+    }
     // Third parties that report to a function bring no key of ours.
     if (!token && prefix !== '/functions/v1') {
       return problem(401, 'no_api_key', 'No API key found in request');
@@ -75,11 +122,15 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     try {
       const caller: Caller = {
         claims: token ? await authenticate(token) : { role: 'anon' },
-        address: request.headers.get('x-forwarded-for')?.split(',')[0]?.trim() || null,
+        address: addressOf(request),
       };
       return await service.fetch(request, caller);
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
+      if (prefix === '/storage/v1' && token) {
+        const caller: Caller = { claims: { role: 'anon' }, address: null };
+        return service.fetch(request, { ...caller, tokenFault: { token, message: error.message } });
+      }
       // A function may take tokens of its own; an unknown one is nobody's.
       if (prefix === '/functions/v1')
         return service.fetch(request, { claims: { role: 'anon' }, address: null });
@@ -108,10 +159,28 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       realtime.upgrade(request, socket, head);
     },
     async close() {
+      await auth.close();
+      await storage?.close();
       await realtime.close();
       await data.close();
     },
   };
+}
+
+// Where other sites' pages send their people back to with a form.
+const formPosts = new Set(['/auth/v1/callback', '/auth/v1/sso/saml/acs']);
+
+const noMessages: Messages = {
+  sendMail: async () => {
+    throw new Error('nothing is set that sends mails');
+  },
+  sendText: async () => {
+    throw new Error('nothing is set that sends text messages');
+  },
+};
+
+function addressOf(request: Request): string | null {
+  return request.headers.get('x-forwarded-for')?.split(',')[0]?.trim() || null;
 }
 
 function bearer(request: Request): string | null {

@@ -4,16 +4,24 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
 import type { Service } from '../caller.ts';
 import { type Database, DatabaseError } from '../database/database.ts';
-import type { AuthContext, Grants, Route } from './context.ts';
+import { adminLinkRoutes } from './admin/links.ts';
+import { adminUserRoutes } from './admin/users.ts';
+import type { AuthContext, Route } from './context.ts';
+import { discoveryRoutes } from './discovery.ts';
 import { externalGrants, externalRoutes } from './external/routes.ts';
 import { AuthFault, answerFault, OAuthFault } from './fault.ts';
 import type { Messages } from './messages.ts';
 import { mfaRoutes } from './mfa/routes.ts';
 import { passkeyRoutes } from './passkeys/routes.ts';
+import { passwordlessRoutes } from './passwordless.ts';
 import { createPasswords } from './passwords.ts';
 import { readRequest } from './read-request.ts';
 import { completeSettings, type GivenAuthSettings } from './settings.ts';
+import { signUpRoutes } from './sign-up.ts';
 import { checkAdmin, signedIn } from './signed-in.ts';
+import { createTokenHandler, ownGrants } from './token.ts';
+import { userRoutes } from './user.ts';
+import { verifyRoutes } from './verify.ts';
 
 export interface AuthServiceOptions {
   database: Database;
@@ -40,18 +48,21 @@ interface CompiledRoute {
 export async function createAuthService(options: AuthServiceOptions): Promise<AuthService> {
   const { database, keys, messages, onFault = () => {}, now = () => new Date() } = options;
   const settings = completeSettings(options.settings);
+  const pending = new Set<Promise<unknown>>();
   const context: AuthContext = {
     database,
     settings,
-    accessTokens: createAccessTokens(keys, { issuer: settings.externalUrl, audience: settings.audience }),
-    messages,
+    accessTokens: createAccessTokens(
+      keys,
+      { issuer: settings.externalUrl, audience: settings.audience },
+      now,
+    ),
+    messages: inBackground(messages, pending, onFault),
     passwords: await createPasswords(settings.password, settings.passwordHashCost),
     secret: createHash('sha256').update(`auth service\0${keys.secret}`).digest('base64url'),
     now,
     onFault,
   };
-  const routes = [...ownRoutes, ...mfaRoutes, ...passkeyRoutes, ...externalRoutes].map(compile);
-
   const answer = async (raw: Request, address: string | null): Promise<Response> => {
     const path = pathOf(raw);
     const fitting = routes.filter(({ pattern }) => pattern.test(path));
@@ -92,16 +103,49 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
         return answerFault(fault, request.headers.get('x-supabase-api-version'));
       }
     },
-    async close() {},
+    async close() {
+      await Promise.all(pending);
+    },
   };
 }
 
-const ownRoutes: readonly Route[] = [];
+const token = createTokenHandler({ ...ownGrants, ...externalGrants });
 
-const ownGrants: Grants = {};
+const routes: readonly CompiledRoute[] = [
+  ...signUpRoutes,
+  { method: 'POST', pattern: '/token', needs: 'nothing', handle: token } satisfies Route,
+  ...passwordlessRoutes,
+  ...verifyRoutes,
+  ...userRoutes,
+  ...discoveryRoutes,
+  ...adminUserRoutes,
+  ...adminLinkRoutes,
+  ...mfaRoutes,
+  ...passkeyRoutes,
+  ...externalRoutes,
+].map(compile);
 
-/** What POST /token does, by `grant_type`. */
-export const grants: Grants = { ...ownGrants, ...externalGrants };
+/** Sends in the background: how long that takes would tell whether an address is known. */
+function inBackground(
+  messages: Messages,
+  pending: Set<Promise<unknown>>,
+  onFault: (error: unknown) => void,
+): Messages {
+  const start = (send: () => Promise<unknown>) => {
+    const sending = Promise.resolve().then(send).catch(onFault);
+    pending.add(sending);
+    void sending.finally(() => pending.delete(sending));
+  };
+  return {
+    async sendMail(mail) {
+      start(() => messages.sendMail(mail));
+    },
+    async sendText(message) {
+      start(() => messages.sendText(message));
+      return undefined;
+    },
+  };
+}
 
 function compile(route: Route): CompiledRoute {
   const source = route.pattern

@@ -59,7 +59,7 @@ comment on table auth.users is 'People who can sign in.';
 comment on column auth.users.encrypted_password is 'An argon2id hash in PHC form, or null.';
 comment on column auth.users.confirmation_token is
   'This and the other token columns are for scripts of hosted projects only: tokens are in one_time_tokens.';
-comment on column auth.users.email_change is 'The address asked for; null when no change is pending.';
+comment on column auth.users.email_change is 'The address asked for; null or empty when no change is pending.';
 comment on column auth.users.email_change_confirm_status is 'How many of the two addresses have agreed to the change.';
 alter table auth.users enable row level security;
 -- People of a company's single sign-on may share an address with somebody who signed up.

@@ -1,0 +1,37 @@
+// Mail addresses and phones in the one form they are kept in.
+import { AuthFault, invalid } from './fault.ts';
+
+/** A mail address as it is kept: lower case. @throws AuthFault validation_failed */
+export function mailAddress(given: string): string {
+  const address = given.trim().toLowerCase();
+  // RFC 5321 lengths, and the shape every mail server takes; whether it exists only a mail can tell.
+  const [local = '', domain = ''] = address.split(/@(?=[^@]*$)/);
+  const isMeant =
+    address.length <= 254 &&
+    local.length <= 64 &&
+    /^[^\s@"(),:;<>[\\\]\p{Cc}]+$/u.test(local) &&
+    !/^\.|\.\.|\.$/.test(local) &&
+    /^(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)*[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u.test(
+      domain,
+    );
+  if (!isMeant) throw invalid('Unable to validate email address: invalid format');
+  return address;
+}
+
+/** A phone as it is kept: digits with country code, E.164 without `+`. @throws AuthFault validation_failed */
+export function phoneNumber(given: string): string {
+  const digits = given.replace(/\s+/g, '').replace(/^\+/, '');
+  if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
+  return digits;
+}
+
+/** @throws AuthFault validation_failed for a channel that does not exist */
+export function textChannel(given: string): 'sms' | 'whatsapp' {
+  if (given === '' || given === 'sms') return 'sms';
+  if (given === 'whatsapp') return 'whatsapp';
+  throw new AuthFault(
+    400,
+    'validation_failed',
+    "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio Verify is used as the provider.",
+  );
+}

@@ -1,0 +1,136 @@
+// POST /invite and /admin/generate_link: people let in by whoever holds the secret key (reference §8).
+import type { Session } from '../../database/database.ts';
+import { mailAddress } from '../addresses.ts';
+import { audit } from '../audit.ts';
+import { type AuthContext, type AuthRequest, at, type Route } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { object, text } from '../fields.ts';
+import { actionLink, type LinkType, sendLetter } from '../letters.ts';
+import { makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
+import { makeRecovery } from '../passwordless.ts';
+import type { Json } from '../rows.ts';
+import { addUser, makeConfirmation } from '../sign-up.ts';
+import { readUserJson } from '../user-json.ts';
+import { findUser, updateUser } from '../users.ts';
+import { emailExists } from '../verify.ts';
+
+async function invite(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const email = mailAddress(text(request.body, 'email'));
+  const data = object(request.body, 'data') ?? {};
+  const { user, token } = await context.database.transaction(async (tx) => {
+    const token = await makeInvitation(tx, context, request, email, data);
+    const known = await findUser(tx, { email });
+    return { user: await readUserJson(tx, known?.id ?? ''), token };
+  });
+  const link = actionLink(context, token.hash, 'invite', request.redirectTo);
+  await sendLetter(context, 'invite', { to: email, token, link });
+  return Response.json(user);
+}
+
+async function makeInvitation(
+  tx: Session,
+  context: AuthContext,
+  request: AuthRequest,
+  email: string,
+  data: Json,
+): Promise<SentToken> {
+  const known = await findUser(tx, { email }, { lock: true });
+  if (known?.email_confirmed_at) throw emailExists();
+  const user = known ?? (await addUser(tx, context, { email }, { data }));
+  await audit(tx, context, 'user_invited', null, request, { user_id: user.id });
+  const token = await makeConfirmation(tx, context, user, { email }, null);
+  await updateUser(tx, context, user.id, { invited_at: at(context) });
+  return token;
+}
+
+const linkTypes = ['signup', 'invite', 'magiclink', 'recovery', 'email_change_current', 'email_change_new'];
+
+interface Made {
+  userId: string;
+  token: SentToken;
+  type: LinkType;
+  verificationType: string;
+}
+
+async function generateLink(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const type = text(body, 'type');
+  if (!linkTypes.includes(type)) throw invalid('Unsupported link type');
+  const email = mailAddress(text(body, 'email'));
+  const password = text(body, 'password');
+  if (password) context.passwords.check(password);
+  if (type === 'signup' && !password) throw invalid('Signup requires a valid password');
+  const asked = {
+    type,
+    email,
+    newEmail: type.startsWith('email_change') ? mailAddress(text(body, 'new_email')) : '',
+    hashed: password ? await context.passwords.hash(password) : null,
+    data: object(body, 'data') ?? {},
+  };
+  const { made, user } = await context.database.transaction(async (tx) => {
+    const made = await makeLink(tx, context, request, asked);
+    return { made, user: await readUserJson(tx, made.userId) };
+  });
+  return Response.json({
+    ...user,
+    action_link: actionLink(context, made.token.hash, made.type, request.redirectTo),
+    email_otp: made.token.code,
+    hashed_token: made.token.hash,
+    verification_type: made.verificationType,
+    redirect_to: request.redirectTo,
+  });
+}
+
+async function makeLink(
+  tx: Session,
+  context: AuthContext,
+  request: AuthRequest,
+  {
+    type,
+    email,
+    newEmail,
+    hashed,
+    data,
+  }: { type: string; email: string; newEmail: string; hashed: string | null; data: Json },
+): Promise<Made> {
+  const known = await findUser(tx, { email }, { lock: true });
+  if (type === 'invite') {
+    const token = await makeInvitation(tx, context, request, email, data);
+    const user = await findUser(tx, { email });
+    return { userId: user?.id ?? '', token, type: 'invite', verificationType: 'invite' };
+  }
+  if (type === 'signup' || (type === 'magiclink' && !known)) {
+    if (known?.email_confirmed_at) throw emailExists();
+    const user = known
+      ? await updateUser(tx, context, known.id, {
+          raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
+          ...(hashed ? { encrypted_password: hashed } : {}),
+        })
+      : await addUser(tx, context, { email }, { hashed, data });
+    const token = await makeConfirmation(tx, context, user, { email }, null);
+    return { userId: user.id, token, type: 'signup', verificationType: 'signup' };
+  }
+  if (!known) throw new AuthFault(404, 'user_not_found', 'User with this email not found');
+  if (type === 'magiclink' || type === 'recovery') {
+    const token = await makeRecovery(tx, context, known, { email }, type, null);
+    return { userId: known.id, token, type, verificationType: type };
+  }
+  const taken = await findUser(tx, { email: newEmail });
+  if (taken && taken.id !== known.id) throw emailExists();
+  await updateUser(tx, context, known.id, {
+    email_change: newEmail,
+    email_change_sent_at: at(context),
+    email_change_confirm_status: 0,
+  });
+  const [tokenType, address]: [TokenType, string] =
+    type === 'email_change_current'
+      ? ['email_change_token_current', email]
+      : ['email_change_token_new', newEmail];
+  const token = await makeToken(tx, context, { userId: known.id, type: tokenType, address });
+  return { userId: known.id, token, type: 'email_change', verificationType: type };
+}
+
+export const adminLinkRoutes: readonly Route[] = [
+  { method: 'POST', pattern: '/invite', needs: 'admin', handle: invite },
+  { method: 'POST', pattern: '/admin/generate_link', needs: 'admin', handle: generateLink },
+];

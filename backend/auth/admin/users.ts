@@ -1,0 +1,309 @@
+// The calls of whoever holds the secret key: people listed, made, changed, removed (reference §8).
+import { createHash, randomBytes } from 'node:crypto';
+import { DatabaseError } from '../../database/database.ts';
+import { mailAddress, phoneNumber } from '../addresses.ts';
+import { audit } from '../audit.ts';
+import { type AuthContext, type AuthRequest, at, type Fields, type Route } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { flag, isUuid, object, optionalText, text, uuidParameter } from '../fields.ts';
+import { dropTokens } from '../one-time-tokens.ts';
+import type { Json, UserRow } from '../rows.ts';
+import { endSessions } from '../sessions.ts';
+import { confirmAddress } from '../sign-up.ts';
+import { merged } from '../user.ts';
+import { readUserJson, userJson } from '../user-json.ts';
+import {
+  createUser,
+  factorsOf,
+  findUser,
+  identitiesOf,
+  putIdentity,
+  type UserChange,
+  updateUser,
+} from '../users.ts';
+import { emailExists, phoneExists } from '../verify.ts';
+
+/** What an administrator may set. Absent fields are left as they are. */
+interface Wanted {
+  email: string | undefined;
+  phone: string | undefined;
+  hashed: string | undefined;
+  role: string | undefined;
+  aud: string | undefined;
+  confirmsEmail: boolean;
+  confirmsPhone: boolean;
+  userMetadata: Json | null;
+  appMetadata: Json | null;
+  /** A time; null ends a ban. */
+  bannedUntil: string | null | undefined;
+}
+
+async function readWanted(body: Fields, context: AuthContext): Promise<Wanted> {
+  const [email, phone] = [text(body, 'email'), text(body, 'phone')];
+  const password = optionalText(body, 'password') || undefined;
+  const given = optionalText(body, 'password_hash') || undefined;
+  if (password && given) throw invalid('Only a password or a password hash should be provided');
+  if (given && !/^\$argon2(?:id|i|d)\$/.test(given)) {
+    throw invalid('Provided password hash is not supported: argon2 is expected');
+  }
+  if (password) context.passwords.check(password);
+  return {
+    email: email ? mailAddress(email) : undefined,
+    phone: phone ? phoneNumber(phone) : undefined,
+    hashed: password ? await context.passwords.hash(password) : given,
+    role: text(body, 'role') || undefined,
+    aud: text(body, 'aud') || undefined,
+    confirmsEmail: flag(body, 'email_confirm'),
+    confirmsPhone: flag(body, 'phone_confirm'),
+    userMetadata: object(body, 'user_metadata'),
+    appMetadata: object(body, 'app_metadata'),
+    bannedUntil: banEnd(optionalText(body, 'ban_duration'), context),
+  };
+}
+
+const unitSeconds: Record<string, number> = {
+  ns: 1e-9,
+  us: 1e-6,
+  µs: 1e-6,
+  μs: 1e-6,
+  ms: 1e-3,
+  s: 1,
+  m: 60,
+  h: 3600,
+};
+
+/** When a ban of that long ends: a duration as Go writes it (`24h`, `1h30m`), or `none`. */
+function banEnd(duration: string | undefined, context: AuthContext): string | null | undefined {
+  if (duration === undefined || duration === '') return undefined;
+  if (duration === 'none') return null;
+  const isDuration = /^\+?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(duration);
+  const seconds = [...duration.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)].reduce(
+    (sum, [, count, unit]) => sum + Number(count) * (unitSeconds[unit ?? ''] ?? 0),
+    0,
+  );
+  // Go's longest duration is 292 years.
+  if (!isDuration || seconds > 292 * 365 * 86_400) {
+    throw invalid(`invalid format for ban duration: time: invalid duration "${duration}"`);
+  }
+  return at(context, seconds);
+}
+
+async function list(request: AuthRequest, { database }: AuthContext): Promise<Response> {
+  const query = request.url.searchParams;
+  const [page, perPage] = [readNumber(query, 'page', 1), readNumber(query, 'per_page', 50)];
+  const filter = query.get('filter') ?? '';
+  const pattern = `%${filter.replace(/[\\%_]/g, '\\$&')}%`;
+  const order = /^created_at\s+asc$/i.test(query.get('sort') ?? '') ? 'asc' : 'desc';
+  const condition = `(email ilike $1 or phone ilike $1 or raw_user_meta_data ->> 'full_name' ilike $1 or $2 = '')`;
+  const { rows: counts } = await database.query<{ total: number }>(
+    `select count(*) as total from auth.users where ${condition}`,
+    [pattern, filter],
+  );
+  const { rows } = await database.query<{ id: string }>(
+    `select id from auth.users where ${condition} order by created_at ${order}, id limit $3::bigint offset $4::bigint`,
+    [pattern, filter, perPage, (page - 1) * perPage],
+  );
+  const users = await Promise.all(rows.map(({ id }) => readUserJson(database, id)));
+  const total = counts[0]?.total ?? 0;
+  const lastPage = Math.max(1, Math.ceil(total / perPage));
+  const rest = new URLSearchParams(query);
+  rest.delete('page');
+  rest.set('per_page', String(perPage));
+  // Clients look for the page in the first place.
+  const link = (to: number, rel: string) => `<${request.url.pathname}?page=${to}&${rest}>; rel="${rel}"`;
+  const links = [...(page < lastPage ? [link(page + 1, 'next')] : []), link(lastPage, 'last')];
+  return Response.json(
+    { users, aud: 'authenticated' },
+    { headers: { 'x-total-count': String(total), link: links.join(', '), 'cache-control': 'no-store' } },
+  );
+}
+
+function readNumber(query: URLSearchParams, name: string, fallback: number): number {
+  const value = query.get(name);
+  if (value === null || value === '') return fallback;
+  const number = Number(value);
+  if (!/^\d+$/.test(value) || number > 1_000_000) {
+    throw invalid(`Bad Pagination Parameters: ${name} is "${value}"`);
+  }
+  if (name === 'per_page') return Math.min(Math.max(number, 1), 1000);
+  return Math.max(number, 1);
+}
+
+async function create(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const id = text(request.body, 'id') || undefined;
+  if (id !== undefined && !isUuid(id)) throw invalid('ID must conform to the uuid v4 format');
+  const wanted = await readWanted(request.body, context);
+  const { email, phone } = wanted;
+  if (!email && !phone) throw invalid('Cannot create a user without either an email or phone');
+  const hashed = wanted.hashed ?? (await context.passwords.hash(randomBytes(24).toString('base64url')));
+  const providers = [...(email ? ['email'] : []), ...(phone ? ['phone'] : [])];
+  const user = await inTransaction(context, async (tx) => {
+    await refuseTaken(tx, wanted);
+    const made = await createUser(tx, context, {
+      ...(id ? { id } : {}),
+      email: email ?? null,
+      phone: phone ?? null,
+      encrypted_password: hashed,
+      ...(wanted.role ? { role: wanted.role } : {}),
+      ...(wanted.aud ? { aud: wanted.aud } : {}),
+      banned_until: wanted.bannedUntil ?? null,
+      raw_user_meta_data: wanted.userMetadata ?? {},
+      raw_app_meta_data: { provider: providers[0], providers, ...wanted.appMetadata },
+    });
+    for (const address of [...(email ? [{ email }] : []), ...(phone ? [{ phone }] : [])]) {
+      await putIdentity(tx, context, {
+        userId: made.id,
+        provider: 'email' in address ? 'email' : 'phone',
+        providerId: made.id,
+        data: { sub: made.id, ...address, email_verified: false, phone_verified: false },
+        isSignIn: false,
+      });
+    }
+    await confirmWanted(tx, context, made.id, wanted);
+    await audit(tx, context, 'user_signedup', null, request, { user_id: made.id });
+    return readUserJson(tx, made.id);
+  });
+  return Response.json(user);
+}
+
+async function get(request: AuthRequest, { database }: AuthContext): Promise<Response> {
+  const user = await existing(database, request);
+  return Response.json(
+    userJson(user, await identitiesOf(database, user.id), await factorsOf(database, user.id)),
+  );
+}
+
+async function update(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const wanted = await readWanted(request.body, context);
+  const user = await inTransaction(context, async (tx) => {
+    const before = await existing(tx, request, true);
+    await refuseTaken(tx, wanted, before.id);
+    const change: UserChange = {
+      ...(wanted.role ? { role: wanted.role } : {}),
+      ...(wanted.aud ? { aud: wanted.aud } : {}),
+      ...(wanted.hashed ? { encrypted_password: wanted.hashed } : {}),
+      ...(wanted.bannedUntil !== undefined ? { banned_until: wanted.bannedUntil } : {}),
+      ...(wanted.email ? { email: wanted.email, email_change: '' } : {}),
+      ...(wanted.phone ? { phone: wanted.phone, phone_change: '' } : {}),
+      ...(wanted.userMetadata
+        ? { raw_user_meta_data: merged(before.raw_user_meta_data, wanted.userMetadata) }
+        : {}),
+      ...(wanted.appMetadata
+        ? { raw_app_meta_data: merged(before.raw_app_meta_data, wanted.appMetadata) }
+        : {}),
+    };
+    await updateUser(tx, context, before.id, change);
+    for (const address of [
+      ...(wanted.email ? [{ email: wanted.email }] : []),
+      ...(wanted.phone ? [{ phone: wanted.phone }] : []),
+    ]) {
+      await putIdentity(tx, context, {
+        userId: before.id,
+        provider: 'email' in address ? 'email' : 'phone',
+        providerId: before.id,
+        data: { sub: before.id, ...address },
+        isSignIn: false,
+      });
+    }
+    // Codes sent to an address that is no longer theirs must not let anybody in.
+    if (wanted.email || wanted.phone || wanted.hashed) await dropTokens(tx, before.id);
+    if (wanted.hashed) await endSessions(tx, before.id);
+    await confirmWanted(tx, context, before.id, wanted);
+    await audit(tx, context, 'user_modified', null, request, { user_id: before.id });
+    return readUserJson(tx, before.id);
+  });
+  return Response.json(user);
+}
+
+async function confirmWanted(
+  tx: Parameters<typeof findUser>[0],
+  context: AuthContext,
+  id: string,
+  { confirmsEmail, confirmsPhone }: Wanted,
+): Promise<void> {
+  const read = async () => (await findUser(tx, { id })) ?? missing();
+  const user = await read();
+  if (confirmsEmail && user.email) await confirmAddress(tx, context, user, { email: user.email });
+  const after = await read();
+  if (confirmsPhone && after.phone) await confirmAddress(tx, context, after, { phone: after.phone });
+}
+
+async function remove(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const isSoft = flag(request.body, 'should_soft_delete');
+  await inTransaction(context, async (tx) => {
+    const user = await existing(tx, request, true);
+    await audit(tx, context, 'user_deleted', null, request, { user_id: user.id });
+    if (isSoft) await softDelete(tx, context, user);
+    else await tx.query('delete from auth.users where id = $1::uuid', [user.id]);
+  });
+  return Response.json({});
+}
+
+/** Keeps the row, for whatever refers to it, without what tells who it was. */
+async function softDelete(tx: Parameters<typeof findUser>[0], context: AuthContext, user: UserRow) {
+  const hidden = (value: string | null) =>
+    value ? createHash('sha256').update(`${user.id}${value}`).digest('base64url') : null;
+  await endSessions(tx, user.id);
+  await dropTokens(tx, user.id);
+  await tx.query('delete from auth.mfa_factors where user_id = $1::uuid', [user.id]);
+  await tx.query('delete from auth.webauthn_credentials where user_id = $1::uuid', [user.id]);
+  for (const identity of await identitiesOf(tx, user.id)) {
+    await tx.query(
+      `update auth.identities set provider_id = $2, identity_data = '{}', updated_at = $3::timestamptz where id = $1::uuid`,
+      [identity.id, hidden(identity.provider_id), at(context)],
+    );
+  }
+  await updateUser(tx, context, user.id, {
+    ...(user.email ? { email: hidden(user.email) } : {}),
+    ...(user.phone ? { phone: hidden(user.phone)?.slice(0, 15) ?? '' } : {}),
+    email_change: '',
+    phone_change: '',
+    raw_user_meta_data: {},
+    raw_app_meta_data: {},
+    encrypted_password: null,
+    deleted_at: user.deleted_at ?? at(context),
+  });
+}
+
+async function refuseTaken(
+  tx: Parameters<typeof findUser>[0],
+  { email, phone }: Wanted,
+  exceptId?: string,
+): Promise<void> {
+  const byEmail = email ? await findUser(tx, { email }) : null;
+  if (byEmail && byEmail.id !== exceptId) throw emailExists();
+  const byPhone = phone ? await findUser(tx, { phone }) : null;
+  if (byPhone && byPhone.id !== exceptId) throw phoneExists();
+}
+
+async function existing(
+  session: Parameters<typeof findUser>[0],
+  request: AuthRequest,
+  lock = false,
+): Promise<UserRow> {
+  const id = uuidParameter(request.parameters, 'user_id');
+  return (await findUser(session, { id }, { lock })) ?? missing();
+}
+
+function missing(): never {
+  throw new AuthFault(404, 'user_not_found', 'User not found');
+}
+
+/** A transaction in which an address taken at the same moment is told as taken. */
+async function inTransaction<T>(
+  context: AuthContext,
+  work: (tx: Parameters<typeof findUser>[0]) => Promise<T>,
+): Promise<T> {
+  return context.database.transaction(work).catch((error) => {
+    if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
+    throw error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
+  });
+}
+
+export const adminUserRoutes: readonly Route[] = [
+  { method: 'GET', pattern: '/admin/users', needs: 'admin', handle: list },
+  { method: 'POST', pattern: '/admin/users', needs: 'admin', handle: create },
+  { method: 'GET', pattern: '/admin/users/:user_id', needs: 'admin', handle: get },
+  { method: 'PUT', pattern: '/admin/users/:user_id', needs: 'admin', handle: update },
+  { method: 'DELETE', pattern: '/admin/users/:user_id', needs: 'admin', handle: remove },
+];

@@ -1,0 +1,71 @@
+// What people are written: a code, a link, and what they are for.
+import type { AuthContext } from './context.ts';
+import type { MailKind } from './messages.ts';
+import type { SentToken } from './one-time-tokens.ts';
+
+/** The `type` of a link, which says what opening it does. */
+export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
+
+/** The link that does what a code does. */
+export function actionLink(
+  context: Pick<AuthContext, 'settings'>,
+  hash: string,
+  type: LinkType,
+  redirectTo: string,
+): string {
+  const query = new URLSearchParams({ token: hash, type, redirect_to: redirectTo });
+  return `${context.settings.externalUrl}/verify?${query}`;
+}
+
+const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: string }> = {
+  confirmation: { subject: 'Confirm your email address', purpose: 'confirm your email address' },
+  invite: { subject: 'You have been invited', purpose: 'accept the invitation' },
+  magiclink: { subject: 'Your sign-in link', purpose: 'sign in' },
+  recovery: { subject: 'Reset your password', purpose: 'reset your password' },
+  email_change: {
+    subject: 'Confirm your new email address',
+    purpose: 'confirm the change of your email address',
+  },
+  reauthentication: { subject: 'Confirm that it is you', purpose: 'confirm that it is you' },
+};
+
+/** Sends a mail with a code and, where one is given, its link. It is on its way when this returns, not there. */
+export async function sendLetter(
+  context: AuthContext,
+  kind: Exclude<MailKind, 'notice'>,
+  letter: { to: string; token: SentToken; link?: string },
+): Promise<void> {
+  const { subject, purpose } = wording[kind];
+  const { token, link } = letter;
+  const byLink = link
+    ? `Open this link to ${purpose}:\n\n${link}\n\nOr enter the code`
+    : `To ${purpose}, enter the code`;
+  await context.messages.sendMail({
+    to: letter.to,
+    subject,
+    text: `${byLink} ${token.code}.\n\nIf you did not ask for this, you need not do anything.\n`,
+    kind,
+    code: token.code,
+    ...(link ? { link } : {}),
+  });
+}
+
+/** Sends a code to a phone, unless it is a test phone. */
+export async function sendCode(
+  context: AuthContext,
+  message: {
+    to: string;
+    code: string;
+    kind: 'otp' | 'phone_change' | 'reauthentication' | 'mfa';
+    channel?: 'sms' | 'whatsapp';
+  },
+): Promise<void> {
+  if (Object.hasOwn(context.settings.testPhones, message.to)) return;
+  await context.messages.sendText({
+    to: message.to,
+    text: `Your code is ${message.code}`,
+    kind: message.kind,
+    code: message.code,
+    channel: message.channel ?? 'sms',
+  });
+}

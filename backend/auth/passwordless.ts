@@ -1,0 +1,283 @@
+// Codes and links on request: POST /otp, /magiclink, /recover, /resend and GET /reauthenticate (reference §3).
+import { DatabaseError, type Session } from '../database/database.ts';
+import { mailAddress, textChannel } from './addresses.ts';
+import { audit } from './audit.ts';
+import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } from './context.ts';
+import { AuthFault, invalid } from './fault.ts';
+import { flag, object, text } from './fields.ts';
+import { type Pkce, readPkce, startFlow } from './flow-state.ts';
+import { actionLink, type LinkType, sendCode, sendLetter } from './letters.ts';
+import { keepGap, limitAddress } from './limits.ts';
+import { makeToken, type SentToken } from './one-time-tokens.ts';
+import type { Json, UserRow } from './rows.ts';
+import { inSameTime } from './same-time.ts';
+import {
+  type Address,
+  addUser,
+  keepSignupGap,
+  makeConfirmation,
+  readAddress,
+  sendConfirmation,
+  signupDisabled,
+} from './sign-up.ts';
+import { findUser, updateUser } from './users.ts';
+
+const done = () => Response.json({}, { headers: { 'cache-control': 'no-store' } });
+
+interface OtpAsked {
+  address: Address;
+  mayCreate: boolean;
+  data: Json;
+  pkce: Pkce | null;
+}
+
+async function otp(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const address = readAddress(
+    request,
+    'Only an email address or phone number should be provided',
+    'One of email or phone must be set',
+  );
+  if ('email' in address && text(body, 'channel')) {
+    throw invalid('Channel should only be specified with Phone OTP');
+  }
+  return sendOtp(request, context, address, flag(body, 'create_user', true));
+}
+
+async function magicLink(request: AuthRequest, context: AuthContext): Promise<Response> {
+  if (!text(request.body, 'email')) throw invalid('Password recovery requires an email');
+  return sendOtp(request, context, { email: mailAddress(text(request.body, 'email')) }, true);
+}
+
+async function sendOtp(
+  request: AuthRequest,
+  context: AuthContext,
+  address: Address,
+  mayCreate: boolean,
+): Promise<Response> {
+  const { settings } = context;
+  const channel = textChannel(text(request.body, 'channel'));
+  const asked = {
+    address,
+    mayCreate,
+    data: object(request.body, 'data') ?? {},
+    pkce: 'email' in address ? readPkce(request.body) : null,
+  };
+  if ('email' in address && !settings.isEmailEnabled) {
+    throw new AuthFault(422, 'email_provider_disabled', 'Email logins are disabled');
+  }
+  if ('phone' in address && !settings.isPhoneEnabled) {
+    throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
+  }
+  await limitAddress(context, 'otp', request.ip);
+  return inSameTime(context, async () => {
+    if ('email' in address) await keepGap(context, 'email', 'otp', address.email, settings.emailResendGap);
+    else await keepGap(context, 'sms', 'otp', address.phone, settings.smsResendGap);
+    const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
+    const prepared = await prepare().catch((error) => {
+      // Somebody was made with this address at the same moment: now they are found.
+      if (error instanceof DatabaseError && error.code === '23505') return prepare();
+      throw error;
+    });
+    if (!prepared) return done();
+    if ('phone' in address) {
+      await sendCode(context, { to: address.phone, code: prepared.token.code, kind: 'otp', channel });
+    } else if (prepared.kind === 'signup') {
+      await sendConfirmation(context, address.email, prepared.token, request.redirectTo);
+    } else {
+      const link = actionLink(context, prepared.token.hash, 'magiclink', request.redirectTo);
+      await sendLetter(context, 'magiclink', { to: address.email, token: prepared.token, link });
+    }
+    return done();
+  });
+}
+
+async function prepareOtp(
+  tx: Session,
+  context: AuthContext,
+  request: AuthRequest,
+  { address, mayCreate, data, pkce }: OtpAsked,
+): Promise<{ kind: 'signup' | 'magiclink'; token: SentToken } | null> {
+  const { settings } = context;
+  const known = await findUser(tx, address, { lock: true });
+  if (!known) {
+    const isHidden = settings.hidesUnknownAddresses ?? !settings.isSignupOpen;
+    if (!mayCreate || !settings.isSignupOpen) {
+      if (isHidden) return null;
+      throw mayCreate ? signupDisabled() : new AuthFault(422, 'otp_disabled', 'Signups not allowed for otp');
+    }
+  }
+  const user = known ?? (await addUser(tx, context, address, { data }));
+  // An account with a password nobody has confirmed may be another's doing: it is entered as by recovery (see verify).
+  const isConfirmed = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
+  const isNew = !isConfirmed && user.encrypted_password === null;
+  if (isNew) return { kind: 'signup', token: await makeConfirmation(tx, context, user, address, pkce) };
+  await audit(tx, context, 'user_recovery_requested', user, request);
+  return { kind: 'magiclink', token: await makeRecovery(tx, context, user, address, 'magiclink', pkce) };
+}
+
+/** Makes the code that lets a person in without a password. */
+export async function makeRecovery(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  address: Address,
+  method: Extract<LinkType, 'magiclink' | 'recovery'>,
+  pkce: Pkce | null,
+): Promise<SentToken> {
+  if (pkce) await startFlow(tx, context, { providerType: 'email', method, pkce, userId: user.id });
+  await updateUser(tx, context, user.id, { recovery_sent_at: at(context) });
+  return makeToken(tx, context, {
+    userId: user.id,
+    type: 'recovery_token',
+    address: 'email' in address ? address.email : address.phone,
+    isPkce: pkce !== null,
+  });
+}
+
+async function recover(request: AuthRequest, context: AuthContext): Promise<Response> {
+  if (!text(request.body, 'email')) throw invalid('Password recovery requires an email');
+  const email = mailAddress(text(request.body, 'email'));
+  const pkce = readPkce(request.body);
+  await limitAddress(context, 'otp', request.ip);
+  return inSameTime(context, async () => {
+    await keepGap(context, 'email', 'recovery', email, context.settings.emailResendGap);
+    const token = await context.database.transaction(async (tx) => {
+      const user = await findUser(tx, { email }, { lock: true });
+      if (!user) return null;
+      await audit(tx, context, 'user_recovery_requested', user, request);
+      return makeRecovery(tx, context, user, { email }, 'recovery', pkce);
+    });
+    if (token) {
+      const link = actionLink(context, token.hash, 'recovery', request.redirectTo);
+      await sendLetter(context, 'recovery', { to: email, token, link });
+    }
+    return done();
+  });
+}
+
+const byMail = ['signup', 'email_change'];
+const byText = ['sms', 'phone_change'];
+
+async function resend(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const type = text(body, 'type');
+  if (!byMail.includes(type) && !byText.includes(type)) {
+    throw invalid('Missing one of these types: signup, email_change, sms, phone_change');
+  }
+  const isMail = byMail.includes(type);
+  if (isMail && !text(body, 'email')) throw invalid('Type provided requires an email address');
+  if (!isMail && !text(body, 'phone')) throw invalid('Type provided requires a phone number');
+  const address = readAddress(request, 'Only an email address or phone number should be provided.');
+  await limitAddress(context, 'otp', request.ip);
+  return inSameTime(context, async () => {
+    if (type === 'signup' || type === 'sms') await keepSignupGap(context, address);
+    else if ('email' in address) {
+      await keepGap(context, 'email', 'email_change', address.email, context.settings.emailResendGap);
+    } else {
+      await keepGap(context, 'sms', 'phone_change', address.phone, context.settings.smsResendGap);
+    }
+    const letters = await context.database.transaction(async (tx) => {
+      const user = await findUser(tx, address, { lock: true });
+      if (!user) return [];
+      if (type === 'email_change') return prepareEmailChange(tx, context, user, request.redirectTo, null);
+      if (type === 'phone_change') return preparePhoneChange(tx, context, user, 'sms');
+      const isDone = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
+      if (isDone) return [];
+      const token = await makeConfirmation(tx, context, user, address, null);
+      return [
+        'email' in address
+          ? () => sendConfirmation(context, address.email, token, request.redirectTo)
+          : () => sendCode(context, { to: address.phone, code: token.code, kind: 'otp' }),
+      ];
+    });
+    for (const send of letters) await send();
+    return done();
+  });
+}
+
+/** Something to send once the transaction that prepared it is committed. */
+export type Letter = () => Promise<void>;
+
+/** Makes the codes for a pending change of mail address: to the new one, and to the old one when changes are secure. */
+export async function prepareEmailChange(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  redirectTo: string,
+  pkce: Pkce | null,
+): Promise<Letter[]> {
+  if (!user.email_change) return [];
+  const wanted = [{ type: 'email_change_token_new', to: user.email_change } as const];
+  const both =
+    context.settings.isEmailChangeSecure && user.email
+      ? [...wanted, { type: 'email_change_token_current', to: user.email } as const]
+      : wanted;
+  if (pkce) {
+    await startFlow(tx, context, { providerType: 'email', method: 'email_change', pkce, userId: user.id });
+  }
+  await updateUser(tx, context, user.id, {
+    email_change_sent_at: at(context),
+    email_change_confirm_status: 0,
+  });
+  const letters: Letter[] = [];
+  for (const { type, to } of both) {
+    const token = await makeToken(tx, context, {
+      userId: user.id,
+      type,
+      address: to,
+      isPkce: pkce !== null,
+    });
+    const link = actionLink(context, token.hash, 'email_change', redirectTo);
+    letters.push(() => sendLetter(context, 'email_change', { to, token, link }));
+  }
+  return letters;
+}
+
+/** Makes the code for a pending change of phone. */
+export async function preparePhoneChange(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  channel: 'sms' | 'whatsapp',
+): Promise<Letter[]> {
+  const to = user.phone_change;
+  if (!to) return [];
+  await updateUser(tx, context, user.id, { phone_change_sent_at: at(context) });
+  const { code } = await makeToken(tx, context, { userId: user.id, type: 'phone_change_token', address: to });
+  return [() => sendCode(context, { to, code, kind: 'phone_change', channel })];
+}
+
+async function reauthenticate(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { user } = request;
+  if (!user.email && !user.phone) {
+    throw invalid('Reauthentication requires the user to have an email or a phone number');
+  }
+  if (user.email && !user.email_confirmed_at) {
+    throw new AuthFault(422, 'email_not_confirmed', 'Please verify your email first.');
+  }
+  if (!user.email && !user.phone_confirmed_at) {
+    throw new AuthFault(422, 'phone_not_confirmed', 'Please verify your phone first.');
+  }
+  const address = user.email ?? user.phone ?? '';
+  const [channel, gap] = user.email
+    ? (['email', context.settings.emailResendGap] as const)
+    : (['sms', context.settings.smsResendGap] as const);
+  await keepGap(context, channel, 'reauthentication', address, gap);
+  const token = await context.database.transaction(async (tx) => {
+    await updateUser(tx, context, user.id, { reauthentication_sent_at: at(context) });
+    await audit(tx, context, 'user_reauthenticate_requested', user, request);
+    return makeToken(tx, context, { userId: user.id, type: 'reauthentication_token', address });
+  });
+  if (user.email) await sendLetter(context, 'reauthentication', { to: user.email, token });
+  else await sendCode(context, { to: address, code: token.code, kind: 'reauthentication' });
+  return done();
+}
+
+export const passwordlessRoutes: readonly Route[] = [
+  { method: 'POST', pattern: '/otp', needs: 'nothing', handle: otp },
+  { method: 'POST', pattern: '/magiclink', needs: 'nothing', handle: magicLink },
+  { method: 'POST', pattern: '/recover', needs: 'nothing', handle: recover },
+  { method: 'POST', pattern: '/resend', needs: 'nothing', handle: resend },
+  { method: 'GET', pattern: '/reauthenticate', needs: 'user', handle: reauthenticate },
+];

@@ -1,0 +1,236 @@
+// POST /signup: a new person with a password, or without anything (reference §3).
+import { randomUUID } from 'node:crypto';
+import { DatabaseError, type Session } from '../database/database.ts';
+import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
+import { audit } from './audit.ts';
+import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
+import { AuthFault, invalid } from './fault.ts';
+import { object, text } from './fields.ts';
+import { type Pkce, readPkce, startFlow } from './flow-state.ts';
+import { actionLink, sendCode, sendLetter } from './letters.ts';
+import { keepGap, limitAddress } from './limits.ts';
+import { makeToken, type SentToken } from './one-time-tokens.ts';
+import type { Json, UserRow } from './rows.ts';
+import { inSameTime } from './same-time.ts';
+import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
+import { readUserJson, type UserJson } from './user-json.ts';
+import { createUser, findUser, putIdentity, updateUser } from './users.ts';
+
+/** What is asked for: an address of one kind. */
+export type Address = { email: string } | { phone: string };
+
+type Outcome =
+  | { tokens: TokenResponse }
+  | { user: UserJson; sent: SentToken }
+  /** Somebody has the address already. */
+  | { taken: true };
+
+async function signUp(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { settings } = context;
+  const { body } = request;
+  const data = object(body, 'data') ?? {};
+  if (!text(body, 'email') && !text(body, 'phone')) return signUpAnonymously(request, context, data);
+  await limitAddress(context, 'signUp', request.ip);
+  if (!settings.isSignupOpen) throw signupDisabled();
+  const password = text(body, 'password');
+  if (!password) throw invalid('Signup requires a valid password');
+  const address = readAddress(request, 'Only an email address or phone number should be provided on signup.');
+  const pkce = readPkce(body);
+  const channel = textChannel(text(body, 'channel'));
+  if ('email' in address && !settings.isEmailEnabled) {
+    throw new AuthFault(400, 'email_provider_disabled', 'Email signups are disabled');
+  }
+  if ('phone' in address && !settings.isPhoneEnabled) {
+    throw new AuthFault(400, 'phone_provider_disabled', 'Phone signups are disabled');
+  }
+  if ('phone' in address && pkce) throw invalid('PKCE not supported for phone signups');
+  context.passwords.check(password);
+
+  return inSameTime(context, async () => {
+    const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
+    if (!isConfirmed) await keepSignupGap(context, address);
+    const hashed = await context.passwords.hash(password);
+    const outcome = await context.database
+      .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
+      .catch((error): Outcome => {
+        // Somebody signed up with the address at the same moment.
+        if (error instanceof DatabaseError && error.code === '23505') return { taken: true };
+        throw error;
+      });
+    if ('tokens' in outcome) return answerTokens(outcome.tokens);
+    if ('taken' in outcome) {
+      if (isConfirmed) throw new AuthFault(422, 'user_already_exists', 'User already registered');
+      return Response.json(lookAlike(context, address, data));
+    }
+    if ('email' in address) await sendConfirmation(context, address.email, outcome.sent, request.redirectTo);
+    else await sendCode(context, { to: address.phone, code: outcome.sent.code, kind: 'otp', channel });
+    return Response.json(outcome.user);
+  });
+}
+
+async function addOrFind(
+  tx: Session,
+  context: AuthContext,
+  request: AuthRequest,
+  asked: { address: Address; hashed: string; data: Json; pkce: Pkce | null; isConfirmed: boolean },
+): Promise<Outcome> {
+  const { address, hashed, data, pkce, isConfirmed } = asked;
+  const known = await findUser(tx, address, { lock: true });
+  if (known && ('email' in address ? known.email_confirmed_at : known.phone_confirmed_at))
+    return { taken: true };
+  // Nobody has proven to have the address yet: what was said last counts, and only the newest code confirms it.
+  const user = known
+    ? await updateUser(tx, context, known.id, {
+        encrypted_password: hashed,
+        raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
+      })
+    : await addUser(tx, context, address, { hashed, data });
+  if (isConfirmed) {
+    await confirmAddress(tx, context, user, address);
+    await audit(tx, context, 'user_signedup', user, request);
+    return { tokens: await startSession(tx, context, { user, method: 'password', request }) };
+  }
+  await audit(tx, context, 'user_confirmation_requested', user, request);
+  const sent = await makeConfirmation(tx, context, user, address, pkce);
+  return { user: await readUserJson(tx, user.id), sent };
+}
+
+/** Makes a person with one address, not confirmed, and the identity for it. */
+export async function addUser(
+  tx: Session,
+  context: AuthContext,
+  address: Address,
+  details: { hashed?: string | null; data?: Json },
+): Promise<UserRow> {
+  const provider = 'email' in address ? 'email' : 'phone';
+  const id = randomUUID();
+  const about = { ...details.data, ...address, sub: id, email_verified: false, phone_verified: false };
+  const user = await createUser(tx, context, {
+    id,
+    ...address,
+    encrypted_password: details.hashed ?? null,
+    raw_app_meta_data: { provider, providers: [provider] },
+    raw_user_meta_data: about,
+  });
+  await putIdentity(tx, context, { userId: user.id, provider, providerId: user.id, data: about });
+  return user;
+}
+
+/** Marks an address as confirmed, in the row and in the identity. */
+export async function confirmAddress(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  address: Address,
+): Promise<UserRow> {
+  const isEmail = 'email' in address;
+  await putIdentity(tx, context, {
+    userId: user.id,
+    provider: isEmail ? 'email' : 'phone',
+    providerId: user.id,
+    data: { sub: user.id, ...address, [isEmail ? 'email_verified' : 'phone_verified']: true },
+    isSignIn: false,
+  });
+  const metadata = isEmail
+    ? { ...user.raw_user_meta_data, email_verified: true }
+    : { ...user.raw_user_meta_data, phone_verified: true };
+  return updateUser(tx, context, user.id, {
+    raw_user_meta_data: metadata,
+    is_anonymous: false,
+    ...(isEmail
+      ? { email_confirmed_at: user.email_confirmed_at ?? at(context) }
+      : { phone_confirmed_at: user.phone_confirmed_at ?? at(context) }),
+  });
+}
+
+/** Makes the code that confirms a new person's address. */
+export async function makeConfirmation(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  address: Address,
+  pkce: Pkce | null,
+): Promise<SentToken> {
+  if (pkce) {
+    await startFlow(tx, context, { providerType: 'email', method: 'email/signup', pkce, userId: user.id });
+  }
+  await updateUser(tx, context, user.id, { confirmation_sent_at: at(context) });
+  return makeToken(tx, context, {
+    userId: user.id,
+    type: 'confirmation_token',
+    address: 'email' in address ? address.email : address.phone,
+    isPkce: pkce !== null,
+  });
+}
+
+/** Sends the mail that confirms a new person's address. */
+export async function sendConfirmation(
+  context: AuthContext,
+  to: string,
+  token: SentToken,
+  redirectTo: string,
+): Promise<void> {
+  const link = actionLink(context, token.hash, 'signup', redirectTo);
+  await sendLetter(context, 'confirmation', { to, token, link });
+}
+
+/** Keeps the gap between two confirmations to an address. */
+export async function keepSignupGap(context: AuthContext, address: Address): Promise<void> {
+  if ('email' in address) {
+    await keepGap(context, 'email', 'signup', address.email, context.settings.emailResendGap);
+  } else {
+    await keepGap(context, 'sms', 'signup', address.phone, context.settings.smsResendGap);
+  }
+}
+
+/** Reads the one address a body has. @throws AuthFault validation_failed when it has both or none */
+export function readAddress(request: AuthRequest, whenBoth: string, whenNone = whenBoth): Address {
+  const [email, phone] = [text(request.body, 'email'), text(request.body, 'phone')];
+  if (email && phone) throw invalid(whenBoth);
+  if (!email && !phone) throw invalid(whenNone);
+  return email ? { email: mailAddress(email) } : { phone: phoneNumber(phone) };
+}
+
+export const signupDisabled = () =>
+  new AuthFault(422, 'signup_disabled', 'Signups not allowed for this instance');
+
+/** What somebody sees who signs up with another person's address: as if it had been free. */
+function lookAlike(context: AuthContext, address: Address, data: Json): Json {
+  const id = randomUUID();
+  const now = at(context);
+  const provider = 'email' in address ? 'email' : 'phone';
+  return {
+    id,
+    aud: context.settings.audience,
+    role: '',
+    email: '',
+    phone: '',
+    ...address,
+    confirmation_sent_at: now,
+    app_metadata: { provider, providers: [provider] },
+    user_metadata: { ...data, ...address, sub: id, email_verified: false, phone_verified: false },
+    identities: [],
+    created_at: now,
+    updated_at: now,
+    is_anonymous: false,
+  };
+}
+
+async function signUpAnonymously(request: AuthRequest, context: AuthContext, data: Json): Promise<Response> {
+  const { settings } = context;
+  if (!settings.isAnonymousSignInEnabled) {
+    throw new AuthFault(422, 'anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
+  }
+  if (!settings.isSignupOpen) throw signupDisabled();
+  await limitAddress(context, 'anonymous', request.ip);
+  const tokens = await context.database.transaction(async (tx) => {
+    const user = await createUser(tx, context, { raw_user_meta_data: data, is_anonymous: true });
+    await audit(tx, context, 'user_signedup', user, request);
+    return startSession(tx, context, { user, method: 'anonymous', request });
+  });
+  return answerTokens(tokens);
+}
+
+export const signUpRoutes: readonly Route[] = [
+  { method: 'POST', pattern: '/signup', needs: 'nothing', handle: signUp },
+];

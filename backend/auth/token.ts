@@ -1,0 +1,163 @@
+// POST /token: tokens for a password or for a refresh token; other grants are the affair of their own folders.
+import { phoneNumber } from './addresses.ts';
+import { audit } from './audit.ts';
+import { type AuthContext, type AuthRequest, at, type Grants } from './context.ts';
+import { AuthFault, invalid } from './fault.ts';
+import { text } from './fields.ts';
+import { limitAddress, limitSubject } from './limits.ts';
+import {
+  activeToken,
+  answerTokens,
+  currentRefreshToken,
+  findSession,
+  hashRefreshToken,
+  isOver,
+  mintRefreshToken,
+  type RefreshTokenRow,
+  sessionGone,
+  startSession,
+  type TokenResponse,
+  tokenResponse,
+} from './sessions.ts';
+import { findUser, isBanned } from './users.ts';
+
+async function passwordGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const { settings } = context;
+  const [email, phone] = [text(body, 'email').trim().toLowerCase(), text(body, 'phone')];
+  const password = text(body, 'password');
+  if (email && phone) throw invalid('Only an email address or phone number should be provided on login.');
+  if (!email && !phone) throw invalid('missing email or phone');
+  if (email && !settings.isEmailEnabled) {
+    throw new AuthFault(422, 'email_provider_disabled', 'Email logins are disabled');
+  }
+  if (phone && !settings.isPhoneEnabled) {
+    throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
+  }
+  const by = email ? { email } : { phone: phoneNumber(phone) };
+  const subject = email || phone;
+  await limitAddress(context, 'signIn', request.ip);
+  await limitSubject(context, 'wrongPassword', subject, settings.limits.wrongPassword);
+
+  const found = await findUser(context.database, by);
+  // Also checked for nobody, so that it takes as long.
+  const isRight = await context.passwords.fits(password, found?.encrypted_password ?? null);
+  if (!found || !isRight || found.deleted_at !== null) throw wrongCredentials();
+  if (isBanned(found, context)) throw banned();
+  if (email && !found.email_confirmed_at) {
+    throw new AuthFault(400, 'email_not_confirmed', 'Email not confirmed');
+  }
+  if (!email && !found.phone_confirmed_at) {
+    throw new AuthFault(400, 'phone_not_confirmed', 'Phone not confirmed');
+  }
+  const tokens = await context.database.transaction(async (tx) => {
+    const user = await findUser(tx, { id: found.id }, { lock: true });
+    // It may have been changed, banned or deleted while it was compared.
+    if (user?.encrypted_password !== found.encrypted_password) throw wrongCredentials();
+    if (isBanned(user, context)) throw banned();
+    await tx.query(`delete from auth.rate_limits where name = 'wrongPassword' and subject = $1`, [subject]);
+    await audit(tx, context, 'login', user, request, { provider: email ? 'email' : 'phone' });
+    return startSession(tx, context, { user, method: 'password', request });
+  });
+  const weakness = context.passwords.weakness(password);
+  return answerTokens(weakness ? { ...tokens, weak_password: weakness } : tokens);
+}
+
+async function refreshGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const given = text(request.body, 'refresh_token');
+  // Twelve characters are tokens of an older kind, which nobody has any more.
+  if (!/^(?:[a-z0-9]{12}|[A-Za-z0-9_-]{43})$/.test(given)) throw invalid('Refresh token is not valid');
+  await limitAddress(context, 'tokenRefresh', request.ip);
+  const outcome = await context.database.transaction((tx) => refresh(tx, request, context, given));
+  // Thrown here, after the commit: what a refusal has ended stays ended.
+  if (outcome instanceof AuthFault) throw outcome;
+  return answerTokens(outcome);
+}
+
+/**
+ * Carries a session on. Refreshes of one session wait for each other on its row, so of any number of tabs that come with
+ * the same token one rotates it, and the others get what that one got.
+ */
+async function refresh(
+  tx: Parameters<typeof findSession>[0],
+  request: AuthRequest,
+  context: AuthContext,
+  given: string,
+): Promise<TokenResponse | AuthFault> {
+  const { settings } = context;
+  const hash = hashRefreshToken(given);
+  const read = async (): Promise<RefreshTokenRow | null> => {
+    const { rows } = await tx.query<RefreshTokenRow>(
+      `select token, user_id, revoked, updated_at, parent, session_id from auth.refresh_tokens where token = $1`,
+      [hash],
+    );
+    return rows[0] ?? null;
+  };
+  const first = await read();
+  if (!first) return tokenNotFound();
+  const session = await findSession(tx, first.session_id, { lock: true });
+  if (!session) return sessionGone(400);
+  // It may have been used while we waited for the session.
+  const token = await read();
+  if (!token) return tokenNotFound();
+  const user = await findUser(tx, { id: session.user_id });
+  if (!user || user.deleted_at !== null) return tokenNotFound();
+  if (isBanned(user, context)) return banned();
+  const active = token.revoked ? await activeToken(tx, session.id) : token;
+  if (!active) return alreadyUsed();
+  if (isOver(session, context)) {
+    return new AuthFault(400, 'session_expired', 'Invalid Refresh Token: Session Expired');
+  }
+
+  const answer = async (refreshToken: string): Promise<TokenResponse> => {
+    await tx.query(
+      `update auth.sessions set refreshed_at = $2::timestamptz, updated_at = $2::timestamptz,
+         user_agent = coalesce($3, user_agent), ip = coalesce($4::inet, ip) where id = $1::uuid`,
+      [session.id, at(context), request.userAgent?.slice(0, 1000) ?? null, request.ip],
+    );
+    return tokenResponse(tx, context, session, refreshToken);
+  };
+  if (!token.revoked) return answer(await mintRefreshToken(tx, context, session, token.token));
+
+  const age = (context.now().getTime() - new Date(token.updated_at).getTime()) / 1000;
+  const isForgiven = active.parent === token.token || age <= settings.refreshReuseInterval;
+  if (isForgiven) {
+    const again = await currentRefreshToken(tx, context, session, active);
+    return answer(again ?? (await mintRefreshToken(tx, context, session, active.token)));
+  }
+  if (settings.endsStolenSessions) {
+    await tx.query(
+      `update auth.refresh_tokens set revoked = true, updated_at = $2::timestamptz
+       where session_id = $1::uuid and not revoked`,
+      [session.id, at(context)],
+    );
+    await tx.query('update auth.sessions set not_after = $2::timestamptz where id = $1::uuid', [
+      session.id,
+      at(context),
+    ]);
+    await audit(tx, context, 'token_revoked', user, request, { session_id: session.id });
+  }
+  return alreadyUsed();
+}
+
+const wrongCredentials = () => new AuthFault(400, 'invalid_credentials', 'Invalid login credentials');
+
+const banned = () => new AuthFault(400, 'user_banned', 'User is banned');
+
+const tokenNotFound = () =>
+  new AuthFault(400, 'refresh_token_not_found', 'Invalid Refresh Token: Refresh Token Not Found');
+
+const alreadyUsed = () =>
+  new AuthFault(400, 'refresh_token_already_used', 'Invalid Refresh Token: Already Used');
+
+export const ownGrants: Grants = { password: passwordGrant, refresh_token: refreshGrant };
+
+/** Makes the answer of POST /token out of what each `grant_type` does. */
+export function createTokenHandler(grants: Grants) {
+  return async (request: AuthRequest, context: AuthContext): Promise<Response> => {
+    const type = request.url.searchParams.get('grant_type') ?? '';
+    const grant = Object.hasOwn(grants, type) ? grants[type] : undefined;
+    if (!grant) throw new AuthFault(400, 'invalid_credentials', 'unsupported_grant_type');
+    return grant(request, context);
+  };
+}

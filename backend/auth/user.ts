@@ -1,0 +1,259 @@
+// GET and PUT /user: who is signed in, and what they may change about themselves (reference §4).
+import { DatabaseError, type Session } from '../database/database.ts';
+import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
+import { audit } from './audit.ts';
+import { type AuthContext, at, type Route, type UserRequest } from './context.ts';
+import { AuthFault, invalid } from './fault.ts';
+import { object, optionalText, text } from './fields.ts';
+import { type Pkce, readPkce } from './flow-state.ts';
+import { keepGap } from './limits.ts';
+import { dropTokens, findTokenByCode } from './one-time-tokens.ts';
+import { type Letter, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
+import type { Json, UserRow } from './rows.ts';
+import { endSessions } from './sessions.ts';
+import { confirmAddress } from './sign-up.ts';
+import { readUserJson, type UserJson, userJson } from './user-json.ts';
+import { factorsOf, findUser, identitiesOf, updateUser } from './users.ts';
+import { emailExists, phoneExists } from './verify.ts';
+
+interface Wanted {
+  email: string | null;
+  phone: string | null;
+  password: string | null;
+  data: Json | null;
+  nonce: string;
+  currentPassword: string | null;
+  channel: 'sms' | 'whatsapp';
+  pkce: Pkce | null;
+}
+
+async function getUser({ user }: UserRequest, { database }: AuthContext): Promise<Response> {
+  const [identities, factors] = await Promise.all([
+    identitiesOf(database, user.id),
+    factorsOf(database, user.id),
+  ]);
+  return Response.json(userJson(user, identities, factors), { headers: { 'cache-control': 'no-store' } });
+}
+
+async function putUser(request: UserRequest, context: AuthContext): Promise<Response> {
+  const { body, user } = request;
+  if (object(body, 'app_metadata')) {
+    throw new AuthFault(403, 'not_admin', 'Updating app_metadata requires admin privileges');
+  }
+  const wanted = readWanted(request);
+  const isContactChange = wanted.email !== null || wanted.phone !== null || wanted.password !== null;
+  if (user.is_sso_user && isContactChange) {
+    throw new AuthFault(
+      422,
+      'user_sso_managed',
+      'Updating email, phone, password of a SSO account only possible via SSO',
+    );
+  }
+  if (isContactChange && request.session?.aal !== 'aal2') {
+    const factors = await factorsOf(context.database, user.id);
+    if (factors.some(({ status }) => status === 'verified')) {
+      throw new AuthFault(
+        401,
+        'insufficient_aal',
+        'AAL2 session is required to update email or password when MFA is enabled.',
+      );
+    }
+  }
+  const hashed = wanted.password === null ? null : await checkNewPassword(request, context, wanted);
+  await keepChangeGaps(context, wanted);
+  const outcome = await context.database
+    .transaction((tx) => change(tx, request, context, wanted, hashed))
+    .catch((error) => {
+      if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
+      throw error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
+    });
+  // A wrong nonce counts, so it is told after the commit.
+  if (outcome instanceof AuthFault) throw outcome;
+  for (const send of outcome.letters) await send();
+  return Response.json(outcome.user, { headers: { 'cache-control': 'no-store' } });
+}
+
+/** Reads what is to be changed; what is the same as now is not a change. */
+function readWanted({ body, user }: UserRequest): Wanted {
+  const [email, phone] = [text(body, 'email'), text(body, 'phone')];
+  const newEmail = email ? mailAddress(email) : null;
+  const newPhone = phone ? phoneNumber(phone) : null;
+  const password = optionalText(body, 'password') ?? null;
+  return {
+    email: newEmail === user.email ? null : newEmail,
+    phone: newPhone === user.phone ? null : newPhone,
+    password,
+    data: object(body, 'data'),
+    nonce: text(body, 'nonce'),
+    currentPassword: optionalText(body, 'current_password') ?? null,
+    channel: textChannel(text(body, 'channel')),
+    pkce: readPkce(body),
+  };
+}
+
+/** @returns the new password's hash */
+async function checkNewPassword(
+  { user, session, claims }: UserRequest,
+  { passwords, settings, now }: AuthContext,
+  { password, nonce, currentPassword, email, phone }: Wanted,
+): Promise<string> {
+  if (password === null) throw new Error('there is no password to check');
+  if (user.is_anonymous && !user.email && !user.phone && !email && !phone) {
+    throw new AuthFault(
+      422,
+      'validation_failed',
+      'Updating password of an anonymous user without an email or phone is not allowed',
+    );
+  }
+  passwords.check(password);
+  const hasPassword = user.encrypted_password !== null;
+  // Whoever has come by a mail that lets them set a new password does not know the old one.
+  const isRecovering = methodsOf(claims).some((method) => ['recovery', 'invite'].includes(method));
+  if (settings.password.needsCurrentPassword && hasPassword && !isRecovering && !currentPassword) {
+    throw new AuthFault(
+      400,
+      'current_password_required',
+      'Current password required when setting new password.',
+    );
+  }
+  if (currentPassword && !(await passwords.fits(currentPassword, user.encrypted_password))) {
+    throw new AuthFault(400, 'current_password_invalid', 'Current password is incorrect.');
+  }
+  const age = session ? now().getTime() - new Date(session.created_at).getTime() : Number.POSITIVE_INFINITY;
+  if (settings.password.needsReauthentication && hasPassword && !nonce && age > 24 * 60 * 60 * 1000) {
+    throw new AuthFault(400, 'reauthentication_needed', 'Password update requires reauthentication');
+  }
+  if (hasPassword && (await passwords.fits(password, user.encrypted_password))) {
+    throw new AuthFault(422, 'same_password', 'New password should be different from the old password.');
+  }
+  return passwords.hash(password);
+}
+
+async function keepChangeGaps(context: AuthContext, { email, phone }: Wanted): Promise<void> {
+  const { settings } = context;
+  if (email && !settings.autoconfirmsEmail) {
+    await keepGap(context, 'email', 'email_change', email, settings.emailResendGap);
+  }
+  if (phone && !settings.autoconfirmsPhone) {
+    await keepGap(context, 'sms', 'phone_change', phone, settings.smsResendGap);
+  }
+}
+
+async function change(
+  tx: Session,
+  request: UserRequest,
+  context: AuthContext,
+  wanted: Wanted,
+  hashed: string | null,
+): Promise<{ user: UserJson; letters: Letter[] } | AuthFault> {
+  const letters: Letter[] = [];
+  let user = await findUser(tx, { id: request.user.id }, { lock: true });
+  if (!user) throw new AuthFault(403, 'user_not_found', 'User from sub claim in JWT does not exist');
+  if (hashed !== null) {
+    if (wanted.nonce && !(await takeNonce(tx, context, user, wanted.nonce))) {
+      return new AuthFault(422, 'reauthentication_not_valid', 'Nonce has expired or is invalid');
+    }
+    user = await updateUser(tx, context, user.id, { encrypted_password: hashed });
+    await dropTokens(tx, user.id, ['recovery_token', 'reauthentication_token']);
+    await endSessions(tx, user.id, request.session ? { except: request.session.id } : {});
+    await audit(tx, context, 'user_updated_password', user, request);
+  }
+  if (wanted.data) {
+    user = await updateUser(tx, context, user.id, {
+      raw_user_meta_data: merged(user.raw_user_meta_data, wanted.data),
+    });
+  }
+  if (wanted.email) {
+    user = await changeEmail(tx, context, user, wanted.email);
+    letters.push(...(await prepareEmailChange(tx, context, user, request.redirectTo, wanted.pkce)));
+  }
+  if (wanted.phone) {
+    user = await changePhone(tx, context, user, wanted.phone);
+    letters.push(...(await preparePhoneChange(tx, context, user, wanted.channel)));
+  }
+  await audit(tx, context, 'user_modified', user, request);
+  return { user: await readUserJson(tx, user.id), letters };
+}
+
+async function changeEmail(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  email: string,
+): Promise<UserRow> {
+  if (await findUser(tx, { email })) throw emailExists();
+  if (!context.settings.autoconfirmsEmail) {
+    return updateUser(tx, context, user.id, { email_change: email });
+  }
+  const changed = await updateUser(tx, context, user.id, {
+    email,
+    email_change: '',
+    email_confirmed_at: at(context),
+    raw_user_meta_data: { ...user.raw_user_meta_data, email },
+  });
+  await dropTokens(tx, user.id, [
+    'recovery_token',
+    'confirmation_token',
+    'email_change_token_current',
+    'email_change_token_new',
+  ]);
+  return confirmAddress(tx, context, changed, { email });
+}
+
+async function changePhone(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  phone: string,
+): Promise<UserRow> {
+  if (await findUser(tx, { phone })) throw phoneExists();
+  if (!context.settings.autoconfirmsPhone) {
+    return updateUser(tx, context, user.id, { phone_change: phone });
+  }
+  const changed = await updateUser(tx, context, user.id, {
+    phone,
+    phone_change: '',
+    phone_confirmed_at: at(context),
+  });
+  return confirmAddress(tx, context, changed, { phone });
+}
+
+async function takeNonce(tx: Session, context: AuthContext, user: UserRow, nonce: string): Promise<boolean> {
+  const token = await findTokenByCode(tx, context, {
+    address: user.email ?? user.phone ?? '',
+    code: nonce,
+    types: ['reauthentication_token'],
+    userId: user.id,
+  });
+  return token !== null;
+}
+
+/** Puts new fields over old ones; null takes one away. */
+export function merged(before: Json, change: Json): Json {
+  return Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== null));
+}
+
+function methodsOf(claims: Readonly<Record<string, unknown>>): string[] {
+  const { amr } = claims;
+  return Array.isArray(amr) ? amr.map((entry) => String(entry?.method ?? '')) : [];
+}
+
+async function logout(request: UserRequest, context: AuthContext): Promise<Response> {
+  const scope = request.url.searchParams.get('scope') || 'global';
+  const { user, session } = request;
+  if (!['global', 'local', 'others'].includes(scope)) throw invalid(`Unsupported logout scope "${scope}"`);
+  await context.database.transaction(async (tx) => {
+    await audit(tx, context, 'logout', user, request, { scope });
+    // A token without a session can only mean all of them.
+    if (scope === 'global' || !session) await endSessions(tx, user.id);
+    else if (scope === 'local') await endSessions(tx, user.id, { only: session.id });
+    else await endSessions(tx, user.id, { except: session.id });
+  });
+  return new Response(null, { status: 204 });
+}
+
+export const userRoutes: readonly Route[] = [
+  { method: 'GET', pattern: '/user', needs: 'user', handle: getUser },
+  { method: 'PUT', pattern: '/user', needs: 'user', handle: putUser },
+  { method: 'POST', pattern: '/logout', needs: 'user', handle: logout },
+];

@@ -1,0 +1,308 @@
+// GET and POST /verify: a code that was typed, or a link that was opened, does what it was sent for (reference §3).
+import type { Session } from '../database/database.ts';
+import { mailAddress, phoneNumber } from './addresses.ts';
+import { audit } from './audit.ts';
+import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
+import { AuthFault, invalid } from './fault.ts';
+import { text } from './fields.ts';
+import { findFlow, issueAuthCode } from './flow-state.ts';
+import { limitAddress } from './limits.ts';
+import {
+  dropTokens,
+  findTokenByCode,
+  findTokenByHash,
+  isPkceHash,
+  type OneTimeTokenRow,
+  type TokenType,
+  testCode,
+} from './one-time-tokens.ts';
+import type { UserRow } from './rows.ts';
+import {
+  type AuthenticationMethod,
+  answerTokens,
+  endSessions,
+  startSession,
+  type TokenResponse,
+} from './sessions.ts';
+import { confirmAddress } from './sign-up.ts';
+import { findUser, isBanned, putIdentity, updateUser } from './users.ts';
+
+const emailTypes: Record<string, { tokens: readonly TokenType[]; method: AuthenticationMethod }> = {
+  signup: { tokens: ['confirmation_token'], method: 'otp' },
+  invite: { tokens: ['confirmation_token'], method: 'invite' },
+  magiclink: { tokens: ['recovery_token', 'confirmation_token'], method: 'otp' },
+  recovery: { tokens: ['recovery_token'], method: 'recovery' },
+  email: { tokens: ['confirmation_token', 'recovery_token'], method: 'otp' },
+  email_change: {
+    tokens: ['email_change_token_new', 'email_change_token_current'],
+    method: 'email_change',
+  },
+};
+const phoneTypes: typeof emailTypes = {
+  sms: { tokens: ['confirmation_token', 'recovery_token'], method: 'otp' },
+  phone_change: { tokens: ['phone_change_token'], method: 'otp' },
+};
+
+const halfWay = 'Confirmation link accepted. Please proceed to confirm link sent to the other email';
+
+type Outcome =
+  | { tokens: TokenResponse }
+  | { code: string }
+  /** The first of two addresses has agreed. */
+  | { isHalfWay: true }
+  | { fault: AuthFault };
+
+/** What is handed in: a code with the address it was sent to, or a link's hash. */
+type Proof = { hash: string } | { address: string; code: string };
+
+async function verifyPost(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const type = text(body, 'type');
+  const [token, hash] = [text(body, 'token'), text(body, 'token_hash')];
+  const [email, phone] = [text(body, 'email'), text(body, 'phone')];
+  if (!type) throw invalid('Verify requires a verification type');
+  if (!token && !hash) throw invalid('Verify requires either a token or a token hash');
+  if (hash && (token || email || phone)) throw invalid('Only the token_hash and type should be provided');
+  const known = typeNamed(type);
+  if (!hash && (email !== '') === (phone !== '')) {
+    throw invalid('Only an email address or phone number should be provided on verify');
+  }
+  if (!hash && (email !== '') !== type in emailTypes) {
+    throw invalid(`Verification type ${type} does not go with the address provided`);
+  }
+  await limitAddress(context, 'verify', request.ip);
+  const proof: Proof = hash
+    ? { hash }
+    : { address: email ? mailAddress(email) : phoneNumber(phone), code: token.trim() };
+  const outcome = await settle(request, context, type, known, proof, false);
+  if ('fault' in outcome) throw outcome.fault;
+  if ('tokens' in outcome) return answerTokens(outcome.tokens);
+  return Response.json({ msg: halfWay, code: '200' });
+}
+
+async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const query = request.url.searchParams;
+  const [hash, type] = [query.get('token') ?? '', query.get('type') ?? ''];
+  if (!hash) throw invalid('Verify requires a token or a token hash');
+  if (!type) throw invalid('Verify requires a verification type');
+  const known = typeNamed(type);
+  try {
+    await limitAddress(context, 'verify', request.ip);
+    const outcome = await settle(request, context, type, known, { hash }, isPkceHash(hash));
+    if ('fault' in outcome) throw outcome.fault;
+    return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
+  } catch (error) {
+    if (!(error instanceof AuthFault)) throw error;
+    const told = {
+      error: error.status >= 500 ? 'server_error' : 'access_denied',
+      error_code: error.code,
+      error_description: error.message,
+    };
+    return goTo(request.redirectTo, { ...told, sb: '' }, isPkceHash(hash) ? told : {});
+  }
+}
+
+function whereTo(
+  outcome: Exclude<Outcome, { fault: AuthFault }>,
+  type: string,
+  isPkce: boolean,
+): [fragment: Record<string, string>, query: Record<string, string>] {
+  if ('code' in outcome) return [{}, { code: outcome.code }];
+  if ('isHalfWay' in outcome) return [{ message: halfWay, sb: '' }, isPkce ? { message: halfWay } : {}];
+  const { tokens } = outcome;
+  return [
+    {
+      access_token: tokens.access_token,
+      expires_at: String(tokens.expires_at),
+      expires_in: String(tokens.expires_in),
+      refresh_token: tokens.refresh_token,
+      sb: '',
+      token_type: tokens.token_type,
+      type,
+    },
+    {},
+  ];
+}
+
+/** Sends the browser on, with what it needs to know in the fragment (never sent to a server) and in the query. */
+export function goTo(
+  target: string,
+  fragment: Record<string, string>,
+  query: Record<string, string> = {},
+  status = 303,
+): Response {
+  const url = new URL(target);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  if (Object.keys(fragment).length > 0) url.hash = new URLSearchParams(fragment).toString();
+  return new Response(null, {
+    status,
+    headers: { location: url.href, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+  });
+}
+
+function typeNamed(type: string): { tokens: readonly TokenType[]; method: AuthenticationMethod } {
+  const known = { ...emailTypes, ...phoneTypes };
+  const found = Object.hasOwn(known, type) ? known[type] : undefined;
+  if (!found) throw invalid('Unsupported verification type');
+  return found;
+}
+
+/** Takes the proof back, once, and does what it was sent for; wrong codes are counted whatever comes of it. */
+async function settle(
+  request: AuthRequest,
+  context: AuthContext,
+  type: string,
+  { tokens, method }: { tokens: readonly TokenType[]; method: AuthenticationMethod },
+  proof: Proof,
+  forCode: boolean,
+): Promise<Outcome> {
+  return context.database.transaction(async (tx): Promise<Outcome> => {
+    const token = await findToken(tx, context, type, tokens, proof);
+    const user = token && (await findUser(tx, { id: token.user_id }, { lock: true }));
+    if (!token || !user || user.deleted_at !== null) return { fault: notFound(proof) };
+    if (isBanned(user, context)) return { fault: new AuthFault(403, 'user_banned', 'User is banned') };
+    const changed = await apply(tx, context, type, user, token);
+    if (changed === null) return { isHalfWay: true };
+    if (changed instanceof AuthFault) return { fault: changed };
+    await audit(tx, context, 'login', changed, request, { verification_type: type });
+    if (forCode) {
+      const flow = await findFlow(tx, { userId: user.id, method: flowMethod(token, type) });
+      if (!flow)
+        return { fault: new AuthFault(404, 'flow_state_not_found', 'No valid flow state found for user.') };
+      return { code: await issueAuthCode(tx, context, flow.id, { userId: user.id }) };
+    }
+    return { tokens: await startSession(tx, context, { user: changed, method, request }) };
+  });
+}
+
+async function findToken(
+  tx: Session,
+  context: AuthContext,
+  type: string,
+  types: readonly TokenType[],
+  proof: Proof,
+): Promise<OneTimeTokenRow | null> {
+  if ('hash' in proof) return findTokenByHash(tx, context, proof.hash, types);
+  const fixed = testCode(context, proof.address);
+  if (fixed !== null && fixed === proof.code && type === 'sms') {
+    // A test phone needs no code to have been sent, only somebody who has the phone.
+    const user = await findUser(tx, { phone: proof.address });
+    return (
+      user && {
+        id: '',
+        user_id: user.id,
+        token_type: 'recovery_token',
+        token_hash: '',
+        relates_to: proof.address,
+        failed_attempts: 0,
+        created_at: at(context),
+      }
+    );
+  }
+  return findTokenByCode(tx, context, { ...proof, types });
+}
+
+/** @returns the person afterwards; null when another address must agree too; a fault when it cannot be done */
+async function apply(
+  tx: Session,
+  context: AuthContext,
+  type: string,
+  user: UserRow,
+  token: OneTimeTokenRow,
+): Promise<UserRow | AuthFault | null> {
+  if (type === 'email_change') return changeEmail(tx, context, user, token);
+  if (type === 'phone_change') return changePhone(tx, context, user);
+  await dropTokens(tx, user.id, ['confirmation_token', 'recovery_token']);
+  const isPhone = type === 'sms';
+  const isConfirmed = isPhone ? user.phone_confirmed_at : user.email_confirmed_at;
+  if (isConfirmed) return user;
+  // Whoever set the password had not proven to have the address; who has it now has not set it.
+  const isProvenAnew = token.token_type === 'recovery_token' && user.encrypted_password !== null;
+  if (isProvenAnew) {
+    await updateUser(tx, context, user.id, { encrypted_password: null });
+    await endSessions(tx, user.id);
+  }
+  const address = isPhone ? { phone: user.phone ?? '' } : { email: user.email ?? '' };
+  return confirmAddress(tx, context, user, address);
+}
+
+async function changeEmail(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  token: OneTimeTokenRow,
+): Promise<UserRow | AuthFault | null> {
+  const wanted = user.email_change;
+  if (!wanted) return notFound({ hash: '' });
+  await dropTokens(tx, user.id, [token.token_type]);
+  const needsBoth = context.settings.isEmailChangeSecure && user.email !== null;
+  if (needsBoth && user.email_change_confirm_status === 0) {
+    await updateUser(tx, context, user.id, { email_change_confirm_status: 1 });
+    return null;
+  }
+  const other = await findUser(tx, { email: wanted });
+  if (other && other.id !== user.id) return emailExists();
+  await dropTokens(tx, user.id);
+  const changed = await updateUser(tx, context, user.id, {
+    email: wanted,
+    email_change: '',
+    email_change_confirm_status: 0,
+    email_confirmed_at: at(context),
+    is_anonymous: false,
+    raw_user_meta_data: { ...user.raw_user_meta_data, email: wanted, email_verified: true },
+  });
+  await putIdentity(tx, context, {
+    userId: user.id,
+    provider: 'email',
+    providerId: user.id,
+    data: { sub: user.id, email: wanted, email_verified: true, phone_verified: false },
+    isSignIn: false,
+  });
+  return changed;
+}
+
+async function changePhone(tx: Session, context: AuthContext, user: UserRow): Promise<UserRow | AuthFault> {
+  const wanted = user.phone_change;
+  if (!wanted) return notFound({ address: '', code: '' });
+  const other = await findUser(tx, { phone: wanted });
+  if (other && other.id !== user.id) return phoneExists();
+  await dropTokens(tx, user.id, ['phone_change_token']);
+  const changed = await updateUser(tx, context, user.id, {
+    phone: wanted,
+    phone_change: '',
+    phone_confirmed_at: at(context),
+    is_anonymous: false,
+  });
+  await putIdentity(tx, context, {
+    userId: user.id,
+    provider: 'phone',
+    providerId: user.id,
+    data: { sub: user.id, phone: wanted, phone_verified: true },
+    isSignIn: false,
+  });
+  return changed;
+}
+
+export const emailExists = () =>
+  new AuthFault(422, 'email_exists', 'A user with this email address has already been registered');
+
+export const phoneExists = () =>
+  new AuthFault(422, 'phone_exists', 'A user with this phone number has already been registered');
+
+const flowMethod = (token: OneTimeTokenRow, type: string): string => {
+  if (token.token_type === 'confirmation_token') return 'email/signup';
+  if (token.token_type === 'recovery_token') return type === 'recovery' ? 'recovery' : 'magiclink';
+  return 'email_change';
+};
+
+const notFound = (proof: Proof) =>
+  new AuthFault(
+    403,
+    'otp_expired',
+    'hash' in proof ? 'Email link is invalid or has expired' : 'Token has expired or is invalid',
+  );
+
+export const verifyRoutes: readonly Route[] = [
+  { method: 'POST', pattern: '/verify', needs: 'nothing', handle: verifyPost },
+  { method: 'GET', pattern: '/verify', needs: 'nothing', handle: verifyGet },
+];
