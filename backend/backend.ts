@@ -11,11 +11,15 @@ import { createDataService } from './data/service.ts';
 import type { Database } from './database/database.ts';
 import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
 import { createRealtimeService } from './realtime/service.ts';
+import type { FileStore } from './storage/file-store.ts';
+import { createStorageService } from './storage/service.ts';
 
 export interface BackendOptions {
   database: Database;
   keys: ApiKeys;
   functions: Record<string, FunctionHandler>;
+  /** Where stored objects are; without it there is no storage. */
+  files?: FileStore;
   /** What the outside calls us; access tokens name it as their issuer. `http://localhost:3000` unless told. */
   publicUrl?: string;
   /** How people sign in, and what sends them mails and texts. */
@@ -72,10 +76,19 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     authenticate,
     onFault: (error) => onFault(error, 'realtime'),
   });
+  const storage = options.files
+    ? await createStorageService({
+        database,
+        files: options.files,
+        signingSecret: keys.secret,
+        onFault: (error) => onFault(error, 'storage'),
+      })
+    : null;
   const services: Record<string, Service> = {
     '/rest/v1': data,
     '/functions/v1': createFunctionsService({ functions, onFault: (error) => onFault(error, 'functions') }),
     '/realtime/v1': realtime,
+    ...(storage ? { '/storage/v1': storage } : {}),
     '/auth/v1': auth,
   };
   const serviceOf = (path: string) =>
@@ -96,6 +109,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
     }
     const token = bearer(request) ?? request.headers.get('apikey') ?? url.searchParams.get('apikey');
+    if (!token && prefix === '/storage/v1') {
+      // Public and signed addresses are open to everyone; the service knows which they are.
+      const caller: Caller = { claims: { role: 'anon' }, address: addressOf(request) };
+      return service.fetch(request, { ...caller, tokenFault: { token: '', message: '' } });
+    }
     // Third parties that report to a function bring no key of ours.
     if (!token && prefix !== '/functions/v1') {
       return problem(401, 'no_api_key', 'No API key found in request');
@@ -109,6 +127,10 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return await service.fetch(request, caller);
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
+      if (prefix === '/storage/v1' && token) {
+        const caller: Caller = { claims: { role: 'anon' }, address: null };
+        return service.fetch(request, { ...caller, tokenFault: { token, message: error.message } });
+      }
       // A function may take tokens of its own; an unknown one is nobody's.
       if (prefix === '/functions/v1')
         return service.fetch(request, { claims: { role: 'anon' }, address: null });
@@ -138,6 +160,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     },
     async close() {
       await auth.close();
+      await storage?.close();
       await realtime.close();
       await data.close();
     },

@@ -6,6 +6,8 @@ export interface Caller {
   claims: Claims;
   /** The network address the request came from, where known. */
   address: string | null;
+  /** Set when a token was needed and is missing ('') or not accepted; for services that answer it in their own words. */
+  tokenFault?: { token: string; message: string };
 }
 
 /** What every service of the backend is to its root. */

@@ -9,6 +9,8 @@ import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
 import { openPglite } from '../backend/database/pglite.ts';
 import { openPostgresql } from '../backend/database/postgresql.ts';
+import { createDiskFiles } from '../backend/storage/disk-files.ts';
+import { createS3Files } from '../backend/storage/s3-files.ts';
 import { defaultCredentials } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
@@ -100,6 +102,9 @@ async function wire(
       database,
       keys: await loadApiKeys(config.dataDir, config.givenKeys),
       functions: { 'mobile-money': mobileMoney },
+      files: config.s3
+        ? createS3Files(config.s3, join(config.dataDir, 'storage/work'))
+        : createDiskFiles(join(config.dataDir, 'storage')),
       publicUrl: config.publicUrl,
       allowedOrigins: [new URL(config.publicUrl).origin],
       onFault,

@@ -1,0 +1,58 @@
+// What a bucket makes of content before it becomes an object: held to size and type, and images written anew.
+import type { StorageContext } from './context.ts';
+import { faults } from './fault.ts';
+import { takesOnlyImages, takesType } from './names.ts';
+import type { BucketRow, ObjectMetadata } from './rows.ts';
+import { discard, type WorkFile } from './work-file.ts';
+
+export type BucketLimits = Pick<BucketRow, 'id' | 'file_size_limit' | 'allowed_mime_types'>;
+
+/** Most bytes of an object in a bucket. */
+export function sizeLimit({ settings }: Pick<StorageContext, 'settings'>, bucket: BucketLimits): number {
+  return Math.min(bucket.file_size_limit ?? settings.fileSizeLimit, settings.fileSizeLimit);
+}
+
+/** @throws StorageFault InvalidMimeType */
+export function checkType(bucket: BucketLimits, type: string): void {
+  if (!takesType(bucket.allowed_mime_types, type)) throw faults.mimeType(type);
+}
+
+/**
+ * Turns content that came in into what the bucket keeps. Where only images are taken, what the sender calls it does
+ * not count: the content is decoded and encoded again.
+ * @param file a work file; it is gone when this throws
+ * @returns the file to keep and what is known about it
+ * @throws StorageFault when the bucket does not take it
+ */
+export async function accept(
+  context: StorageContext,
+  bucket: BucketLimits,
+  file: WorkFile,
+  described: { type: string; cacheControl: string },
+): Promise<{ file: WorkFile; metadata: ObjectMetadata }> {
+  let kept: WorkFile = file;
+  let type = described.type;
+  try {
+    if (takesOnlyImages(bucket.allowed_mime_types)) {
+      const clean = await context.images.cleanse(file.path, context.files.workFolder);
+      kept = clean;
+      type = clean.type;
+    }
+    checkType(bucket, type);
+  } catch (error) {
+    await discard(kept);
+    throw error;
+  }
+  return {
+    file: kept,
+    metadata: {
+      eTag: `"${kept.md5}"`,
+      size: kept.size,
+      mimetype: type,
+      cacheControl: described.cacheControl,
+      lastModified: new Date().toISOString(),
+      contentLength: kept.size,
+      httpStatusCode: 200,
+    },
+  };
+}

@@ -1,0 +1,169 @@
+// Sends an object's content: whole or a part, or only that it has not changed; and its description.
+import type { Readable } from 'node:stream';
+import { Readable as NodeReadable } from 'node:stream';
+import { asCaller, type Call, fileName, type StorageContext } from './context.ts';
+import { faults } from './fault.ts';
+import { type ByteRange, FileMissing } from './file-store.ts';
+import { essence } from './names.ts';
+import { findBucket, findObject, type ObjectRow } from './rows.ts';
+
+/** How an object may be reached: by the caller's rights, because its bucket is public, or by a signed address. */
+export type Access = 'caller' | 'public' | 'signed';
+
+/**
+ * Finds the row of an object that is asked for.
+ * @throws StorageFault NoSuchBucket when there is no bucket that may be read in this way, NoSuchKey
+ */
+export async function findReadable(
+  context: StorageContext,
+  call: Call,
+  access: Access,
+  bucket: string,
+  key: string,
+): Promise<ObjectRow> {
+  const found = await findBucket(context.database, bucket);
+  if (!found || (access === 'public' && !found.public)) throw faults.noSuchBucket();
+  const object =
+    access === 'caller' && !found.public
+      ? await asCaller(
+          context,
+          { ...call, claims: call.caller.claims },
+          (session) => findObject(session, bucket, key),
+          { readOnly: true },
+        )
+      : await findObject(context.database, bucket, key);
+  if (!object) throw faults.noSuchKey();
+  return object;
+}
+
+/**
+ * Reads an object's file. One that is replaced between reading its row and its file is found again.
+ * @param find reads the row
+ * @param use gets the row and opens its file
+ * @throws StorageFault NoSuchKey; Error when a row has no file
+ */
+export async function withFile<T>(
+  find: () => Promise<ObjectRow>,
+  use: (object: ObjectRow) => Promise<T>,
+): Promise<T> {
+  const first = await find();
+  try {
+    return await use(first);
+  } catch (error) {
+    if (!(error instanceof FileMissing)) throw error;
+    const second = await find();
+    // Rows that SQL has written have no content.
+    if (second.version === first.version && second.metadata === null) throw faults.noSuchKey();
+    return use(second);
+  }
+}
+
+/** `GET` and `HEAD` of an object. `expires`: seconds since 1970, of a signed address. */
+export function sendObject(
+  context: StorageContext,
+  call: Call,
+  find: () => Promise<ObjectRow>,
+  expires?: number,
+): Promise<Response> {
+  return withFile(find, async (object) => {
+    const size = object.metadata?.size ?? 0;
+    const headers = contentHeaders(call, object, object.metadata?.mimetype ?? 'application/octet-stream');
+    headers.set('accept-ranges', 'bytes');
+    if (expires !== undefined) headers.set('expires', new Date(expires * 1000).toUTCString());
+    if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
+
+    const range = rangeOf(call.request, headers, size);
+    if (range) headers.set('content-range', `bytes ${range.first}-${range.last}/${size}`);
+    headers.set('content-length', String(range ? range.last - range.first + 1 : size));
+    const status = range ? 206 : 200;
+    if (call.request.method === 'HEAD') return new Response(null, { status, headers });
+    const content = await context.files.read(fileName(context, object.version), range ?? undefined);
+    return new Response(asBody(content), { status, headers });
+  });
+}
+
+function asBody(content: Readable): ReadableStream<Uint8Array> {
+  return NodeReadable.toWeb(content) as ReadableStream<Uint8Array>;
+}
+
+/** Headers that go with content made of an object. */
+export function contentHeaders(call: Call, object: ObjectRow, type: string): Headers {
+  const { metadata } = object;
+  const headers = new Headers({
+    'content-type': type,
+    etag: metadata?.eTag ?? `"${object.version}"`,
+    'last-modified': new Date(metadata?.lastModified ?? object.updated_at).toUTCString(),
+    'cache-control': metadata?.cacheControl ?? 'no-cache',
+    'x-robots-tag': 'none',
+    'x-content-type-options': 'nosniff',
+  });
+  // What a browser could run must not run as a page of ours.
+  if (!isInert(type)) headers.set('content-security-policy', `default-src 'none'; sandbox`);
+  const name = call.url.searchParams.get('download');
+  if (name !== null) headers.set('content-disposition', dispositionOf(name));
+  return headers;
+}
+
+function isInert(type: string): boolean {
+  const media = essence(type);
+  if (media === 'image/svg+xml') return false;
+  return /^(?:image|audio|video)\//.test(media) || media === 'application/pdf' || media === 'text/plain';
+}
+
+function dispositionOf(name: string): string {
+  if (name === '') return 'attachment;';
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename=${encoded}; filename*=UTF-8''${encoded}`;
+}
+
+/** Whether the sender of a request has this content already (RFC 9110 §13). */
+export function isUnchanged(request: Request, headers: Headers): boolean {
+  const known = request.headers.get('if-none-match');
+  const etag = headers.get('etag') ?? '';
+  if (known !== null) {
+    return known.trim() === '*' || known.split(',').some((one) => one.trim().replace(/^W\//, '') === etag);
+  }
+  const since = Date.parse(request.headers.get('if-modified-since') ?? '');
+  return since >= Date.parse(headers.get('last-modified') ?? '');
+}
+
+/**
+ * The part that is asked for, or null for the whole. Several parts at once, and what is no range of bytes, get the whole.
+ * @throws StorageFault InvalidRange when nothing of it is there
+ */
+function rangeOf(request: Request, headers: Headers, size: number): ByteRange | null {
+  const condition = request.headers.get('if-range');
+  if (condition !== null && condition !== headers.get('etag') && condition !== headers.get('last-modified')) {
+    return null;
+  }
+  const [, from, to] = /^bytes=(\d*)-(\d*)$/.exec(request.headers.get('range')?.trim() ?? '') ?? [];
+  if (from === undefined || to === undefined || (from === '' && to === '')) return null;
+  const first = from === '' ? Math.max(0, size - Number(to)) : Number(from);
+  const last = from === '' || to === '' ? size - 1 : Math.min(Number(to), size - 1);
+  if (from !== '' && to !== '' && Number(to) < Number(from)) return null;
+  if (first >= size || (from === '' && Number(to) === 0)) throw faults.range(size);
+  return { first, last };
+}
+
+/** `GET` and `HEAD /object/info/…` */
+export async function sendInfo(call: Call, find: () => Promise<ObjectRow>): Promise<Response> {
+  const object = await find();
+  if (call.request.method === 'HEAD') return new Response(null, { status: 200 });
+  const { metadata } = object;
+  return Response.json({
+    id: object.id,
+    name: object.name,
+    version: object.version,
+    bucket_id: object.bucket_id,
+    size: metadata?.size ?? null,
+    content_type: metadata?.mimetype ?? null,
+    cache_control: metadata?.cacheControl ?? null,
+    etag: metadata?.eTag ?? null,
+    metadata: object.user_metadata ?? {},
+    last_modified: metadata?.lastModified ?? object.updated_at,
+    created_at: object.created_at,
+  });
+}

@@ -1,0 +1,178 @@
+// Images from strangers: recognised by their bytes, decoded within bounds, and written anew, so that nothing but pixels
+// is left of what came in. A few at a time; who comes when too many wait is told so.
+import { open } from 'node:fs/promises';
+import sharp, { type Sharp } from 'sharp';
+import { faults, StorageFault } from './fault.ts';
+import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
+
+export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
+
+export interface Rendering {
+  width?: number;
+  height?: number;
+  resize: 'cover' | 'contain' | 'fill';
+  /** 20 to 100. */
+  quality: number;
+  format: ImageFormat;
+}
+
+export interface ImageWork {
+  /**
+   * Replaces a file by a clean image of the same format, without metadata or anything else around the pixels.
+   * @param path a work file, which is gone afterwards
+   * @returns the new file and its media type
+   * @throws StorageFault when it is no image of a known raster format, broken, or too large in pixels
+   */
+  cleanse(path: string, workFolder: string): Promise<WorkFile & { type: string }>;
+  /**
+   * Makes an image of another size or format; never a larger one.
+   * @throws StorageFault when the source cannot be read
+   */
+  render(source: Buffer, rendering: Rendering): Promise<Buffer>;
+}
+
+const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
+const mostFrames = 200;
+const mostWaiting = 64;
+const mostSeconds = 30;
+
+/** Says what image a file holds by its first bytes, or null. Nothing else is ever given to a decoder. */
+export function imageFormatOf(head: Uint8Array): ImageFormat | null {
+  const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
+  const text = (start: number, end: number) => bytes.toString('latin1', start, end);
+  if (bytes.length < 12) return null;
+  if (bytes[0] === 0xff && bytes[1] === 0xd8 && bytes[2] === 0xff) return 'jpeg';
+  if (text(0, 8) === '\x89PNG\r\n\x1a\n') return 'png';
+  if (text(0, 6) === 'GIF87a' || text(0, 6) === 'GIF89a') return 'gif';
+  if (text(0, 4) === 'RIFF' && text(8, 12) === 'WEBP') return 'webp';
+  if (text(4, 8) === 'ftyp') {
+    const brands = text(8, Math.min(bytes.readUInt32BE(0), bytes.length));
+    if (/avi[fs]/.test(brands)) return 'avif';
+  }
+  return null;
+}
+
+/** Puts the image work together. */
+export function createImageWork(options: { pixelLimit: number; imagesAtOnce: number }): ImageWork {
+  const { pixelLimit, imagesAtOnce } = options;
+  let running = 0;
+  const waiting: (() => void)[] = [];
+
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running >= imagesAtOnce) {
+      if (waiting.length >= mostWaiting) throw faults.busy();
+      await new Promise<void>((go) => waiting.push(go));
+    } else running += 1;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else running -= 1;
+    }
+  };
+
+  const openImage = async (source: string | Buffer, format: ImageFormat, keepFrames: boolean) => {
+    const image = sharp(source, {
+      limitInputPixels: pixelLimit,
+      failOn: 'error',
+      sequentialRead: true,
+      animated: keepFrames && (format === 'gif' || format === 'webp'),
+    });
+    const { width, height, pageHeight, pages = 1, format: read } = await image.metadata();
+    if (read !== (format === 'avif' ? 'heif' : format)) throw new Error(`decoded as ${read}`);
+    const frames = keepFrames ? pages : 1;
+    if (width * (pageHeight ?? height) * frames > pixelLimit || frames > mostFrames) throw tooManyPixels();
+    return { image: image.timeout({ seconds: mostSeconds }), frames };
+  };
+  const tooManyPixels = () =>
+    faults.tooLarge(
+      `The image is too large: ${Math.floor(pixelLimit / 1e6)} million pixels and ${mostFrames} frames are accepted`,
+    );
+  const asImageFault = (error: unknown): unknown => {
+    if (error instanceof StorageFault) return error;
+    const { message = '', code } = error as NodeJS.ErrnoException;
+    // A fault of the disk is ours, everything else is the image's.
+    if (code && /^E[A-Z]+$/.test(code)) return error;
+    if (/pixel limit|too large|timeout/i.test(message)) return tooManyPixels();
+    return faults.notAnImage(`The image is damaged and cannot be read. ${accepted}.`);
+  };
+
+  return {
+    cleanse: (path, workFolder) =>
+      inTurn(async () => {
+        const target = newWorkPath(workFolder);
+        try {
+          const head = await firstBytes(path);
+          const format = imageFormatOf(head);
+          if (!format) throw refusalOf(head);
+          const { image, frames } = await openImage(path, format, true);
+          const upright = frames > 1 ? image : image.autoOrient();
+          await written(upright, format, 90).toFile(target);
+          return { ...(await measureWorkFile(target)), type: `image/${format}` };
+        } catch (error) {
+          await discard({ path: target });
+          throw asImageFault(error);
+        } finally {
+          await discard({ path });
+        }
+      }),
+
+    render: (source, { width, height, resize, quality, format }) =>
+      inTurn(async () => {
+        const from = imageFormatOf(source);
+        if (!from) throw faults.cannotRender('The object is not an image that can be rendered');
+        try {
+          const { image, frames } = await openImage(source, from, format === 'webp' || format === 'gif');
+          const upright = frames > 1 ? image : image.autoOrient();
+          const sized =
+            width || height
+              ? upright.resize({
+                  ...(width ? { width } : {}),
+                  ...(height ? { height } : {}),
+                  fit: resize === 'contain' ? 'inside' : resize,
+                  withoutEnlargement: true,
+                })
+              : upright;
+          return await written(sized, format, quality).toBuffer();
+        } catch (error) {
+          const found = asImageFault(error);
+          throw found instanceof StorageFault ? faults.cannotRender(found.message) : found;
+        }
+      }),
+  };
+}
+
+function written(image: Sharp, format: ImageFormat, quality: number): Sharp {
+  switch (format) {
+    case 'jpeg':
+      return image.jpeg({ quality, mozjpeg: true });
+    case 'png':
+      return image.png({ compressionLevel: 8 });
+    case 'webp':
+      return image.webp({ quality, effort: 4 });
+    case 'gif':
+      return image.gif({ effort: 4 });
+    case 'avif':
+      // The same figure looks better in AVIF than in JPEG: less of it is needed.
+      return image.avif({ quality: Math.max(1, Math.round(quality * 0.7)), effort: 3 });
+  }
+}
+
+function refusalOf(head: Uint8Array): StorageFault {
+  const text = Buffer.from(head).toString('latin1');
+  if (/<(?:svg|\?xml|!doctype svg)/i.test(text)) {
+    return faults.notAnImage(`SVG images can contain programs and are not accepted. ${accepted}.`);
+  }
+  return faults.notAnImage(`The content is not an image. ${accepted}.`);
+}
+
+async function firstBytes(path: string): Promise<Uint8Array> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(1024), 0, 1024, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,104 @@
+// JSON that comes with a request, and the checks its fields get.
+import { faults } from './fault.ts';
+
+export type JsonBody = Readonly<Record<string, unknown>>;
+
+const mostBytes = 1024 * 1024;
+
+/**
+ * Reads a request's body as a JSON object; an absent body is an empty one.
+ * @throws StorageFault InvalidRequest, EntityTooLarge over 1 MiB
+ */
+export async function readJson(request: Request): Promise<JsonBody> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length;
+    if (size > mostBytes) throw faults.tooLarge('Request body is too large');
+    chunks.push(chunk);
+  }
+  if (size === 0) return {};
+  let body: unknown;
+  try {
+    body = JSON.parse(Buffer.concat(chunks).toString());
+  } catch {
+    throw faults.request('Body is not valid JSON');
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw faults.request('body must be object');
+  return body as JsonBody;
+}
+
+/** @throws StorageFault when the property is missing or no text */
+export function textIn(body: JsonBody, name: string): string {
+  const value = body[name];
+  if (value === undefined || value === null) {
+    throw faults.request(`body must have required property '${name}'`);
+  }
+  if (typeof value !== 'string') throw faults.request(`body/${name} must be string`);
+  if (value === '') throw faults.request(`body/${name} must NOT have fewer than 1 characters`);
+  return value;
+}
+
+/** The text, or the fallback when the property is missing. */
+export function optionalTextIn<Fallback>(
+  body: JsonBody,
+  name: string,
+  fallback: Fallback,
+): string | Fallback {
+  const value = body[name];
+  if (value === undefined || value === null) return fallback;
+  if (typeof value !== 'string') throw faults.request(`body/${name} must be string`);
+  return value;
+}
+
+/** The truth value, or the fallback when the property is missing. */
+export function optionalFlagIn<Fallback>(
+  body: JsonBody,
+  name: string,
+  fallback: Fallback,
+): boolean | Fallback {
+  const value = body[name];
+  if (value === undefined || value === null) return fallback;
+  if (typeof value !== 'boolean') throw faults.request(`body/${name} must be boolean`);
+  return value;
+}
+
+/** The whole number within bounds, or the fallback when the property is missing. */
+export function optionalIntegerIn<Fallback>(
+  body: JsonBody,
+  name: string,
+  fallback: Fallback,
+  bounds: { least: number; most: number },
+): number | Fallback {
+  const value = body[name];
+  if (value === undefined || value === null) return fallback;
+  if (typeof value !== 'number' || !Number.isInteger(value)) {
+    throw faults.request(`body/${name} must be integer`);
+  }
+  if (value < bounds.least) throw faults.request(`body/${name} must be >= ${bounds.least}`);
+  if (value > bounds.most) throw faults.request(`body/${name} must be <= ${bounds.most}`);
+  return value;
+}
+
+/** @throws StorageFault when the property is missing, no list of texts, empty or too long */
+export function textsIn(body: JsonBody, name: string, most: number): string[] {
+  const value = body[name];
+  if (value === undefined || value === null) {
+    throw faults.request(`body must have required property '${name}'`);
+  }
+  if (!Array.isArray(value)) throw faults.request(`body/${name} must be array`);
+  if (value.length === 0) throw faults.request(`body/${name} must NOT have fewer than 1 items`);
+  if (value.length > most) throw faults.request(`body/${name} must NOT have more than ${most} items`);
+  const wrong = value.findIndex((item) => typeof item !== 'string');
+  if (wrong >= 0) throw faults.request(`body/${name}/${wrong} must be string`);
+  return value as string[];
+}
+
+/** The object, or null when the property is missing. */
+export function optionalObjectIn(body: JsonBody, name: string): JsonBody | null {
+  const value = body[name];
+  if (value === undefined || value === null) return null;
+  if (typeof value !== 'object' || Array.isArray(value)) throw faults.request(`body/${name} must be object`);
+  return value as JsonBody;
+}

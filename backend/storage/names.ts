@@ -1,0 +1,93 @@
+// What buckets, objects and media types may be called, and how sizes are written.
+import { faults } from './fault.ts';
+
+const keyCharacters = /^[A-Za-z0-9_/!.*'() &$=@;:+,?-]+$/;
+const bucketCharacters = /^[A-Za-z0-9_!.*'() &$=@;:+,?-]+$/;
+const reservedSuffix = /--(?:iceberg|vectors?|table-s3|analytics)$/;
+
+/**
+ * Checks the name of an object.
+ * @returns the name
+ * @throws StorageFault InvalidKey
+ */
+export function checkedKey(key: string): string {
+  const hasDots = key.split('/').some((part) => part === '.' || part === '..');
+  if (!keyCharacters.test(key) || key.length > 1024 || hasDots) throw faults.key(key.slice(0, 1024));
+  return key;
+}
+
+/**
+ * Checks the name of a bucket.
+ * @returns the name
+ * @throws StorageFault InvalidBucketName
+ */
+export function checkedBucketName(name: string): string {
+  const isFine =
+    bucketCharacters.test(name) && name.length <= 100 && name.trim() === name && !reservedSuffix.test(name);
+  if (!isFine) throw faults.bucketName();
+  return name;
+}
+
+const mimePattern = /^(?:\*|[a-z0-9][\w.+-]*)\/(?:\*|[\w.+-]+)$/i;
+
+/**
+ * Checks what a bucket is told to take.
+ * @param patterns media types, `image/*` or `*` + `/*` included
+ * @throws StorageFault InvalidMimeType naming the first that is none
+ */
+export function checkedMimePatterns(patterns: readonly string[]): void {
+  const wrong = patterns.find((pattern) => !mimePattern.test(pattern));
+  if (wrong !== undefined) throw faults.mimeType(wrong);
+}
+
+/** The media type alone, lower-case: without parameters. */
+export function essence(type: string): string {
+  return (type.split(';', 1)[0] ?? '').trim().toLowerCase();
+}
+
+/** Whether a bucket that takes these takes this media type. No list takes everything. */
+export function takesType(patterns: readonly string[] | null, type: string): boolean {
+  if (!patterns || patterns.length === 0) return true;
+  const wanted = essence(type);
+  return patterns.some((pattern) => {
+    const allowed = pattern.toLowerCase();
+    if (allowed === '*/*' || allowed === wanted) return true;
+    return allowed.endsWith('/*') && wanted.startsWith(allowed.slice(0, -1)) && mimePattern.test(wanted);
+  });
+}
+
+/** Whether a bucket that takes these takes nothing but images. */
+export function takesOnlyImages(patterns: readonly string[] | null): boolean {
+  return (
+    patterns !== null &&
+    patterns.length > 0 &&
+    patterns.every((pattern) => pattern.toLowerCase().startsWith('image/'))
+  );
+}
+
+/** A media type that may stand in a header, or the type of unknown bytes. */
+export function storableType(type: string | null): string {
+  return type && /^[\w.+-]+\/[\w.+-]+(?:\s*;[\x20-\x7e]*)?$/.test(type) && type.length <= 255
+    ? type
+    : 'application/octet-stream';
+}
+
+/** A cache-control value that may stand in a header. */
+export function storableCacheControl(value: string | null): string {
+  return value && /^[\x20-\x7e]{1,200}$/.test(value) ? value : 'no-cache';
+}
+
+const units: Record<string, number> = { '': 1, B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+/**
+ * Reads a size: bytes, or a number with B, KB, MB, GB or TB (powers of 1000).
+ * @throws StorageFault InvalidRequest
+ */
+export function readSize(value: unknown): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([KMGT]?B)?$/i.exec(String(value).trim());
+  const bytes = match ? Math.round(Number(match[1]) * (units[(match[2] ?? '').toUpperCase()] ?? 1)) : -1;
+  if (!Number.isSafeInteger(bytes) || bytes < 0) {
+    throw faults.request('body/file_size_limit must be a number of bytes or a size such as "20MB"');
+  }
+  return bytes;
+}

@@ -1,0 +1,226 @@
+// Objects moved, copied and removed, under the caller's own rights. Content stays where it is unless the bucket it goes
+// to has rules of its own for it.
+import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
+import { asCaller, type Call, fileName, ownerOf, removeFiles, type StorageContext } from './context.ts';
+import { withFile } from './download.ts';
+import { faults } from './fault.ts';
+import { optionalFlagIn, optionalObjectIn, optionalTextIn, readJson, textIn, textsIn } from './json-body.ts';
+import { checkedKey, storableCacheControl, storableType, takesOnlyImages } from './names.ts';
+import {
+  findBucket,
+  findObject,
+  type NewObject,
+  type ObjectMetadata,
+  type ObjectRow,
+  objectColumns,
+  tryWriteObject,
+  writeObject,
+} from './rows.ts';
+import { discard, writeWorkFile } from './work-file.ts';
+
+interface Journey {
+  from: { bucket: string; key: string };
+  to: { bucket: string; key: string };
+  destination: BucketLimits;
+  /** Whether the content must become what the destination takes. */
+  isInspected: boolean;
+}
+
+async function readJourney(
+  context: StorageContext,
+  body: Readonly<Record<string, unknown>>,
+): Promise<Journey> {
+  const from = { bucket: textIn(body, 'bucketId'), key: textIn(body, 'sourceKey') };
+  const key = checkedKey(textIn(body, 'destinationKey'));
+  const to = { bucket: optionalTextIn(body, 'destinationBucket', from.bucket), key };
+  const [source, destination] = await Promise.all([
+    findBucket(context.database, from.bucket),
+    findBucket(context.database, to.bucket),
+  ]);
+  if (!source || !destination) throw faults.noSuchBucket();
+  const isInspected =
+    takesOnlyImages(destination.allowed_mime_types) && !takesOnlyImages(source.allowed_mime_types);
+  return { from, to, destination, isInspected };
+}
+
+function checkFits(context: StorageContext, { destination, from, to }: Journey, object: ObjectRow): void {
+  if (from.bucket === to.bucket) return;
+  if ((object.metadata?.size ?? 0) > sizeLimit(context, destination)) throw faults.tooLarge();
+  checkType(destination, storableType(object.metadata?.mimetype ?? null));
+}
+
+/** Makes a file of its own for an object that goes elsewhere. */
+async function duplicate(
+  context: StorageContext,
+  journey: Journey,
+  object: ObjectRow,
+): Promise<{ version: string; metadata: ObjectMetadata | null }> {
+  const version = crypto.randomUUID();
+  const source = fileName(context, object.version);
+  if (!journey.isInspected) {
+    await context.files.copy(source, fileName(context, version));
+    return { version, metadata: object.metadata as ObjectMetadata | null };
+  }
+  const content = await context.files.read(source);
+  const raw = await writeWorkFile(context.files.workFolder, content, sizeLimit(context, journey.destination));
+  const { file, metadata } = await accept(context, journey.destination, raw, {
+    type: storableType(object.metadata?.mimetype ?? null),
+    cacheControl: storableCacheControl(object.metadata?.cacheControl ?? null),
+  });
+  try {
+    await context.files.put(fileName(context, version), file.path);
+  } catch (error) {
+    await discard(file);
+    throw error;
+  }
+  return { version, metadata };
+}
+
+/** `POST /object/move`: needs SELECT and UPDATE. */
+export async function moveObject(context: StorageContext, call: Call): Promise<Response> {
+  const journey = await readJourney(context, await readJson(call.request));
+  const { from, to, isInspected } = journey;
+  const transaction = { ...call, claims: call.caller.claims };
+  const find = () => asCaller(context, transaction, (session) => foundObject(session, from));
+  const rename = (fresh: { version: string; metadata: ObjectMetadata | null } | null) =>
+    asCaller(context, transaction, async (session) => {
+      const object = await foundObject(session, from);
+      checkFits(context, journey, object);
+      const { rowCount } = await session.query(
+        `update storage.objects set bucket_id = $2, name = $3,
+          version = coalesce($4, version), metadata = coalesce($5::jsonb, metadata)
+        where id = $1 and version = $6`,
+        [object.id, to.bucket, to.key, fresh?.version ?? null, fresh?.metadata ?? null, object.version],
+      );
+      if (rowCount === 0) throw faults.accessDenied();
+      return object.version;
+    });
+  if (!isInspected) {
+    await rename(null);
+    return Response.json({ message: 'Successfully moved' });
+  }
+  const fresh = await withFile(find, (object) => {
+    checkFits(context, journey, object);
+    return duplicate(context, journey, object);
+  });
+  try {
+    await removeFiles(context, [await rename(fresh)]);
+  } catch (error) {
+    await removeFiles(context, [fresh.version]);
+    throw error;
+  }
+  return Response.json({ message: 'Successfully moved' });
+}
+
+async function foundObject(
+  session: Parameters<typeof findObject>[0],
+  { bucket, key }: { bucket: string; key: string },
+): Promise<ObjectRow> {
+  const object = await findObject(session, bucket, key);
+  if (!object) throw faults.noSuchKey();
+  return object;
+}
+
+/** `POST /object/copy`: needs SELECT on the source and INSERT on the destination. */
+export async function copyObject(context: StorageContext, call: Call): Promise<Response> {
+  const body = await readJson(call.request);
+  const journey = await readJourney(context, body);
+  const { from, to } = journey;
+  const upsert = call.request.headers.get('x-upsert') === 'true';
+  const copiesMetadata = optionalFlagIn(body, 'copyMetadata', true);
+  const given = optionalObjectIn(body, 'metadata');
+  const transaction = { ...call, claims: call.caller.claims };
+  const { owner, ownerId } = ownerOf(call.caller.claims);
+  const find = () =>
+    asCaller(context, transaction, (session) => foundObject(session, from), { readOnly: true });
+
+  const { object, fresh } = await withFile(find, async (object) => {
+    checkFits(context, journey, object);
+    const row: NewObject = {
+      bucket: to.bucket,
+      key: to.key,
+      owner,
+      ownerId,
+      version: crypto.randomUUID(),
+      metadata: null,
+      userMetadata: null,
+    };
+    await tryWriteObject((work) => asCaller(context, transaction, work), row, upsert);
+    return { object, fresh: await duplicate(context, journey, object) };
+  });
+  const metadata: ObjectMetadata | null = fresh.metadata && {
+    ...fresh.metadata,
+    ...(copiesMetadata ? {} : readCopiedHeaders(given, fresh.metadata)),
+    lastModified: new Date().toISOString(),
+  };
+  const row: NewObject = {
+    bucket: to.bucket,
+    key: to.key,
+    owner,
+    ownerId,
+    version: fresh.version,
+    metadata,
+    userMetadata: copiesMetadata ? object.user_metadata : null,
+  };
+  try {
+    const written = await asCaller(context, transaction, (session) => writeObject(session, row, upsert));
+    if (written.replaced) await removeFiles(context, [written.replaced]);
+    const { rows } = await context.database.query<ObjectRow>(
+      `select ${objectColumns} from storage.objects where id = $1`,
+      [written.id],
+    );
+    return Response.json({ Id: written.id, Key: `${to.bucket}/${to.key}`, ...rows[0] });
+  } catch (error) {
+    await removeFiles(context, [fresh.version]);
+    throw error;
+  }
+}
+
+/** What the caller says of the copy; its media type stays that of the content. */
+function readCopiedHeaders(
+  given: Readonly<Record<string, unknown>> | null,
+  metadata: ObjectMetadata,
+): Partial<ObjectMetadata> {
+  if (!given) return {};
+  return {
+    cacheControl: storableCacheControl(optionalTextIn(given, 'cacheControl', metadata.cacheControl)),
+  };
+}
+
+/** `DELETE /object/{bucket}/{key}`: needs SELECT and DELETE. */
+export async function removeObject(
+  context: StorageContext,
+  call: Call,
+  bucket: string,
+  key: string,
+): Promise<Response> {
+  const version = await asCaller(context, { ...call, claims: call.caller.claims }, async (session) => {
+    const object = await foundObject(session, { bucket, key });
+    const { rows } = await session.query<{ version: string }>(
+      'delete from storage.objects where id = $1 returning version',
+      [object.id],
+    );
+    if (!rows[0]) throw faults.accessDenied('Access denied');
+    return rows[0].version;
+  });
+  await removeFiles(context, [version]);
+  return Response.json({ message: 'Successfully deleted' });
+}
+
+/** `DELETE /object/{bucket}`: many at once; what is not there or may not be deleted is left out of the answer. */
+export async function removeObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
+  const keys = textsIn(await readJson(call.request), 'prefixes', 1000);
+  const { rows } = await asCaller(context, { ...call, claims: call.caller.claims }, (session) =>
+    session.query<ObjectRow>(
+      `delete from storage.objects
+      where bucket_id = $1 and name in (select jsonb_array_elements_text($2::jsonb))
+      returning ${objectColumns}`,
+      [bucket, JSON.stringify(keys)],
+    ),
+  );
+  await removeFiles(
+    context,
+    rows.map(({ version }) => version),
+  );
+  return Response.json(rows);
+}

@@ -1,0 +1,92 @@
+// Images that were made from others, kept on this machine's disk: the latest used stay, up to a number of bytes.
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export interface RenderedImages {
+  /**
+   * Gives the image kept for a key, or makes it. Callers that come at the same time share one making.
+   * @param key all that the image depends on
+   */
+  getOrMake(key: string, make: () => Promise<Buffer>): Promise<Buffer>;
+}
+
+/**
+ * Keeps images in a folder.
+ * @param folder made when missing; only this cache writes to it
+ * @param mostBytes in all
+ */
+export function createRenderedImages(folder: string, mostBytes: number): RenderedImages {
+  // In the order of use: the first is the longest unused.
+  let sizes: Map<string, number> | null = null;
+  let opening: Promise<Map<string, number>> | null = null;
+  let total = 0;
+  const making = new Map<string, Promise<Buffer>>();
+
+  const open = async (): Promise<Map<string, number>> => {
+    await mkdir(folder, { recursive: true });
+    const found: { name: string; size: number; used: number }[] = [];
+    for (const name of await readdir(folder)) {
+      const file = await stat(join(folder, name)).catch(() => null);
+      if (!file) continue;
+      // Half written when a process ended.
+      if (name.endsWith('.draft')) await rm(join(folder, name), { force: true });
+      else found.push({ name, size: file.size, used: file.mtimeMs });
+    }
+    found.sort((a, b) => a.used - b.used);
+    total = found.reduce((sum, { size }) => sum + size, 0);
+    return new Map(found.map(({ name, size }) => [name, size]));
+  };
+  const index = async (): Promise<Map<string, number>> => {
+    opening ??= open();
+    sizes ??= await opening;
+    return sizes;
+  };
+
+  const read = async (name: string): Promise<Buffer | null> => {
+    const kept = await index();
+    const size = kept.get(name);
+    if (size === undefined) return null;
+    const image = await readFile(join(folder, name)).catch(() => null);
+    kept.delete(name);
+    if (image) kept.set(name, size);
+    else total -= size;
+    return image;
+  };
+
+  const keep = async (name: string, image: Buffer): Promise<void> => {
+    const kept = await index();
+    if (image.length > mostBytes) return;
+    const draft = join(folder, `${name}.${crypto.randomUUID()}.draft`);
+    await writeFile(draft, image);
+    await rename(draft, join(folder, name));
+    total += image.length - (kept.get(name) ?? 0);
+    kept.delete(name);
+    kept.set(name, image.length);
+    for (const [oldest, size] of kept) {
+      if (total <= mostBytes) break;
+      kept.delete(oldest);
+      total -= size;
+      await rm(join(folder, oldest), { force: true });
+    }
+  };
+
+  return {
+    async getOrMake(key, make) {
+      const name = createHash('sha256').update(key).digest('hex');
+      const kept = await read(name);
+      if (kept) return kept;
+      let job = making.get(name);
+      if (!job) {
+        job = (async () => {
+          const image = await make();
+          // A full disk must not keep anybody from seeing an image.
+          await keep(name, image).catch(() => {});
+          return image;
+        })().finally(() => making.delete(name));
+        making.set(name, job);
+      }
+      return job;
+    },
+  };
+}

@@ -1,0 +1,53 @@
+// A request's body that can be refused in the middle and still be answered.
+import { faults } from './fault.ts';
+
+export interface RequestBody {
+  /** What comes in; leaving the loop early does not break the connection. */
+  chunks(): AsyncGenerator<Uint8Array, void>;
+  /**
+   * Reads on without keeping anything, so that a sender who only listens once it has sent everything hears the answer.
+   * Gives up after 128 MiB or 10 seconds.
+   */
+  drain(): Promise<void>;
+}
+
+const mostDrained = 128 * 1024 * 1024;
+const longestDrain = 10_000;
+
+/** Opens a body; nothing else may read the request's body any more. */
+export function openBody(request: Request): RequestBody {
+  const reader = request.body?.getReader();
+  let isDone = !reader;
+  return {
+    async *chunks() {
+      while (reader && !isDone) {
+        const { done, value } = await reader.read().catch(() => {
+          isDone = true;
+          throw faults.request('The request ended before its body was complete');
+        });
+        if (done) isDone = true;
+        else yield value;
+      }
+    },
+    async drain() {
+      const deadline = Date.now() + longestDrain;
+      let left = mostDrained;
+      try {
+        while (reader && !isDone && left > 0) {
+          let timer: NodeJS.Timeout | undefined;
+          const late = new Promise<null>((done) => {
+            timer = setTimeout(() => done(null), Math.max(0, deadline - Date.now()));
+          });
+          const part = await Promise.race([reader.read(), late]);
+          clearTimeout(timer);
+          if (part === null) return;
+          if (part.done) isDone = true;
+          else left -= part.value.length;
+        }
+      } catch {
+        // The sender is gone: nobody is left to answer.
+        isDone = true;
+      }
+    },
+  };
+}

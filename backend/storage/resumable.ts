@@ -1,0 +1,238 @@
+// Resumable uploads (TUS 1.0.0): the protocol is the library's; the rights, and what becomes of the content, are ours.
+// Parts are gathered on this machine's disk, so all requests of one upload must reach the same machine.
+import { copyFile, link, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { FileStore as TusFiles } from '@tus/file-store';
+import { ERRORS, Server, type Upload } from '@tus/server';
+import { type BucketLimits, checkType, sizeLimit } from './content.ts';
+import { type Call, ownerOf, type StorageContext } from './context.ts';
+import { asFault, faults } from './fault.ts';
+import { storableCacheControl, storableType } from './names.ts';
+import { resumableFolder } from './orphans.ts';
+import { findBucket } from './rows.ts';
+import {
+  checkTarget,
+  type Described,
+  keepObject,
+  ownTarget,
+  readUserMetadata,
+  signedTarget,
+  type Target,
+} from './upload.ts';
+import { discard, measureWorkFile, newWorkPath } from './work-file.ts';
+
+export interface ResumableUploads {
+  /** Answers a request below `/upload/resumable`. `isSigned`: its right comes from `x-signature`. */
+  fetch(call: Call, isSigned: boolean): Promise<Response>;
+}
+
+interface Incoming {
+  call: Call;
+  isSigned: boolean;
+  bucket?: BucketLimits;
+}
+
+type Metadata = Record<string, string | null>;
+const path = '/storage/v1/upload/resumable';
+
+/** Puts the protocol's server together. */
+export async function createResumableUploads(context: StorageContext): Promise<ResumableUploads> {
+  const folder = resumableFolder(context.files);
+  await mkdir(folder, { recursive: true });
+  const parts = new TusFiles({
+    directory: folder,
+    expirationPeriodInMilliseconds: context.settings.resumableSeconds * 1000,
+  });
+  // The library hands its hooks the request it was given: what else is known of it is looked up here.
+  const incoming = new WeakMap<object, Incoming>();
+  const finishing = new Map<string, Promise<void>>();
+  const known = (request: object): Incoming => {
+    const found = incoming.get(request);
+    if (!found) throw new Error('the request is unknown');
+    return found;
+  };
+  const donePath = (id: string) => join(folder, `${id}.done`);
+
+  const targetOf = async (
+    { call, isSigned }: Incoming,
+    bucket: string,
+    key: string,
+    upsert: boolean,
+  ): Promise<Target> => {
+    if (!isSigned) return ownTarget(call, bucket, key, upsert);
+    const signature = call.request.headers.get('x-signature');
+    if (!signature) throw faults.invalidToken('The header x-signature is missing');
+    const token = await context.tokens.verifyUpload(signature, `${bucket}/${key}`);
+    return signedTarget(bucket, key, token.upsert, token.owner);
+  };
+
+  const finish = (incomingRequest: Incoming, upload: Upload): Promise<void> => {
+    const running = finishing.get(upload.id);
+    if (running) return running;
+    const job = keepParts(incomingRequest, upload).finally(() => finishing.delete(upload.id));
+    finishing.set(upload.id, job);
+    return job;
+  };
+  const keepParts = async (request: Incoming, upload: Upload): Promise<void> => {
+    const metadata: Metadata = upload.metadata ?? {};
+    const { bucketName, objectName } = namesIn(metadata);
+    const target = await targetOf(request, bucketName, objectName, metadata.upsert === 'true');
+    const bucket = await findBucket(context.database, bucketName);
+    if (!bucket) throw faults.noSuchBucket();
+    const source = join(folder, upload.id);
+    const copy = newWorkPath(context.files.workFolder);
+    // The parts stay until the row is there: a process that is killed now can be asked to finish again.
+    await link(source, copy).catch(() => copyFile(source, copy));
+    try {
+      const file = await measureWorkFile(copy);
+      await keepObject(context, request.call, target, bucket, file, describedIn(metadata));
+    } catch (error) {
+      await discard({ path: copy });
+      // What is refused will be refused again.
+      if (asFault(error)) await parts.remove(upload.id).catch(() => {});
+      throw error;
+    }
+    await writeFile(donePath(upload.id), String(upload.size ?? 0));
+    await parts.remove(upload.id).catch(() => {});
+  };
+
+  const server = new Server({
+    path,
+    datastore: parts,
+    allowedOrigins: () => false,
+    maxSize: async (request, id) => {
+      const { bucket } = incoming.get(request) ?? {};
+      if (bucket) return sizeLimit(context, bucket);
+      const upload = id ? await parts.getUpload(id).catch(() => null) : null;
+      const found = upload
+        ? await findBucket(context.database, namesIn(upload.metadata ?? {}).bucketName)
+        : null;
+      return found ? sizeLimit(context, found) : context.settings.fileSizeLimit;
+    },
+    namingFunction: async (request, metadata = {}) => {
+      const from = known(request);
+      const { bucketName, objectName } = namesIn(metadata);
+      const upsert = request.headers.get('x-upsert') === 'true';
+      const target = await targetOf(from, bucketName, objectName, upsert);
+      const bucket = await checkTarget(context, from.call, target);
+      checkType(bucket, describedIn(metadata).type);
+      from.bucket = bucket;
+      return crypto.randomUUID();
+    },
+    onUploadCreate: async (request, upload) => {
+      const { call } = known(request);
+      return {
+        metadata: {
+          ...upload.metadata,
+          upsert: String(request.headers.get('x-upsert') === 'true'),
+          owner: ownerOf(call.caller.claims).ownerId ?? '',
+        },
+      };
+    },
+    onIncomingRequest: async (request, id) => {
+      const from = known(request);
+      if (request.method === 'POST') return;
+      const { metadata } = await parts.getUpload(id);
+      const { bucketName, objectName } = namesIn(metadata ?? {});
+      // Signed: the signature must be for this very object.
+      await targetOf(from, bucketName, objectName, false);
+      const { claims } = from.call.caller;
+      const isOwner = (ownerOf(claims).ownerId ?? '') === metadata?.owner;
+      if (!from.isSigned && !isOwner && claims.role !== 'service_role') throw faults.accessDenied();
+    },
+    onUploadFinish: async (request, upload) => {
+      await finish(known(request), upload);
+      return {};
+    },
+    generateUrl: (request, { id }) => {
+      const { call, isSigned } = known(request);
+      const { bucketName, objectName } = namesIn(metadataOf(request));
+      const name = Buffer.from(`${bucketName}/${objectName}/${id}`).toString('base64url');
+      return `${originOf(call.request)}${path}${isSigned ? '/sign' : ''}/${name}`;
+    },
+    getFileIdFromRequest: (_request, last) => idIn(last),
+    onResponseError: (_request, error) => {
+      if (error === ERRORS.ERR_LOCK_TIMEOUT) {
+        return { status_code: 423, body: 'The upload is locked by another request' };
+      }
+      const found = asFault(error);
+      if (found) return { status_code: found.statusCode, body: found.message };
+      if (!(error instanceof Error)) return undefined;
+      context.onFault(error);
+      return { status_code: 500, body: 'Something went wrong on our side' };
+    },
+  });
+
+  return {
+    async fetch(call, isSigned) {
+      const from: Incoming = { call, isSigned };
+      incoming.set(call.request, from);
+      if (call.request.method !== 'HEAD') return server.handleWeb(call.request);
+
+      // The last answer may have been lost, or its process killed: whoever asks again learns how it ended.
+      const id = idIn(call.url.pathname.split('/').at(-1));
+      const done = id ? await readFile(donePath(id), 'utf8').catch(() => null) : null;
+      if (done !== null) return answerDone(done);
+      const response = await server.handleWeb(call.request);
+      const length = response.headers.get('upload-length');
+      if (!id || response.status !== 200 || length !== response.headers.get('upload-offset')) return response;
+      try {
+        await finish(from, await parts.getUpload(id));
+      } catch (error) {
+        const found = asFault(error);
+        if (!found) throw error;
+        return new Response(null, { status: found.statusCode, headers: { 'tus-resumable': '1.0.0' } });
+      }
+      return response;
+    },
+  };
+}
+
+function metadataOf(request: Pick<Request, 'headers'>): Metadata {
+  const pairs = (request.headers.get('upload-metadata') ?? '').split(',').map((pair): [string, string] => {
+    const [name = '', value = ''] = pair.trim().split(' ');
+    return [name, Buffer.from(value, 'base64').toString()];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function namesIn({ bucketName, objectName }: Metadata): { bucketName: string; objectName: string } {
+  if (!bucketName) throw faults.request(`upload-metadata must have required property 'bucketName'`);
+  if (!objectName) throw faults.request(`upload-metadata must have required property 'objectName'`);
+  return { bucketName, objectName };
+}
+
+function describedIn({ contentType = null, cacheControl, metadata = null }: Metadata): Described {
+  return {
+    type: storableType(contentType),
+    cacheControl: storableCacheControl(cacheControl ? `max-age=${cacheControl}` : null),
+    userMetadata: readUserMetadata(metadata, 'plain'),
+  };
+}
+
+/** The id of an upload in the last part of its address, base64url of `{bucket}/{key}/{id}`. */
+function idIn(last: string | undefined): string | undefined {
+  const id = Buffer.from(last ?? '', 'base64url')
+    .toString()
+    .split('/')
+    .at(-1);
+  return id && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? id : undefined;
+}
+
+function originOf(request: Request): string {
+  const url = new URL(request.url);
+  const forwarded = request.headers.get('x-forwarded-proto');
+  const protocol = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
+  return `${protocol}//${request.headers.get('host') ?? url.host}`;
+}
+
+function answerDone(size: string): Response {
+  return new Response(null, {
+    headers: {
+      'tus-resumable': '1.0.0',
+      'upload-offset': size,
+      'upload-length': size,
+      'cache-control': 'no-store',
+    },
+  });
+}

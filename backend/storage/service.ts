@@ -1,0 +1,450 @@
+// The storage service: which request is which operation, and who may ask for it.
+import { mkdir } from 'node:fs/promises';
+import type { Caller, Service } from '../caller.ts';
+import type { Database } from '../database/database.ts';
+import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
+import type { Call, StorageContext, StorageSettings } from './context.ts';
+import { removeOlderThan } from './disk-files.ts';
+import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
+import { answerFault, answerUnknownRoute, asFault, faults, StorageFault } from './fault.ts';
+import type { FileStore } from './file-store.ts';
+import { createImageWork } from './images.ts';
+import { listObjects, listObjectsV2 } from './listing.ts';
+import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
+import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './orphans.ts';
+import { readWish, sendRendered, wishOf } from './render.ts';
+import { createRenderedImages } from './rendered-images.ts';
+import { createResumableUploads } from './resumable.ts';
+import { signMany, signOne, signUpload } from './signing.ts';
+import { ownTarget, signedTarget, upload } from './upload.ts';
+import { createUrlTokens } from './url-tokens.ts';
+
+export interface StorageOptions {
+  database: Database;
+  files: FileStore;
+  /** What signed addresses are signed with; another secret makes those given out worthless. */
+  signingSecret: string | Uint8Array;
+  settings?: Partial<StorageSettings>;
+  /** Told of faults no caller is told the details of. */
+  onFault?: (error: unknown) => void;
+}
+
+export interface StorageService extends Service {
+  close(): Promise<void>;
+}
+
+const usual: StorageSettings = {
+  fileSizeLimit: 50 * 1024 * 1024,
+  pixelLimit: 50_000_000,
+  uploadUrlSeconds: 2 * 60 * 60,
+  resumableSeconds: 24 * 60 * 60,
+  renderedBytes: 512 * 1024 * 1024,
+  imagesAtOnce: 2,
+};
+
+const sweepEveryMs = 60 * 60 * 1000;
+// No upload is that long between its file and its row.
+const orphanAgeMs = 6 * 60 * 60 * 1000;
+
+/**
+ * Makes the service; files without a row are swept now and every hour.
+ * @throws DatabaseError when the storage schema cannot be read; an error of the disk when the work folder cannot be made
+ */
+export async function createStorageService(options: StorageOptions): Promise<StorageService> {
+  const { database, files, signingSecret, onFault = () => {} } = options;
+  const settings: StorageSettings = { ...usual, ...options.settings };
+  await mkdir(files.workFolder, { recursive: true });
+  const context: StorageContext = {
+    database,
+    files,
+    installation: await readInstallation(database),
+    settings,
+    tokens: createUrlTokens(signingSecret),
+    images: createImageWork(settings),
+    rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
+    onFault,
+  };
+  const resumable = await createResumableUploads(context);
+
+  let sweeping: Promise<unknown> = Promise.resolve();
+  const sweep = () => {
+    sweeping = (async () => {
+      await sweepOrphans(database, files, context.installation, new Date(Date.now() - orphanAgeMs));
+      await removeOlderThan(resumableFolder(files), new Date(Date.now() - settings.resumableSeconds * 1000));
+    })().catch(onFault);
+  };
+  sweep();
+  const timer = setInterval(sweep, sweepEveryMs);
+  timer.unref();
+
+  const route = createRouter(context, resumable.fetch);
+  return {
+    async fetch(request, caller) {
+      try {
+        return await route(request, caller);
+      } catch (error) {
+        const fault = asFault(error) ?? unexpected(error, request, onFault);
+        const answer = answerFault(fault);
+        return request.method === 'HEAD' ? new Response(null, answer) : answer;
+      }
+    },
+    async close() {
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
+}
+
+function unexpected(error: unknown, request: Request, onFault: (error: unknown) => void): StorageFault {
+  if (!request.signal.aborted) onFault(error);
+  return new StorageFault({
+    statusCode: 500,
+    error: 'Internal',
+    message: 'Something went wrong on our side',
+    code: 'InternalError',
+    status: 500,
+  });
+}
+
+type Handler = (call: Call, bucket: string, key: string) => Promise<Response> | Response;
+
+interface Route {
+  methods: string;
+  /** `{bucket}` is one part, `{key}` all that is left. */
+  path: string;
+  operation: string;
+  /** Whether a caller without an acceptable token is let through. */
+  isOpen?: boolean;
+  handle: Handler;
+}
+
+function createRouter(
+  context: StorageContext,
+  resumable: (call: Call, isSigned: boolean) => Promise<Response>,
+): (request: Request, caller: Caller) => Promise<Response> {
+  const object = (access: Access) => (call: Call, bucket: string, key: string) =>
+    sendObject(context, call, () => findReadable(context, call, access, bucket, key));
+  const info = (access: Access) => (call: Call, bucket: string, key: string) =>
+    sendInfo(call, () => findReadable(context, call, access, bucket, key));
+  const rendered = (access: Access) => (call: Call, bucket: string, key: string) =>
+    sendRendered(
+      context,
+      call,
+      () => findReadable(context, call, access, bucket, key),
+      readWish((name) => call.url.searchParams.get(name), 'querystring'),
+    );
+  // Without an acceptable token it is as if the public address had been asked for.
+  const ownOrPublic = (call: Call): Access => (call.caller.tokenFault ? 'public' : 'caller');
+  const tokenOf = (call: Call): string => {
+    const token = call.url.searchParams.get('token');
+    if (!token) throw faults.request(`querystring must have required property 'token'`);
+    return token;
+  };
+  const signedObject: Handler = async (call, bucket, key) => {
+    const token = await context.tokens.verifyDownload(tokenOf(call), `${bucket}/${key}`);
+    // An address of a small rendering does not give the original away.
+    if (token.transformations !== undefined) throw faults.wrongSignature();
+    const find = () => findReadable(context, call, 'signed', bucket, key);
+    return sendObject(context, call, find, token.exp);
+  };
+  const signedRendering: Handler = async (call, bucket, key) => {
+    const token = await context.tokens.verifyDownload(tokenOf(call), `${bucket}/${key}`);
+    const find = () => findReadable(context, call, 'signed', bucket, key);
+    return sendRendered(context, call, find, wishOf(token.transformations ?? ''), token.exp);
+  };
+  const isUpsert = (call: Call) => call.request.headers.get('x-upsert') === 'true';
+
+  const routes = compile([
+    {
+      methods: 'GET',
+      path: '/status',
+      operation: 'status',
+      isOpen: true,
+      handle: () => new Response(null, { status: 200 }),
+    },
+    {
+      methods: 'GET',
+      path: '/version',
+      operation: 'version',
+      isOpen: true,
+      handle: () => new Response('1.0.0'),
+    },
+
+    {
+      methods: 'POST',
+      path: '/bucket',
+      operation: 'storage.bucket.create',
+      handle: (call) => createBucket(context, call),
+    },
+    {
+      methods: 'GET',
+      path: '/bucket',
+      operation: 'storage.bucket.list',
+      handle: (call) => listBuckets(context, call),
+    },
+    {
+      methods: 'GET',
+      path: '/bucket/{bucket}',
+      operation: 'storage.bucket.get',
+      handle: (call, id) => getBucket(context, call, id),
+    },
+    {
+      methods: 'PUT',
+      path: '/bucket/{bucket}',
+      operation: 'storage.bucket.update',
+      handle: (call, id) => updateBucket(context, call, id),
+    },
+    {
+      methods: 'DELETE',
+      path: '/bucket/{bucket}',
+      operation: 'storage.bucket.delete',
+      handle: (call, id) => deleteBucket(context, call, id),
+    },
+    {
+      methods: 'POST',
+      path: '/bucket/{bucket}/empty',
+      operation: 'storage.bucket.empty',
+      handle: (call, id) => emptyBucket(context, call, id),
+    },
+
+    {
+      methods: 'POST',
+      path: '/object/move',
+      operation: 'storage.object.move',
+      handle: (call) => moveObject(context, call),
+    },
+    {
+      methods: 'POST',
+      path: '/object/copy',
+      operation: 'storage.object.copy',
+      handle: (call) => copyObject(context, call),
+    },
+    {
+      methods: 'POST',
+      path: '/object/list/{bucket}',
+      operation: 'storage.object.list',
+      handle: (call, bucket) => listObjects(context, call, bucket),
+    },
+    {
+      methods: 'POST',
+      path: '/object/list-v2/{bucket}',
+      operation: 'storage.object.list_v2',
+      handle: (call, bucket) => listObjectsV2(context, call, bucket),
+    },
+    {
+      methods: 'POST',
+      path: '/object/sign/{bucket}',
+      operation: 'storage.object.sign_many',
+      handle: (call, bucket) => signMany(context, call, bucket),
+    },
+    {
+      methods: 'POST',
+      path: '/object/sign/{bucket}/{key}',
+      operation: 'storage.object.sign',
+      handle: (call, bucket, key) => signOne(context, call, bucket, key),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/sign/{bucket}/{key}',
+      operation: 'storage.object.get_signed',
+      isOpen: true,
+      handle: signedObject,
+    },
+    {
+      methods: 'POST',
+      path: '/object/upload/sign/{bucket}/{key}',
+      operation: 'storage.object.sign_upload_url',
+      handle: (call, bucket, key) => signUpload(context, call, bucket, key),
+    },
+    {
+      methods: 'PUT',
+      path: '/object/upload/sign/{bucket}/{key}',
+      operation: 'storage.object.upload_signed',
+      isOpen: true,
+      handle: async (call, bucket, key) => {
+        const token = await context.tokens.verifyUpload(tokenOf(call), `${bucket}/${key}`);
+        return upload(context, call, signedTarget(bucket, key, token.upsert, token.owner));
+      },
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/info/public/{bucket}/{key}',
+      operation: 'storage.object.info_public',
+      isOpen: true,
+      handle: info('public'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/info/authenticated/{bucket}/{key}',
+      operation: 'storage.object.info_authenticated',
+      handle: info('caller'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/info/{bucket}/{key}',
+      operation: 'storage.object.info_authenticated',
+      handle: info('caller'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/public/{bucket}/{key}',
+      operation: 'storage.object.get_public',
+      isOpen: true,
+      handle: object('public'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/authenticated/{bucket}/{key}',
+      operation: 'storage.object.get_authenticated',
+      handle: object('caller'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/object/{bucket}/{key}',
+      operation: 'storage.object.get_authenticated',
+      isOpen: true,
+      handle: (call, bucket, key) => object(ownOrPublic(call))(call, bucket, key),
+    },
+    {
+      methods: 'POST',
+      path: '/object/{bucket}/{key}',
+      operation: 'storage.object.upload',
+      handle: (call, bucket, key) => upload(context, call, ownTarget(call, bucket, key, isUpsert(call))),
+    },
+    {
+      methods: 'PUT',
+      path: '/object/{bucket}/{key}',
+      operation: 'storage.object.upload_update',
+      handle: (call, bucket, key) => upload(context, call, ownTarget(call, bucket, key, true)),
+    },
+    {
+      methods: 'DELETE',
+      path: '/object/{bucket}',
+      operation: 'storage.object.delete_many',
+      handle: (call, bucket) => removeObjects(context, call, bucket),
+    },
+    {
+      methods: 'DELETE',
+      path: '/object/{bucket}/{key}',
+      operation: 'storage.object.delete',
+      handle: (call, bucket, key) => removeObject(context, call, bucket, key),
+    },
+
+    {
+      methods: 'GET HEAD',
+      path: '/render/image/public/{bucket}/{key}',
+      operation: 'storage.render.image_public',
+      isOpen: true,
+      handle: rendered('public'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/render/image/authenticated/{bucket}/{key}',
+      operation: 'storage.render.image_authenticated',
+      handle: rendered('caller'),
+    },
+    {
+      methods: 'GET HEAD',
+      path: '/render/image/sign/{bucket}/{key}',
+      operation: 'storage.render.image_sign',
+      isOpen: true,
+      handle: signedRendering,
+    },
+
+    {
+      methods: 'OPTIONS',
+      path: '/upload/resumable',
+      operation: 'storage.tus.options',
+      isOpen: true,
+      handle: (call) => resumable(call, false),
+    },
+    {
+      methods: 'OPTIONS',
+      path: '/upload/resumable/{key}',
+      operation: 'storage.tus.options',
+      isOpen: true,
+      handle: (call) => resumable(call, false),
+    },
+    {
+      methods: 'POST',
+      path: '/upload/resumable/sign',
+      operation: 'storage.tus.upload.create_signed',
+      isOpen: true,
+      handle: (call) => resumable(call, true),
+    },
+    {
+      methods: 'HEAD PATCH DELETE',
+      path: '/upload/resumable/sign/{key}',
+      operation: 'storage.tus.upload.part_signed',
+      isOpen: true,
+      handle: (call) => resumable(call, true),
+    },
+    {
+      methods: 'POST',
+      path: '/upload/resumable',
+      operation: 'storage.tus.upload.create',
+      handle: (call) => resumable(call, false),
+    },
+    {
+      methods: 'HEAD PATCH DELETE',
+      path: '/upload/resumable/{key}',
+      operation: 'storage.tus.upload.part',
+      handle: (call) => resumable(call, false),
+    },
+
+    {
+      methods: 'DELETE',
+      path: '/cdn/{bucket}/{key}',
+      operation: 'storage.object.purge_cache',
+      handle: () => {
+        throw new StorageFault({
+          statusCode: 400,
+          error: 'MissingParameter',
+          message: 'Missing Required Parameter CDN_PURGE_ENDPOINT_URL is not set',
+          code: 'MissingParameter',
+        });
+      },
+    },
+  ]);
+
+  return async (request, caller) => {
+    const url = new URL(request.url);
+    const path = url.pathname.slice('/storage/v1'.length);
+    for (const { route, pattern } of routes) {
+      const match = pattern.exec(path);
+      if (!match || !route.methods.split(' ').includes(request.method)) continue;
+      if (!route.isOpen && caller.tokenFault) throw faults.accessDenied(sentenceOf(caller.tokenFault));
+      const { bucket = '', key = '' } = match.groups ?? {};
+      const call: Call = { request, url, caller, operation: route.operation };
+      return route.handle(call, decoded(bucket), decoded(key));
+    }
+    return answerUnknownRoute(request);
+  };
+}
+
+function compile(routes: readonly Route[]): { route: Route; pattern: RegExp }[] {
+  return routes.map((route) => {
+    const source = route.path.replace('{bucket}', '(?<bucket>[^/]+)').replace('{key}', '(?<key>.+)');
+    return { route, pattern: new RegExp(`^${source}/?$`) };
+  });
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw faults.key(part);
+  }
+}
+
+/** What the API says of a token, in the words of the library its clients know. */
+function sentenceOf({ token, message }: NonNullable<Caller['tokenFault']>): string {
+  if (token.split('.').length !== 3) return 'Invalid Compact JWS';
+  if (message === 'JWT expired') return '"exp" claim timestamp check failed';
+  try {
+    JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
+    return 'signature verification failed';
+  } catch {
+    return 'JWS Protected Header is invalid';
+  }
+}

@@ -1,0 +1,238 @@
+// Uploads: first whether the caller may, then the content into a work file, then the file, then the row. A process
+// killed anywhere between leaves a file without a row, which the sweep removes, never a row without a file.
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { Busboy, type BusboyInstance } from '@fastify/busboy';
+import type { Claims } from '../database/as-role.ts';
+import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
+import { asCaller, type Call, fileName, ownerOf, removeFiles, type StorageContext } from './context.ts';
+import { faults, StorageFault } from './fault.ts';
+import { checkedBucketName, checkedKey, essence, storableCacheControl, storableType } from './names.ts';
+import { openBody, type RequestBody } from './request-body.ts';
+import { findBucket, type NewObject, type ObjectMetadata, tryWriteObject, writeObject } from './rows.ts';
+import { discard, type WorkFile, writeWorkFile } from './work-file.ts';
+
+/** Where an upload goes and in whose name. */
+export interface Target {
+  bucket: string;
+  key: string;
+  upsert: boolean;
+  claims: Claims;
+  owner: string | null;
+  ownerId: string | null;
+}
+
+/** A target in the caller's own name. */
+export function ownTarget(call: Call, bucket: string, key: string, upsert: boolean): Target {
+  const { claims } = call.caller;
+  return { bucket, key, upsert, claims, ...ownerOf(claims) };
+}
+
+/** A target in the name of whoever had the address signed; their right was checked then. */
+export function signedTarget(bucket: string, key: string, upsert: boolean, owner: string | null): Target {
+  return {
+    bucket,
+    key,
+    upsert,
+    claims: { role: 'service_role' },
+    ...ownerOf(owner === null ? { role: '' } : { role: '', sub: owner }),
+  };
+}
+
+/**
+ * Checks names, the bucket, and the caller's right to write the row, before any content is read.
+ * @returns what the bucket takes
+ * @throws StorageFault, DatabaseError as writing the row would
+ */
+export async function checkTarget(
+  context: StorageContext,
+  call: Call,
+  target: Target,
+): Promise<BucketLimits> {
+  checkedBucketName(target.bucket);
+  checkedKey(target.key);
+  // What a bucket takes holds for everyone, also for those who may not see the bucket.
+  const bucket = await findBucket(context.database, target.bucket);
+  if (!bucket) throw faults.noSuchBucket();
+  await tryWriteObject(
+    (work) => asCaller(context, { ...call, claims: target.claims }, work),
+    rowOf(target, crypto.randomUUID(), null, null),
+    target.upsert,
+  );
+  return bucket;
+}
+
+function rowOf(
+  { bucket, key, owner, ownerId }: Target,
+  version: string,
+  metadata: ObjectMetadata | null,
+  userMetadata: Record<string, unknown> | null,
+): NewObject {
+  return { bucket, key, owner, ownerId, version, metadata, userMetadata };
+}
+
+export interface Described {
+  type: string;
+  cacheControl: string;
+  userMetadata: Record<string, unknown> | null;
+}
+
+/**
+ * Makes an object of content that has come in.
+ * @param file a work file; it is gone afterwards, whatever happens
+ * @throws StorageFault, DatabaseError
+ */
+export async function keepObject(
+  context: StorageContext,
+  call: Call,
+  target: Target,
+  bucket: BucketLimits,
+  file: WorkFile,
+  described: Described,
+): Promise<{ Id: string; Key: string }> {
+  const accepted = await accept(context, bucket, file, described);
+  const version = crypto.randomUUID();
+  try {
+    await context.files.put(fileName(context, version), accepted.file.path);
+  } catch (error) {
+    await discard(accepted.file);
+    throw error;
+  }
+  let written: { id: string; replaced: string | null };
+  try {
+    written = await asCaller(context, { ...call, claims: target.claims }, (session) =>
+      writeObject(session, rowOf(target, version, accepted.metadata, described.userMetadata), target.upsert),
+    );
+  } catch (error) {
+    // When the connection broke nobody knows whether the row is there: the sweep will.
+    if (!isConnectionLost(error)) await removeFiles(context, [version]);
+    throw error;
+  }
+  if (written.replaced) await removeFiles(context, [written.replaced]);
+  return { Id: written.id, Key: `${target.bucket}/${target.key}` };
+}
+
+function isConnectionLost(error: unknown): boolean {
+  return String((error as { code?: unknown })?.code).startsWith('08');
+}
+
+/**
+ * `POST` and `PUT /object/{bucket}/{key}` and uploads to a signed address.
+ * @throws StorageFault, DatabaseError; the sender hears of it even in the middle of a large body
+ */
+export async function upload(context: StorageContext, call: Call, target: Target): Promise<Response> {
+  const body = openBody(call.request);
+  try {
+    const bucket = await checkTarget(context, call, target);
+    const { file, described } = await receive(context, call.request, body, bucket);
+    return Response.json(await keepObject(context, call, target, bucket, file, described));
+  } catch (error) {
+    await body.drain();
+    throw error;
+  }
+}
+
+async function receive(
+  context: StorageContext,
+  request: Request,
+  body: RequestBody,
+  bucket: BucketLimits,
+): Promise<{ file: WorkFile; described: Described }> {
+  const limit = sizeLimit(context, bucket);
+  const sentType = request.headers.get('content-type');
+  if (essence(sentType ?? '') === 'multipart/form-data') {
+    return receiveForm(context.files.workFolder, sentType ?? '', body, bucket, limit);
+  }
+  const type = storableType(sentType);
+  checkType(bucket, type);
+  if (Number(request.headers.get('content-length') ?? 0) > limit) throw faults.tooLarge();
+  const described = {
+    type,
+    cacheControl: storableCacheControl(request.headers.get('cache-control')),
+    userMetadata: readUserMetadata(request.headers.get('x-metadata'), 'base64'),
+  };
+  return { file: await writeWorkFile(context.files.workFolder, body.chunks(), limit), described };
+}
+
+/**
+ * Reads metadata of the sender's own.
+ * @throws StorageFault when it is no JSON object
+ */
+export function readUserMetadata(
+  text: string | null,
+  encoding: 'base64' | 'plain',
+): Record<string, unknown> | null {
+  if (!text) return null;
+  try {
+    const value: unknown = JSON.parse(encoding === 'base64' ? Buffer.from(text, 'base64').toString() : text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return value as Record<string, unknown>;
+    }
+  } catch {
+    // Told below.
+  }
+  throw faults.request('metadata must be a JSON object');
+}
+
+async function receiveForm(
+  workFolder: string,
+  contentType: string,
+  body: RequestBody,
+  bucket: BucketLimits,
+  limit: number,
+): Promise<{ file: WorkFile; described: Described }> {
+  const fields = new Map<string, string>();
+  let fileType: string | null = null;
+  let writing: Promise<WorkFile> | null = null;
+  let part: Readable | null = null;
+  const stop = new AbortController();
+  const unreadable = (error: unknown) =>
+    error instanceof StorageFault
+      ? error
+      : faults.request(`The form cannot be read: ${(error as Error)?.message ?? 'it is broken'}`);
+
+  let form: BusboyInstance;
+  try {
+    form = new Busboy({
+      headers: { 'content-type': contentType },
+      limits: { files: 1, fields: 20, fieldSize: 64 * 1024, parts: 40, headerPairs: 100 },
+    });
+  } catch (error) {
+    throw unreadable(error);
+  }
+  form.on('field', (name: string, value: string) => fields.set(name, value));
+  form.on('file', (_field, content, _fileName, _encoding, type) => {
+    fileType = type;
+    part = content;
+    writing = (async () => {
+      checkType(bucket, storableType(fields.get('contentType') ?? type));
+      return writeWorkFile(workFolder, content, limit);
+    })();
+    writing.catch((error) => stop.abort(unreadable(error)));
+  });
+  try {
+    await pipeline(Readable.from(body.chunks()), form, { signal: stop.signal });
+    if (!writing) throw faults.request('The form has no file');
+    const file = await (writing as Promise<WorkFile>);
+    try {
+      const type = storableType(fields.get('contentType') ?? fileType);
+      checkType(bucket, type);
+      const seconds = fields.get('cacheControl');
+      const described = {
+        type,
+        cacheControl: storableCacheControl(seconds ? `max-age=${seconds}` : null),
+        userMetadata: readUserMetadata(fields.get('metadata') ?? null, 'plain'),
+      };
+      return { file, described };
+    } catch (error) {
+      await discard(file);
+      throw error;
+    }
+  } catch (error) {
+    // A form that breaks off does not end the part it broke off in.
+    (part as Readable | null)?.destroy(error as Error);
+    const written = await (writing as Promise<WorkFile> | null)?.catch(() => null);
+    if (written) await discard(written);
+    throw stop.signal.aborted ? stop.signal.reason : unreadable(error);
+  }
+}

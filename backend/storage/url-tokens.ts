@@ -1,0 +1,61 @@
+// The tokens inside addresses that let somebody without an account download or upload one object.
+import { hkdfSync } from 'node:crypto';
+import { errors, jwtVerify, SignJWT } from 'jose';
+import { faults } from './fault.ts';
+
+export interface DownloadToken {
+  url: string;
+  scope: 'download';
+  /** `width:100,resize:cover`: then the address gives that rendering only. */
+  transformations?: string;
+  exp: number;
+}
+
+export interface UploadToken {
+  url: string;
+  scope: 'upload';
+  owner: string | null;
+  upsert: boolean;
+  exp: number;
+}
+
+export interface UrlTokens {
+  /** @param seconds how long the token is good for */
+  sign(claims: Omit<DownloadToken, 'exp'> | Omit<UploadToken, 'exp'>, seconds: number): Promise<string>;
+  /**
+   * Checks a token.
+   * @param url `{bucket}/{key}`, which the token must be for
+   * @throws StorageFault InvalidJWT for one that is forged, expired or of another scope; InvalidSignature for another path
+   */
+  verifyDownload(token: string, url: string): Promise<DownloadToken>;
+  /** The same for uploading. */
+  verifyUpload(token: string, url: string): Promise<UploadToken>;
+}
+
+/** Makes and checks tokens with a secret, from which a key for this purpose alone is derived. */
+export function createUrlTokens(secret: string | Uint8Array): UrlTokens {
+  const key = new Uint8Array(hkdfSync('sha256', secret, '', 'addresses of stored objects', 32));
+  const verify = async (token: string, url: string, scope: 'download' | 'upload') => {
+    try {
+      const { payload } = await jwtVerify(token, key, { algorithms: ['HS256'], requiredClaims: ['exp'] });
+      if (payload.scope !== scope) throw faults.invalidToken('The token is for another purpose');
+      if (payload.url !== url) throw faults.wrongSignature();
+      return payload;
+    } catch (error) {
+      if (error instanceof errors.JOSEError) throw faults.invalidToken(error.message);
+      throw error;
+    }
+  };
+  return {
+    sign: (claims, seconds) =>
+      new SignJWT({ ...claims })
+        .setProtectedHeader({ alg: 'HS256' })
+        .setIssuedAt()
+        .setExpirationTime(Math.floor(Date.now() / 1000) + seconds)
+        .sign(key),
+    verifyDownload: async (token, url) =>
+      (await verify(token, url, 'download')) as DownloadToken & Record<string, unknown>,
+    verifyUpload: async (token, url) =>
+      (await verify(token, url, 'upload')) as UploadToken & Record<string, unknown>,
+  };
+}

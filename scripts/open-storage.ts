@@ -1,0 +1,100 @@
+// The backend with its storage on a database and a folder of their own, behind a real HTTP listener, for tests.
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAdaptorServer } from '@hono/node-server';
+import { StorageClient } from '@supabase/storage-js';
+import { importJWK, SignJWT } from 'jose';
+import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
+import { createBackend } from '../backend/backend.ts';
+import type { Database } from '../backend/database/database.ts';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { createDiskFiles } from '../backend/storage/disk-files.ts';
+import type { FileStore } from '../backend/storage/file-store.ts';
+import { shopMigrations } from './shop-migrations.ts';
+
+export interface OpenStorage {
+  /** Ends in /storage/v1. */
+  url: string;
+  keys: ApiKeys;
+  database: Database;
+  files: FileStore;
+  /** The folder its files are in. */
+  folder: string;
+  /** What the services reported as problems of their own. */
+  faults: unknown[];
+  /** The official client with a key or token; with neither when absent. */
+  client(token?: string): StorageClient;
+  /** Makes a signed-in person; active staff when told. */
+  person(kind: 'customer' | 'staff' | 'inactive staff'): Promise<{ id: string; token: string }>;
+  /** An access token with claims of one's choice on top of the usual ones. */
+  token(claims: Record<string, unknown>): Promise<string>;
+  close(): Promise<void>;
+}
+
+const publicUrl = 'http://shop.example';
+
+/** Opens it. */
+export async function openStorage(kind: Database['kind']): Promise<OpenStorage> {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-storage-'));
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const files = createDiskFiles(folder);
+  const keys = await loadApiKeys(folder);
+  const faults: unknown[] = [];
+  const backend = await createBackend({
+    database,
+    keys,
+    functions: {},
+    files,
+    publicUrl,
+    onFault: (error) => faults.push(error),
+  });
+  const server = createAdaptorServer({
+    fetch: (request) => backend.fetch(request),
+    overrideGlobalObjects: false,
+  }) as Server;
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const address = server.address();
+  const url = `http://127.0.0.1:${address && typeof address === 'object' ? address.port : 0}/storage/v1`;
+
+  const token = async (claims: Record<string, unknown>) => {
+    const [key] = keys.signingKeys;
+    if (!key?.kid) throw new Error('there is no signing key');
+    const usual = { role: 'authenticated', iss: `${publicUrl}/auth/v1`, aud: 'authenticated' };
+    const now = Math.floor(Date.now() / 1000);
+    return new SignJWT({ ...usual, iat: now, exp: now + 3600, ...claims })
+      .setProtectedHeader({ alg: 'ES256', kid: key.kid, typ: 'JWT' })
+      .sign(await importJWK(key, 'ES256'));
+  };
+
+  return {
+    url,
+    keys,
+    database,
+    files,
+    folder,
+    faults,
+    token,
+    client: (given) =>
+      new StorageClient(url, given ? { apikey: given, authorization: `Bearer ${given}` } : {}),
+    async person(wanted) {
+      const id = crypto.randomUUID();
+      await database.query('insert into auth.users (id, email) values ($1, $2)', [id, `${id}@jani.example`]);
+      if (wanted !== 'customer') {
+        await database.query('insert into public.admin_profiles (user_id, is_active) values ($1, $2)', [
+          id,
+          wanted === 'staff',
+        ]);
+      }
+      return { id, token: await token({ sub: id }) };
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((done) => server.close(done));
+      await backend.close();
+      await database.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
