@@ -23,6 +23,8 @@ export interface OpenAuthService {
   faults: unknown[];
   /** Moves the service's clock. */
   advance(seconds: number): void;
+  /** Opens another one on the same database, with other settings; both have to be closed. */
+  alongside(settings: Partial<GivenAuthSettings>): Promise<OpenAuthService>;
   close(): Promise<void>;
 }
 
@@ -37,6 +39,14 @@ export async function openAuthService(
   settings: Partial<GivenAuthSettings> = {},
 ): Promise<OpenAuthService> {
   const database = await throwawayDatabase(kind, [platform]);
+  return openOn(database, settings, () => database.close());
+}
+
+async function openOn(
+  database: Database,
+  settings: Partial<GivenAuthSettings>,
+  afterwards: () => Promise<void>,
+): Promise<OpenAuthService> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const keys: ApiKeys = {
     publishable: `sb_publishable_${randomBytes(12).toString('base64url')}`,
@@ -61,6 +71,7 @@ export async function openAuthService(
       autoconfirmsEmail: true,
       autoconfirmsPhone: true,
       passwordHashCost: { memoryCost: 64, timeCost: 1, parallelism: 1 },
+      shortestAnswer: 0,
       ...settings,
     },
     messages: {
@@ -90,11 +101,12 @@ export async function openAuthService(
     advance(seconds) {
       ahead += seconds;
     },
+    alongside: (others) => openOn(database, others, async () => {}),
     async close() {
       server.closeAllConnections();
       await new Promise((done) => server.close(done));
       await service.close();
-      await database.close();
+      await afterwards();
     },
   };
 }

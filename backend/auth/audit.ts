@@ -24,7 +24,10 @@ export type AuditAction =
   | 'factor_updated'
   | 'mfa_code_login'
   | 'identity_unlinked'
-  | 'identity_linked';
+  | 'identity_linked'
+  | 'passkey_created'
+  | 'passkey_updated'
+  | 'passkey_deleted';
 
 /** Adds an entry, as part of the transaction that does what it tells. */
 export async function audit(

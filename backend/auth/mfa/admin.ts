@@ -1,11 +1,12 @@
 // The second factors of others, for whoever holds the secret key: a person who lost the phone needs somebody to ask.
+import { phoneNumber } from '../addresses.ts';
+import { audit } from '../audit.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { optionalText, uuidParameter } from '../fields.ts';
 import type { FactorRow, UserRow } from '../rows.ts';
 import { factorJson } from '../user-json.ts';
 import { factorsOf, findUser } from '../users.ts';
-import { normalPhone } from './enrol.ts';
 import { deleteFactor, factorInPath } from './factors.ts';
 
 /**
@@ -30,6 +31,7 @@ export async function deleteFactorOf(request: AuthRequest, context: AuthContext)
   const factor = await context.database.transaction(async (tx) => {
     const found = await factorInPath(tx, request.parameters, user.id, { lock: true });
     await deleteFactor(tx, context, found);
+    await audit(tx, context, 'factor_deleted', null, request, { user_id: user.id, factor_id: found.id });
     return found;
   });
   return Response.json(factorJson(factor));
@@ -54,7 +56,7 @@ export async function changeFactorOf(request: AuthRequest, context: AuthContext)
         `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,
       );
     }
-    const number = phone ? normalPhone(phone) : null;
+    const number = phone ? phoneNumber(phone) : null;
     if (number && others.some(({ phone: taken }) => taken === number)) {
       throw new AuthFault(422, 'mfa_verified_factor_exists', 'Another factor has this phone');
     }
@@ -65,6 +67,7 @@ export async function changeFactorOf(request: AuthRequest, context: AuthContext)
        returning id, user_id, friendly_name, factor_type, status, phone, last_challenged_at, created_at, updated_at`,
       [factor.id, name || null, number, at(context)],
     );
+    await audit(tx, context, 'factor_updated', null, request, { user_id: user.id, factor_id: factor.id });
     return rows[0] ?? factor;
   });
   return Response.json(factorJson(changed));

@@ -1,14 +1,17 @@
 // POST /factors/{id}/challenge: asks for a factor; what is asked lives for five minutes.
 import { randomUUID } from 'node:crypto';
+import { textChannel } from '../addresses.ts';
+import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
+import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
 import { keepGap } from '../limits.ts';
+import { newCode, testCode } from '../one-time-tokens.ts';
 import { authenticationOptions, type Credential, registrationOptions } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
 import type { Json } from '../rows.ts';
 import { type FactorWithSecret, factorInPath, titleOf } from './factors.ts';
-import { fixedPhoneCode, hashPhoneCode, newPhoneCode } from './phone-code.ts';
+import { hashPhoneCode } from './phone-code.ts';
 
 /** What a kind of factor adds to a challenge: columns to keep, fields to answer. */
 interface Asked {
@@ -46,6 +49,10 @@ export async function challengeFactor(request: UserRequest, context: AuthContext
       factor.id,
       at(context),
     ]);
+    await audit(tx, context, 'challenge_created', request.user, request, {
+      factor_id: factor.id,
+      factor_status: factor.status,
+    });
   });
   const expiresAt = Math.floor(context.now().getTime() / 1000) + settings.mfa.challengeLifetime;
   return Response.json(
@@ -63,15 +70,12 @@ async function askPhone(
   request: UserRequest,
   context: AuthContext,
 ): Promise<Asked> {
-  const channel = text(request.body, 'channel') || 'sms';
-  if (channel !== 'sms' && channel !== 'whatsapp') {
-    throw invalid("Invalid channel, supported values are 'sms' or 'whatsapp'.");
-  }
+  const channel = textChannel(text(request.body, 'channel'));
   const phone = factor.phone ?? '';
   await keepGap(context, 'sms', 'mfa', phone, context.settings.mfa.phoneResendGap);
-  const fixed = fixedPhoneCode(context, phone);
+  const fixed = testCode(context, phone);
   if (fixed !== null) return { code: fixed };
-  const code = newPhoneCode(context.settings.mfa.otpLength);
+  const code = newCode(context.settings.mfa.otpLength);
   await context.messages.sendText({
     to: phone,
     text: `Your code is ${code}`,

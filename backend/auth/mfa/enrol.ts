@@ -1,6 +1,8 @@
 // POST /factors: the first half of getting a second factor; the other half is the first code.
 import type { Session } from '../../database/database.ts';
 import { DatabaseError } from '../../database/database.ts';
+import { phoneNumber } from '../addresses.ts';
+import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { text } from '../fields.ts';
@@ -51,7 +53,7 @@ async function enrolTotp(enrolment: Enrolment) {
 async function enrolPhone(enrolment: Enrolment) {
   const given = text(enrolment.request.body, 'phone');
   if (!given) throw invalid('Phone number required to enroll Phone factor');
-  const id = await addFactor(enrolment, { type: 'phone', phone: normalPhone(given) });
+  const id = await addFactor(enrolment, { type: 'phone', phone: phoneNumber(given) });
   return { id, type: 'phone', friendly_name: enrolment.friendlyName, phone: given };
 }
 
@@ -78,6 +80,10 @@ async function addFactor(
       );
       const [row] = rows;
       if (!row) throw new Error('a factor was not made');
+      await audit(tx, context, 'factor_in_progress', user, request, {
+        factor_id: row.id,
+        factor_type: factor.type,
+      });
       return row.id;
     });
   } catch (error) {
@@ -139,13 +145,3 @@ const nameConflict = (name: string) =>
     'mfa_factor_name_conflict',
     `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,
   );
-
-/**
- * A phone number as it is kept: digits with country code.
- * @throws AuthFault 400 validation_failed when it is none (E.164)
- */
-export function normalPhone(given: string): string {
-  const digits = given.replace(/^\+/, '').replaceAll(' ', '');
-  if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
-  return digits;
-}

@@ -1,4 +1,5 @@
 // DELETE /factors/{id}: gives a second factor up.
+import { audit } from '../audit.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { deleteFactor, factorInPath, sessionOf } from './factors.ts';
@@ -16,6 +17,11 @@ export async function unenrolFactor(request: UserRequest, context: AuthContext):
       throw new AuthFault(422, 'insufficient_aal', 'AAL2 required to unenroll verified factor');
     }
     await deleteFactor(tx, context, factor);
+    await audit(tx, context, 'factor_unenrolled', request.user, request, {
+      factor_id: factor.id,
+      factor_status: factor.status,
+      session_id: session.id,
+    });
     return factor.id;
   });
   return Response.json({ id });

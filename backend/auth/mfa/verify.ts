@@ -1,5 +1,6 @@
 // POST /factors/{id}/verify: the answer to a challenge. Right, it raises the session to aal2; wrong, it counts.
 import type { Session } from '../../database/database.ts';
+import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
@@ -67,6 +68,11 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
     }
     if (!(await findSession(tx, session.id, { lock: true }))) throw sessionGone();
     await keepAccepted(tx, context, factor, challenge, accepted);
+    await audit(tx, context, 'verification_attempted', request.user, request, {
+      factor_id: factor.id,
+      challenge_id: challenge.id,
+      factor_type: type,
+    });
     return upgradeSession(tx, context, { session, method: methodOf[type], factorId: factor.id });
   });
   if (!tokens) {

@@ -1,8 +1,10 @@
 // GET, PATCH and DELETE /passkeys, a person's own and, for whoever holds the secret key, anybody's.
+import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest, UserRequest } from '../context.ts';
 import { invalid } from '../fault.ts';
 import { text } from '../fields.ts';
 import { userInPath } from '../mfa/admin.ts';
+import type { UserRow } from '../rows.ts';
 import { deletePasskey, passkeyJson, passkeysOf, renamePasskey } from './credentials.ts';
 import { checkMayManage } from './registration.ts';
 
@@ -25,14 +27,18 @@ export async function renameOwn(request: UserRequest, context: AuthContext): Pro
     throw invalid(`friendly_name must be ${longestName} characters or less`);
   }
   const { parameters, user } = request;
-  const passkey = await renamePasskey(context.database, context, parameters, user.id, name);
+  const passkey = await context.database.transaction(async (tx) => {
+    const renamed = await renamePasskey(tx, context, parameters, user.id, name);
+    await audit(tx, context, 'passkey_updated', user, request, { passkey_id: renamed.id });
+    return renamed;
+  });
   return Response.json(passkeyJson(passkey));
 }
 
 /** Deletes a passkey. @returns 204 @throws AuthFault 403 insufficient_aal, 404 webauthn_credential_not_found */
 export async function deleteOwn(request: UserRequest, context: AuthContext): Promise<Response> {
   await checkMayManage(request, context);
-  await deletePasskey(context.database, request.parameters, request.user.id);
+  await remove(request, context, request.user.id, request.user);
   return new Response(null, { status: 204 });
 }
 
@@ -45,6 +51,21 @@ export async function listOf(request: AuthRequest, context: AuthContext): Promis
 /** Deletes a passkey of somebody. @returns 204 @throws AuthFault 404 user_not_found, webauthn_credential_not_found */
 export async function deleteOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { id } = await userInPath(request, context);
-  await deletePasskey(context.database, request.parameters, id);
+  await remove(request, context, id, null);
   return new Response(null, { status: 204 });
+}
+
+async function remove(
+  request: AuthRequest,
+  context: AuthContext,
+  userId: string,
+  actor: UserRow | null,
+): Promise<void> {
+  await context.database.transaction(async (tx) => {
+    await deletePasskey(tx, request.parameters, userId);
+    await audit(tx, context, 'passkey_deleted', actor, request, {
+      user_id: userId,
+      passkey_id: request.parameters.passkey_id,
+    });
+  });
 }

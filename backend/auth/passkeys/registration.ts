@@ -1,5 +1,6 @@
 // POST /passkeys/registration/options and /verify: a person who is signed in gets a passkey.
 import { DatabaseError } from '../../database/database.ts';
+import { audit } from '../audit.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { object, text } from '../fields.ts';
@@ -69,7 +70,9 @@ export async function verifyRegistration(request: UserRequest, context: AuthCont
       // Registrations of a person go one by one, or two at once would both find room.
       await findUser(tx, { id: user.id }, { lock: true });
       checkRoom((await credentialsOf(tx, user.id)).length, context);
-      return addPasskey(tx, context, user.id, credential);
+      const added = await addPasskey(tx, context, user.id, credential);
+      await audit(tx, context, 'passkey_created', user, request, { passkey_id: added.id });
+      return added;
     });
     return Response.json(passkeyJson(passkey));
   } catch (error) {

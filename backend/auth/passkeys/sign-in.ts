@@ -1,4 +1,5 @@
 // POST /passkeys/authentication/options and /verify: signing in with a passkey and nothing else, not even a name.
+import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
@@ -66,6 +67,7 @@ export async function verifySignIn(request: AuthRequest, context: AuthContext): 
     if (!user || user.deleted_at !== null) throw verificationFailed();
     checkMaySignIn(user, context);
     await noteUse(tx, context, credential.id, used);
+    await audit(tx, context, 'login', user, request, { provider: 'passkey' });
     return startSession(tx, context, { user, method: 'passkey', request });
   });
   return answerTokens(tokens);
