@@ -1,0 +1,290 @@
+// Who somebody is to us of whom another party (a provider, a company, a wallet) has told us who they are.
+import { DatabaseError, type Session } from '../../database/database.ts';
+import { audit } from '../audit.ts';
+import { type AuthContext, type AuthRequest, at } from '../context.ts';
+import { AuthFault } from '../fault.ts';
+import type { IdentityRow, Json, UserRow } from '../rows.ts';
+import { keepSignupGap, makeConfirmation, sendConfirmation, signupDisabled } from '../sign-up.ts';
+import {
+  createUser,
+  findIdentity,
+  findUser,
+  isBanned,
+  listProviders,
+  putIdentity,
+  updateUser,
+} from '../users.ts';
+
+/** What another party has told about somebody. */
+export interface Profile {
+  /** `google`, `web3`, `sso:<id>`. */
+  provider: string;
+  /** What the provider calls them; it never changes. */
+  subject: string;
+  email: string | null;
+  isEmailVerified: boolean;
+  /** Whether somebody without a mail address may come in. */
+  isEmailOptional: boolean;
+  /** What the identity keeps and the person's metadata takes over. */
+  data: Json;
+}
+
+/** Where a sign-in comes from, and where it was to lead. */
+export type Arriving = Pick<AuthRequest, 'ip' | 'redirectTo'>;
+
+/** A refusal that comes after what was written is kept: the address is to be confirmed first. */
+export class LateRefusal {
+  readonly fault: AuthFault;
+  /** What remains to be done, outside of the transaction. */
+  readonly send: () => Promise<void>;
+  constructor(fault: AuthFault, send: () => Promise<void>) {
+    this.fault = fault;
+    this.send = send;
+  }
+}
+
+/**
+ * Runs work in a transaction. Two requests that make the same person at once end up with one: the second starts anew.
+ * @throws what the work throws, or the refusal it gives, after the commit
+ */
+export async function inTransaction<T>(
+  context: AuthContext,
+  work: (tx: Session) => Promise<T | LateRefusal>,
+): Promise<T> {
+  const run = () => context.database.transaction(work);
+  const result = await run().catch((error) => {
+    if (error instanceof DatabaseError && error.code === '23505') return run();
+    throw error;
+  });
+  if (!(result instanceof LateRefusal)) return result;
+  await result.send();
+  throw result.fault;
+}
+
+/**
+ * Finds or makes the person behind a profile: the identity known already, else whoever has the same verified mail
+ * address, else somebody new (reference: linking).
+ * @returns the person, or a refusal that is told after the commit
+ * @throws AuthFault signup_disabled, user_banned
+ */
+export async function accountOf(
+  tx: Session,
+  context: AuthContext,
+  profile: Profile,
+  arriving: Arriving,
+): Promise<UserRow | LateRefusal> {
+  const known = await findIdentity(tx, profile.provider, profile.subject);
+  const linked = known ? null : await sameAddress(tx, profile);
+  const found = known ? await findUser(tx, { id: known.user_id }, { lock: true }) : linked;
+  const user = found ?? (await newcomer(tx, context, profile));
+  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  const identity = await addIdentity(tx, context, user, profile, arriving);
+  await audit(tx, context, found ? 'login' : 'user_signedup', user, arriving, { provider: profile.provider });
+
+  const needsAddress = profile.provider !== 'web3' && !(profile.isEmailOptional && !profile.email);
+  if (!needsAddress || user.email_confirmed_at !== null) {
+    return updateUser(tx, context, user.id, {
+      raw_user_meta_data: { ...user.raw_user_meta_data, ...profile.data },
+    });
+  }
+  if (!profile.isEmailVerified && !context.settings.autoconfirmsEmail) {
+    return askToConfirm(context, user, profile.provider, arriving, 'provider_email_needs_verification');
+  }
+  if (found) await dropUnconfirmed(tx, context, user, identity);
+  return updateUser(tx, context, user.id, {
+    email_confirmed_at: at(context),
+    raw_user_meta_data: profile.data,
+  });
+}
+
+/**
+ * Adds an identity to somebody who is signed in and asked for it.
+ * @throws AuthFault identity_already_exists
+ */
+export async function linkTo(
+  tx: Session,
+  context: AuthContext,
+  userId: string,
+  profile: Profile,
+  arriving: Arriving,
+): Promise<UserRow | LateRefusal> {
+  const user = await findUser(tx, { id: userId }, { lock: true });
+  if (!user) throw new AuthFault(422, 'user_not_found', 'Linking target user not found');
+  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  const known = await findIdentity(tx, profile.provider, profile.subject);
+  if (known) throw alreadyLinked(known.user_id === user.id);
+  await addIdentity(tx, context, user, profile, arriving);
+  if (user.email !== null || !profile.email) return user;
+
+  const holder = await findUser(tx, { email: profile.email });
+  if (holder) {
+    throw new AuthFault(422, 'email_exists', 'A user with this email address has already been registered');
+  }
+  const withAddress = await updateUser(tx, context, user.id, { email: profile.email.toLowerCase() });
+  if (!profile.isEmailVerified) {
+    return askToConfirm(context, withAddress, profile.provider, arriving, 'email_not_confirmed');
+  }
+  return updateUser(tx, context, user.id, {
+    email_confirmed_at: at(context),
+    is_anonymous: false,
+    raw_user_meta_data: { ...user.raw_user_meta_data, ...profile.data },
+  });
+}
+
+/**
+ * Lets somebody in whom an invitation was sent to, by a provider that knows the invited address.
+ * @throws AuthFault invite_not_found, validation_failed
+ */
+export async function acceptInvite(
+  tx: Session,
+  context: AuthContext,
+  inviteToken: string,
+  profile: Profile,
+  arriving: Arriving,
+): Promise<UserRow> {
+  const userId = await invitedBy(tx, inviteToken);
+  const user = userId ? await findUser(tx, { id: userId }, { lock: true }) : null;
+  if (!user) throw new AuthFault(404, 'invite_not_found', 'Invite not found');
+  if (!profile.email || user.email?.toLowerCase() !== profile.email.toLowerCase()) {
+    throw new AuthFault(
+      400,
+      'validation_failed',
+      'Invited email does not match emails from external provider',
+    );
+  }
+  const known = await findIdentity(tx, profile.provider, profile.subject);
+  if (known && known.user_id !== user.id) throw alreadyLinked(false);
+  const identity = await addIdentity(tx, context, user, profile, arriving);
+  await dropUnconfirmed(tx, context, user, identity);
+  return updateUser(tx, context, user.id, {
+    email_confirmed_at: at(context),
+    raw_user_meta_data: { ...user.raw_user_meta_data, ...profile.data },
+  });
+}
+
+/** Whom an invitation's token was sent to; null when it is unknown or used. */
+export async function invitedBy(tx: Session, inviteToken: string): Promise<string | null> {
+  const { rows } = await tx.query<{ user_id: string }>(
+    `select user_id from auth.one_time_tokens
+     where token_hash = $1 and token_type = 'confirmation_token'::auth.one_time_token_type`,
+    [inviteToken],
+  );
+  return rows[0]?.user_id ?? null;
+}
+
+async function sameAddress(tx: Session, profile: Profile): Promise<UserRow | null> {
+  // An address nobody has verified proves nothing: whoever claims it would be let into another's account.
+  if (!profile.email || !profile.isEmailVerified) return null;
+  const isCompany = profile.provider.startsWith('sso:');
+  if (!isCompany) {
+    const holder = await findUser(tx, { email: profile.email }, { lock: true });
+    if (holder) return holder;
+  }
+  const { rows } = await tx.query<{ user_id: string }>(
+    `select distinct user_id from auth.identities
+     where email = lower($1) and identity_data -> 'email_verified' = 'true'::jsonb
+       and case when $2::boolean then provider = $3 else provider not like 'sso:%' end`,
+    [profile.email, isCompany, profile.provider],
+  );
+  if (rows.length > 1) {
+    const domain = isCompany ? profile.provider : 'default';
+    throw new AuthFault(
+      500,
+      'unexpected_failure',
+      `Multiple accounts with the same email address in the same linking domain detected: ${domain}`,
+    );
+  }
+  const [only] = rows;
+  return only ? findUser(tx, { id: only.user_id }, { lock: true }) : null;
+}
+
+async function newcomer(tx: Session, context: AuthContext, profile: Profile): Promise<UserRow> {
+  if (!context.settings.isSignupOpen) throw signupDisabled();
+  const isCompany = profile.provider.startsWith('sso:');
+  const isTaken = !isCompany && profile.email !== null && (await findUser(tx, { email: profile.email }));
+  return createUser(tx, context, {
+    email: isTaken ? null : (profile.email?.toLowerCase() ?? null),
+    is_sso_user: isCompany,
+    raw_user_meta_data: profile.data,
+  });
+}
+
+async function addIdentity(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  profile: Profile,
+  arriving: Arriving,
+): Promise<IdentityRow> {
+  const identity = await putIdentity(tx, context, {
+    userId: user.id,
+    provider: profile.provider,
+    providerId: profile.subject,
+    data: profile.data,
+  });
+  if (!identity) throw alreadyLinked(false);
+  if (identity.created_at === identity.updated_at) {
+    await audit(tx, context, 'identity_linked', user, arriving, {
+      identity_id: identity.id,
+      provider: identity.provider,
+      provider_id: identity.provider_id,
+    });
+  }
+  return identity;
+}
+
+/**
+ * Takes away every other way into an account whose address nobody had confirmed: somebody else may have made it in
+ * advance, to share it with the address's owner later.
+ */
+async function dropUnconfirmed(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  kept: IdentityRow,
+): Promise<void> {
+  await tx.query('delete from auth.identities where user_id = $1::uuid and id <> $2::uuid', [
+    user.id,
+    kept.id,
+  ]);
+  for (const table of ['sessions', 'mfa_factors', 'webauthn_credentials', 'one_time_tokens']) {
+    await tx.query(`delete from auth.${table} where user_id = $1::uuid`, [user.id]);
+  }
+  await updateUser(tx, context, user.id, {
+    encrypted_password: null,
+    phone: null,
+    phone_confirmed_at: null,
+    email_change: null,
+    phone_change: null,
+  });
+  await listProviders(tx, user.id);
+}
+
+function askToConfirm(
+  context: AuthContext,
+  user: UserRow,
+  provider: string,
+  { redirectTo }: Arriving,
+  code: 'provider_email_needs_verification' | 'email_not_confirmed',
+): LateRefusal {
+  const { email } = user;
+  const message = email
+    ? `Unverified email with ${provider}. A confirmation email has been sent to your ${provider} email`
+    : `Unverified email with ${provider}. Verify the email with ${provider} in order to sign in`;
+  return new LateRefusal(new AuthFault(422, code, message), async () => {
+    if (!email) return;
+    await keepSignupGap(context, { email });
+    const token = await context.database.transaction((tx) =>
+      makeConfirmation(tx, context, user, { email }, null),
+    );
+    await sendConfirmation(context, email, token, redirectTo);
+  });
+}
+
+function alreadyLinked(isOwn: boolean): AuthFault {
+  return new AuthFault(
+    422,
+    'identity_already_exists',
+    isOwn ? 'Identity is already linked' : 'Identity is already linked to another user',
+  );
+}

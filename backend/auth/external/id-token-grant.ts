@@ -1,0 +1,106 @@
+// POST /token?grant_type=id_token: an id token a client got from a provider by itself (a phone's sign-in sheet, say).
+import type { JWTVerifyGetKey } from 'jose';
+import type { AuthContext, AuthRequest } from '../context.ts';
+import { AuthFault, invalid, OAuthFault } from '../fault.ts';
+import { flag, text } from '../fields.ts';
+import { limitAddress } from '../limits.ts';
+import { answerTokens, startSession } from '../sessions.ts';
+import type { ExternalProvider } from '../settings.ts';
+import { signedIn } from '../signed-in.ts';
+import { accountOf, inTransaction, LateRefusal, linkTo } from './accounts.ts';
+import { publishedKeys, verifyIdToken } from './id-token.ts';
+import { knownProviders, providerNamed } from './known-providers.ts';
+import { configurationOf, type NamedProvider, profileOf } from './provider-client.ts';
+import { linkingDisabled } from './sign-in-page.ts';
+
+const keySets = new WeakMap<ExternalProvider, Promise<JWTVerifyGetKey>>();
+
+/**
+ * Signs in whom an id token is about, or links it to who is signed in.
+ * @throws OAuthFault `invalid request`, `invalid nonce`; AuthFault provider_disabled, validation_failed
+ */
+export async function idTokenGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const { body } = request;
+  const token = text(body, 'id_token');
+  const [named, issuer] = [text(body, 'provider'), text(body, 'issuer')];
+  if (!token) throw new OAuthFault('invalid request', 'id_token required');
+  if (!named && (!issuer || !text(body, 'client_id'))) {
+    throw new OAuthFault('invalid request', 'provider or client_id and issuer required');
+  }
+  await limitAddress(context, 'signIn', request.ip);
+  const isLink = flag(body, 'link_identity');
+  const target = isLink ? await linkingTarget(request, context) : null;
+  const { name, provider, given } = chosenProvider(named, issuer, context);
+  const expected = await Promise.resolve(keysOf(given, provider)).catch((error) => {
+    context.onFault(error);
+    throw new AuthFault(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
+  });
+  const claims = await verifyIdToken(token, {
+    ...expected,
+    clientIds: [provider.clientId, ...(provider.furtherClientIds ?? [])],
+    nonce: text(body, 'nonce'),
+    skipsNonceCheck: provider.skipsNonceCheck ?? false,
+    accessToken: text(body, 'access_token'),
+    now: context.now(),
+  });
+  const profile = profileOf(name, provider, claims);
+  const tokens = await inTransaction(context, async (tx) => {
+    const user = target
+      ? await linkTo(tx, context, target, profile, request)
+      : await accountOf(tx, context, profile, request);
+    return user instanceof LateRefusal ? user : startSession(tx, context, { user, method: 'oauth', request });
+  });
+  return answerTokens(tokens);
+}
+
+async function linkingTarget(request: AuthRequest, context: AuthContext): Promise<string> {
+  if (!request.bearer) {
+    throw new OAuthFault('invalid request', 'Linking requires a valid user access token in Authorization');
+  }
+  if (!context.settings.isManualLinkingEnabled) throw linkingDisabled();
+  return (await signedIn(request, context)).user.id;
+}
+
+function chosenProvider(
+  named: string,
+  issuer: string,
+  { settings }: AuthContext,
+): { name: string; provider: NamedProvider; given: ExternalProvider } {
+  const all = [...new Set([...Object.keys(settings.external), ...Object.keys(knownProviders)])];
+  const byIssuer = all.find((name) => providerNamed(name, settings.external).issuer === issuer);
+  const {
+    name,
+    provider,
+    isKnown,
+    issuer: ownIssuer,
+  } = providerNamed(named || byIssuer || '', settings.external);
+  const given = settings.external[name];
+  if (provider && given) {
+    if (!provider.issuer) throw invalid(`Provider "${name}" is not an OIDC provider`);
+    if (issuer && issuer !== provider.issuer) {
+      throw invalid('Provided issuer does not match ID token issuer');
+    }
+    return { name, provider, given };
+  }
+  if (isKnown) {
+    throw new AuthFault(400, 'provider_disabled', `Provider (issuer "${ownIssuer}") is not enabled`);
+  }
+  if (name.startsWith('custom:')) throw invalid(`Custom provider "${named}" not found`);
+  throw invalid(`Custom OIDC provider "${named}" not allowed`);
+}
+
+async function keysOf(
+  given: ExternalProvider,
+  provider: NamedProvider,
+): Promise<{ keys: JWTVerifyGetKey; issuer: string }> {
+  const server = (await configurationOf(given, provider)).serverMetadata();
+  const made =
+    keySets.get(given) ??
+    Promise.resolve().then(() => {
+      if (!server.jwks_uri) throw new Error('the provider publishes no keys');
+      return publishedKeys(server.jwks_uri);
+    });
+  keySets.set(given, made);
+  made.catch(() => keySets.delete(given));
+  return { keys: await made, issuer: server.issuer };
+}

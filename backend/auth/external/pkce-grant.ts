@@ -1,0 +1,60 @@
+// POST /token?grant_type=pkce: the code a redirect brought, exchanged by whoever began the flow.
+
+import { audit } from '../audit.ts';
+import type { AuthContext, AuthRequest } from '../context.ts';
+import { AuthFault, invalid } from '../fault.ts';
+import { text } from '../fields.ts';
+import { endFlow, type FlowStateRow, findFlow, isVerifierOf } from '../flow-state.ts';
+import { limitAddress } from '../limits.ts';
+import { type AuthenticationMethod, answerTokens, startSession } from '../sessions.ts';
+import { findUser, isBanned } from '../users.ts';
+import { limitSessionTo } from './session-end.ts';
+
+/**
+ * Exchanges an authorization code for tokens, once.
+ * @throws AuthFault validation_failed, flow_state_not_found (404), flow_state_expired (422), bad_code_verifier
+ */
+export async function pkceGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
+  const [authCode, verifier] = [text(request.body, 'auth_code'), text(request.body, 'code_verifier')];
+  if (!authCode || !verifier) {
+    throw invalid('invalid request: both auth code and code verifier should be non-empty');
+  }
+  await limitAddress(context, 'signIn', request.ip);
+  const tokens = await context.database.transaction(async (tx) => {
+    const flow = await findFlow(tx, { authCode });
+    const user = flow?.user_id ? await findUser(tx, { id: flow.user_id }, { lock: true }) : null;
+    if (!flow || !user || user.deleted_at !== null) {
+      const message = 'invalid flow state, no valid flow state found';
+      throw new AuthFault(404, 'flow_state_not_found', message);
+    }
+    if (isExpired(flow, context)) {
+      throw new AuthFault(422, 'flow_state_expired', 'invalid flow state, flow state has expired');
+    }
+    if (!isVerifierOf(flow, verifier)) {
+      const message = 'code challenge does not match previously saved code verifier';
+      throw new AuthFault(400, 'bad_code_verifier', message);
+    }
+    if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+    await audit(tx, context, 'login', user, request, { provider_type: flow.provider_type });
+    const isCompany = flow.provider_type.startsWith('sso:');
+    const started = await startSession(tx, context, {
+      user,
+      method: flow.authentication_method as AuthenticationMethod,
+      provider: isCompany ? flow.provider_type.slice('sso:'.length) : undefined,
+      request,
+    });
+    await limitSessionTo(tx, started, flow.client_state?.sessionEnd);
+    await endFlow(tx, flow.id);
+    return {
+      ...started,
+      ...(flow.provider_access_token ? { provider_token: flow.provider_access_token } : {}),
+      ...(flow.provider_refresh_token ? { provider_refresh_token: flow.provider_refresh_token } : {}),
+    };
+  });
+  return answerTokens(tokens);
+}
+
+function isExpired(flow: FlowStateRow, context: AuthContext): boolean {
+  const issuedAt = new Date(flow.auth_code_issued_at ?? flow.created_at).getTime();
+  return context.now().getTime() - issuedAt > context.settings.authCodeLifetime * 1000;
+}

@@ -1,0 +1,217 @@
+// Speaks with an OpenID Connect or OAuth 2.0 provider: where to send people, and who came back.
+import type { Configuration } from 'openid-client';
+import type { Json } from '../rows.ts';
+import type { ExternalProvider } from '../settings.ts';
+import type { Profile } from './accounts.ts';
+import type { providerNamed } from './known-providers.ts';
+
+export type NamedProvider = NonNullable<ReturnType<typeof providerNamed>['provider']>;
+
+/** What must be kept while somebody is at the provider's page. */
+export interface ProviderState {
+  verifier: string;
+  /** Null for a provider that gives no id token. */
+  nonce: string | null;
+}
+
+export interface Arrival {
+  profile: Profile;
+  accessToken: string;
+  refreshToken: string | null;
+}
+
+// Discovery is done once per provider and process; the settings never change while it runs.
+const configurations = new WeakMap<ExternalProvider, Promise<Configuration>>();
+
+/**
+ * What is known of a provider's addresses and keys, by discovery where it has an issuer.
+ * @param given the provider's entry in the settings, by which the result is kept
+ */
+export function configurationOf(given: ExternalProvider, provider: NamedProvider): Promise<Configuration> {
+  const kept = configurations.get(given);
+  if (kept) return kept;
+  const made = configure(provider);
+  configurations.set(given, made);
+  // What failed is tried again by the next.
+  made.catch(() => configurations.delete(given));
+  return made;
+}
+
+async function configure(provider: NamedProvider): Promise<Configuration> {
+  const client = await import('openid-client');
+  const insecure = provider.allowsInsecureRequests ? [client.allowInsecureRequests] : [];
+  const authentication = provider.secret ? client.ClientSecretPost(provider.secret) : client.None();
+  const { issuer, authorizationUrl, tokenUrl, userInfoUrl, jwksUrl } = provider;
+  if (issuer && !authorizationUrl) {
+    const found = await client.discovery(new URL(issuer), provider.clientId, undefined, authentication, {
+      execute: insecure,
+      timeout: 10,
+    });
+    return found;
+  }
+  if (!authorizationUrl || !tokenUrl) {
+    throw new Error('a provider without an issuer needs authorizationUrl, tokenUrl and userInfoUrl');
+  }
+  const configuration = new client.Configuration(
+    {
+      issuer: issuer ?? new URL(authorizationUrl).origin,
+      authorization_endpoint: authorizationUrl,
+      token_endpoint: tokenUrl,
+      ...(userInfoUrl ? { userinfo_endpoint: userInfoUrl } : {}),
+      ...(jwksUrl ? { jwks_uri: jwksUrl } : {}),
+    },
+    provider.clientId,
+    undefined,
+    authentication,
+  );
+  configuration.timeout = 10;
+  for (const allow of insecure) allow(configuration);
+  return configuration;
+}
+
+/** Where a person goes to sign in, and what must be known when they come back. */
+export async function prepareSignIn(provider: NamedProvider): Promise<ProviderState> {
+  const client = await import('openid-client');
+  return {
+    verifier: client.randomPKCECodeVerifier(),
+    nonce: provider.issuer ? client.randomNonce() : null,
+  };
+}
+
+/** The provider's page. `extra` are parameters of the caller's own; ours win. */
+export async function signInUrl(
+  configuration: Configuration,
+  provider: NamedProvider,
+  sent: ProviderState & { state: string; callbackUrl: string; scopes: string; extra: Record<string, string> },
+): Promise<string> {
+  const client = await import('openid-client');
+  const always = provider.scopes ?? (provider.issuer ? ['openid', 'email', 'profile'] : []);
+  const scopes = [...always, ...sent.scopes.split(/[\s,]+/).filter(Boolean)];
+  // Without it there would be no id token, and nothing to check the nonce on.
+  if (provider.issuer && !scopes.includes('openid')) scopes.unshift('openid');
+  return client.buildAuthorizationUrl(configuration, {
+    ...sent.extra,
+    redirect_uri: sent.callbackUrl,
+    response_type: 'code',
+    ...(scopes.length > 0 ? { scope: [...new Set(scopes)].join(' ') } : {}),
+    state: sent.state,
+    code_challenge: await client.calculatePKCECodeChallenge(sent.verifier),
+    code_challenge_method: 'S256',
+    ...(sent.nonce ? { nonce: sent.nonce } : {}),
+    ...(provider.responseMode ? { response_mode: provider.responseMode } : {}),
+  }).href;
+}
+
+/**
+ * Exchanges the code for the provider's tokens.
+ * @param answered our callback's address with the parameters it was called with
+ * @throws whatever is wrong with the code, the id token or the provider
+ */
+export async function exchangeCode(
+  configuration: Configuration,
+  answered: URL,
+  expected: ProviderState & { state: string },
+): Promise<{ accessToken: string; refreshToken: string | null; claims: Json | null }> {
+  const client = await import('openid-client');
+  const tokens = await client.authorizationCodeGrant(configuration, answered, {
+    expectedState: expected.state,
+    pkceCodeVerifier: expected.verifier,
+    ...(expected.nonce ? { expectedNonce: expected.nonce, idTokenExpected: true } : {}),
+  });
+  return {
+    accessToken: tokens.access_token,
+    refreshToken: tokens.refresh_token ?? null,
+    claims: expected.nonce ? ({ ...tokens.claims() } as Json) : null,
+  };
+}
+
+/** Completes what an id token says by the provider's user endpoint, which often says more. */
+export async function readProfile(
+  configuration: Configuration,
+  name: string,
+  provider: NamedProvider,
+  arrived: { accessToken: string; claims: Json | null },
+): Promise<Profile> {
+  const client = await import('openid-client');
+  const { accessToken, claims } = arrived;
+  const endpoint = configuration.serverMetadata().userinfo_endpoint;
+  if (claims) {
+    const isComplete = typeof claims.email === 'string';
+    const more =
+      isComplete || !endpoint
+        ? {}
+        : await client.fetchUserInfo(configuration, accessToken, String(claims.sub));
+    return profileOf(name, provider, { ...more, ...claims });
+  }
+  if (!endpoint) throw new Error('the provider has no user endpoint');
+  const fetchJson = async (url: string) => {
+    const headers = new Headers({ accept: 'application/json', 'user-agent': 'auth-service' });
+    const answer = await client.fetchProtectedResource(
+      configuration,
+      accessToken,
+      new URL(url),
+      'GET',
+      undefined,
+      headers,
+    );
+    if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+    return answer.json();
+  };
+  const user = (await fetchJson(endpoint)) as Json;
+  if (!provider.emailsUrl) return profileOf(name, provider, user);
+  const emails = (await fetchJson(provider.emailsUrl)) as {
+    email: string;
+    primary: boolean;
+    verified: boolean;
+  }[];
+  const main = emails.find(({ primary }) => primary) ?? emails[0];
+  return profileOf(name, provider, { ...user, email: main?.email, email_verified: main?.verified });
+}
+
+/**
+ * What an id token or user endpoint says, under the names clients know (reference: identity_data).
+ * @throws Error when it does not say who it is about
+ */
+export function profileOf(
+  name: string,
+  provider: Pick<ExternalProvider, 'isEmailOptional'>,
+  claims: Json,
+): Profile {
+  const subject = claims.sub ?? claims.id;
+  if ((typeof subject !== 'string' && typeof subject !== 'number') || subject === '') {
+    throw new Error('the provider does not say who the person is');
+  }
+  const said = (claim: string) => {
+    const value = claims[claim];
+    return typeof value === 'string' && value !== '' && !value.includes('\0') ? value : undefined;
+  };
+  const email = said('email')?.trim().toLowerCase() ?? null;
+  const isVerified =
+    email !== null &&
+    [claims.email_verified, claims.verified].some((value) => value === true || value === 'true');
+  const picture = said('picture') ?? said('avatar_url');
+  const data = {
+    iss: said('iss'),
+    sub: String(subject),
+    name: said('name'),
+    full_name: said('name'),
+    given_name: said('given_name'),
+    family_name: said('family_name'),
+    preferred_username: said('preferred_username') ?? said('login') ?? said('username'),
+    locale: said('locale'),
+    picture,
+    avatar_url: picture,
+    provider_id: String(subject),
+    email: email ?? undefined,
+    email_verified: isVerified,
+    phone_verified: false,
+  };
+  return {
+    provider: name,
+    subject: String(subject),
+    email,
+    isEmailVerified: isVerified,
+    isEmailOptional: provider.isEmailOptional ?? false,
+    data: Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined)),
+  };
+}
