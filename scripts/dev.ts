@@ -21,6 +21,10 @@ const shop = await startShop({
   assets: vite.middlewares,
 });
 console.log(`\n  Jani Juice (development) is open at ${shop.url}\n`);
+if (shop.firstAdmin?.outcome === 'made') {
+  const { email, password } = shop.firstAdmin;
+  console.log(`  First staff account: ${email}${password ? `  password: ${password}` : ''}\n`);
+}
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, async () => {

@@ -33,6 +33,11 @@ export async function main(root: string): Promise<void> {
   process.stdout.write(`\n  Jani Juice is open at ${shop.url}\n`);
   if (shop.phonePageUrl)
     process.stdout.write(`  Payments are simulated. The practice phone: ${shop.phonePageUrl}\n`);
+  if (shop.firstAdmin?.outcome === 'made') {
+    const { email, password } = shop.firstAdmin;
+    process.stdout.write(`  First staff account: ${email}${password ? `  password: ${password}` : ''}\n`);
+    process.stdout.write(`  Staff sign in at ${shop.url}/admin/login\n`);
+  }
   process.stdout.write('\n');
 
   let isStopping = false;

@@ -4,6 +4,7 @@ import type { Server } from 'node:http';
 import { join } from 'node:path';
 import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
+import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
@@ -17,9 +18,11 @@ import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mo
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import type { Config } from './config.ts';
+import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { createHttpServer, type Middleware } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
+import { createMessages } from './messages.ts';
 import { PageCache } from './page-cache.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { AddressTaken } from './start-failure.ts';
@@ -29,6 +32,8 @@ export interface Shop {
   url: string;
   phonePageUrl: string | null;
   keys: Pick<ApiKeys, 'publishable' | 'secret'>;
+  /** What became of the first staff account; null with a hosted project, which has staff of its own. */
+  firstAdmin: FirstAdmin | null;
   close(): Promise<void>;
 }
 
@@ -106,6 +111,10 @@ async function wire(
         ? createS3Files(config.s3, join(config.dataDir, 'storage/work'))
         : createDiskFiles(join(config.dataDir, 'storage')),
       publicUrl: config.publicUrl,
+      auth: {
+        settings: staffSignIn(config),
+        messages: createMessages(config.messages, log),
+      },
       allowedOrigins: [new URL(config.publicUrl).origin],
       onFault,
     });
@@ -164,10 +173,38 @@ async function wire(
     serviceFetch ? { fetch: serviceFetch } : {},
   );
   closers.push(startJobs(shopJobs(secretStore, database), log));
+  const firstAdmin = serviceFetch
+    ? await ensureFirstAdmin({
+        store: secretStore,
+        servicesUrl,
+        secretKey: keys.secret,
+        serviceFetch,
+        ...config.firstAdmin,
+      })
+    : null;
+  if (firstAdmin?.outcome === 'taken') {
+    log.warn(
+      'nobody is staff, and ADMIN_EMAIL belongs to an account already: set another, or add its id to admin_profiles',
+    );
+  }
   return {
     url: config.port === 0 ? ownUrl : config.publicUrl,
     phonePageUrl: publicConfig.phonePageUrl,
     keys,
+    firstAdmin,
+  };
+}
+
+/** Only staff sign in, and nobody signs up by themselves. */
+function staffSignIn({ messages }: Config): Partial<GivenAuthSettings> {
+  return {
+    passkeys: { relyingPartyName: 'Jani Juice' },
+    password: {
+      minimumLength: 8,
+      needsCurrentPassword: true,
+      // A code by mail for a session that is older than a day; without a mail server nobody would get it.
+      needsReauthentication: messages.smtpUrl !== null,
+    },
   };
 }
 

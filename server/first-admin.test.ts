@@ -1,0 +1,119 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createStore, type Store } from '../web/lib/store.ts';
+import { readConfig } from './config.ts';
+import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
+import { openLog } from './log.ts';
+import { type Shop, startShop } from './shop.ts';
+
+const email = 'admin@jani.example';
+
+let dataDir: string;
+let shop: Shop;
+let store: Store;
+let admin: GoTrueAdminApi;
+let madeAtTheStart: FirstAdmin | null;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  const root = fileURLToPath(new URL('..', import.meta.url));
+  shop = await startShop({
+    config: readConfig(
+      { PORT: '0', DATA_DIR: dataDir, SEED: 'none', ADMIN_PASSWORD: 'set by a person' },
+      root,
+    ),
+    root,
+    log: openLog('silent'),
+    build: () => Promise.reject(new Error('no page is asked for')),
+    mode: 'development',
+    assets: (_request, _response, next) => next(),
+  });
+  madeAtTheStart = shop.firstAdmin;
+  store = createStore({ url: shop.url, key: shop.keys.secret });
+  admin = new GoTrueAdminApi({
+    url: `${shop.url}/auth/v1`,
+    headers: { apikey: shop.keys.secret, authorization: `Bearer ${shop.keys.secret}` },
+  });
+});
+afterAll(async () => {
+  await shop.close();
+  await rm(dataDir, { recursive: true });
+});
+// Each test begins without any account.
+beforeEach(async () => {
+  for (const { id } of await accounts()) await admin.deleteUser(id);
+});
+
+const accounts = async () => (await admin.listUsers()).data.users;
+const staff = async () => (await store.tables.from('admin_profiles').select()).data ?? [];
+const ensure = (password: string | null = null) =>
+  ensureFirstAdmin({ store, servicesUrl: shop.url, secretKey: shop.keys.secret, email, password });
+const signIn = async (password: string) => {
+  const client = new GoTrueClient({
+    url: `${shop.url}/auth/v1`,
+    headers: { apikey: shop.keys.publishable },
+    persistSession: false,
+  });
+  return (await client.signInWithPassword({ email, password })).error;
+};
+
+test('a shop makes it when it starts for the first time, and does not tell a password that a person set', () => {
+  expect(madeAtTheStart).toEqual({ outcome: 'made', email, password: null });
+});
+
+test('without a password set it gets a random one, which signs in', async () => {
+  const made = await ensure();
+  expect(made).toMatchObject({ outcome: 'made', email });
+  const password = made.outcome === 'made' ? (made.password ?? '') : '';
+  expect(password).toMatch(/^([a-z2-9]{5}-){3}[a-z2-9]{5}$/);
+  expect(await signIn(password)).toBeNull();
+  const [account] = await accounts();
+  expect(await staff()).toMatchObject([{ user_id: account?.id, is_active: true }]);
+});
+
+test('with staff there, even inactive ones, none is made', async () => {
+  await ensure();
+  await store.tables.from('admin_profiles').update({ is_active: false }).eq('is_active', true);
+  expect(await ensure()).toEqual({ outcome: 'not needed' });
+  expect(await accounts()).toHaveLength(1);
+});
+
+test('processes that start at once make one, and one of them tells its password', async () => {
+  const outcomes = await Promise.all([ensure(), ensure(), ensure()]);
+  expect(outcomes.filter(({ outcome }) => outcome === 'made')).toHaveLength(1);
+  expect(await accounts()).toHaveLength(1);
+  expect(await staff()).toHaveLength(1);
+});
+
+test('what an interrupted start left is brought to its end', async () => {
+  await ensure('set by a person');
+  const [account] = await accounts();
+  await store.tables
+    .from('admin_profiles')
+    .delete()
+    .eq('user_id', account?.id ?? '');
+  expect(await ensure('another one')).toEqual({ outcome: 'not needed' });
+  expect(await staff()).toMatchObject([{ user_id: account?.id }]);
+  expect(await signIn('set by a person')).toBeNull();
+});
+
+test('an account that somebody else made is not made staff', async () => {
+  await admin.createUser({ email, password: 'of a stranger', email_confirm: true });
+  expect(await ensure()).toEqual({ outcome: 'taken', email });
+  expect(await staff()).toEqual([]);
+});
+
+test('services that refuse are an error, not a shop without staff that nobody notices', async () => {
+  const attempt = ensureFirstAdmin({
+    store: createStore({ url: shop.url, key: 'sb_secret_wrong' }),
+    servicesUrl: shop.url,
+    secretKey: 'sb_secret_wrong',
+    email,
+    password: null,
+  });
+  await expect(attempt).rejects.toThrow('staff could not be counted');
+});
