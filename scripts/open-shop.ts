@@ -10,6 +10,8 @@ export interface OpenShop {
   simulatorUrl: string;
   /** The keys of its services: the secret one may do what a database administrator may. */
   keys(): Promise<{ publishable: string; secret: string }>;
+  /** The folder where mails and text messages are put that nobody delivers. */
+  outbox: string;
   /** What the server has written so far. */
   output(): string;
   /** Lines of the server's log that tell of a problem. */
@@ -63,6 +65,7 @@ export async function openShop(environment: Record<string, string> = {}): Promis
     url,
     simulatorUrl: `http://127.0.0.1:${simulatorPort}`,
     keys: async () => JSON.parse(await readFile(join(folder, 'keys.json'), 'utf8')),
+    outbox: join(folder, 'outbox'),
     output: () => output,
     problems: () =>
       output.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line) || /^\s+at /.test(line)),

@@ -1,0 +1,38 @@
+// Mails as they lie in a shop's outbox.
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { until } from '../scripts/open-shop.ts';
+
+/** Mails to an address, oldest first, as readable text. */
+export async function mailsTo(outbox: string, address: string): Promise<string[]> {
+  const files = await readdir(outbox).catch(() => []);
+  const mails: string[] = [];
+  for (const file of files.filter((name) => name.endsWith('.eml')).sort()) {
+    const mail = fromQuotedPrintable(await readFile(join(outbox, file), 'utf8'));
+    if (mail.includes(`To: ${address}`)) mails.push(mail);
+  }
+  return mails;
+}
+
+/** Waits for the mail after the first `known` ones and gives the link in it. */
+export async function linkInMail(outbox: string, address: string, known = 0): Promise<string> {
+  const mail = await nextMail(outbox, address, known);
+  const link = /https?:\/\/[^\s"<>]+\/verify\?[^\s"<>]+/.exec(mail)?.[0];
+  if (!link) throw new Error(`no link in: ${mail}`);
+  return link.replaceAll('&amp;', '&');
+}
+
+export async function nextMail(outbox: string, address: string, known = 0): Promise<string> {
+  let mails: string[] = [];
+  await until(async () => {
+    mails = await mailsTo(outbox, address);
+    return mails.length > known;
+  }, `a mail to ${address} is in the outbox`);
+  return mails[known] ?? '';
+}
+
+function fromQuotedPrintable(text: string): string {
+  return text
+    .replaceAll(/=\r?\n/g, '')
+    .replaceAll(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}

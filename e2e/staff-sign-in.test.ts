@@ -1,0 +1,446 @@
+// Staff come in, and nobody else does.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { Secret, TOTP } from 'otpauth';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { linkInMail, mailsTo } from './mailbox.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+// Each story has visitors of its own.
+const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
+  newVisitor: async ({ task }, use) => {
+    const visitors: Visitor[] = [];
+    await use(async (options) => {
+      const visitor = await visit(browser, { viewport: desktop, ...options });
+      visitors.push(visitor);
+      return visitor;
+    });
+    const complaints = visitors.flatMap((visitor) => visitor.complaints);
+    await Promise.all(visitors.map((visitor) => visitor.close()));
+    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+  },
+});
+
+interface Account {
+  id: string;
+  email: string;
+  password: string;
+}
+const asAdministrator = async (path: string, method: string, body: unknown): Promise<Response> => {
+  const { secret } = await shop.keys();
+  const answer = await fetch(`${shop.url}${path}`, {
+    method,
+    headers: { apikey: secret, authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  expect(answer.ok, `${method} ${path}: ${answer.status}`).toBe(true);
+  return answer;
+};
+let made = 0;
+/** An account of its own for a story. */
+async function makeAccount(kind: 'staff' | 'customer'): Promise<Account> {
+  made += 1;
+  const email = `${kind}-${made}@jani.example`;
+  const password = `correct horse ${made}`;
+  const answer = await asAdministrator('/auth/v1/admin/users', 'POST', {
+    email,
+    password,
+    email_confirm: true,
+  });
+  const { id } = (await answer.json()) as { id: string };
+  if (kind === 'staff') await asAdministrator('/rest/v1/admin_profiles', 'POST', { user_id: id });
+  return { id, email, password };
+}
+
+const signInButton = (page: Page) => page.getByRole('button', { name: 'Sign In', exact: true });
+async function fillSignIn(
+  page: Page,
+  { email, password }: Pick<Account, 'email' | 'password'>,
+): Promise<void> {
+  await page.getByLabel(/^Email/).fill(email);
+  await page.getByLabel(/^Password/).fill(password);
+  await signInButton(page).click();
+}
+async function signIn(page: Page, account: Account): Promise<void> {
+  await page.goto(`${shop.url}/admin/login`);
+  await fillSignIn(page, account);
+  await page.waitForURL('**/admin/dashboard');
+  await page.getByText(`Welcome, ${account.email}`).waitFor();
+}
+const signOut = async (page: Page): Promise<void> => {
+  await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
+  await page.waitForURL('**/admin/login');
+};
+const failedSignIn = /400 \(Bad Request\).*\/auth\/v1\/token/;
+const sessionGone = /40[13] .*\/(auth|rest)\/v1\//;
+const notAdmin = /This account is not admin, or not active/;
+
+const screens = [
+  ['dashboard', 'Dashboard'],
+  ['products', 'Products'],
+  ['orders', 'Orders'],
+  ['deliveries', 'Delivery Management'],
+  ['inquiries', 'Inquiries'],
+] as const;
+
+describe('the way in', () => {
+  story('the first account, told on the console, opens every screen', async ({ newVisitor }) => {
+    const told = /First staff account: (\S+) {2}password: (\S+)/;
+    await until(async () => told.test(shop.output()), 'the account is told');
+    const [, email = '', password = ''] = told.exec(shop.output()) ?? [];
+    const { page } = await newVisitor();
+    await signIn(page, { id: '', email, password });
+    for (const [path, heading] of screens) {
+      await page
+        .getByRole('link', { name: heading.split(' ')[0]?.replace('Delivery', 'Deliveries') ?? '' })
+        .click();
+      await page.waitForURL(`**/admin/${path}`);
+      await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+    }
+  });
+
+  story.for([...screens.map(([path]) => path), 'account', ''])(
+    '/admin/%s leads who is not signed in to the sign-in',
+    async (path, { newVisitor }) => {
+      const { page } = await newVisitor();
+      await page.goto(`${shop.url}/admin/${path}`);
+      await page.waitForURL('**/admin/login');
+      await page.getByRole('heading', { name: 'Jani Juice Admin' }).waitFor();
+      await page.getByText('Sign in to access the admin panel').waitFor();
+    },
+  );
+
+  story('a wrong password is told in words and lets nobody in', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const { page } = await newVisitor({ expectedFailures: failedSignIn });
+    await page.goto(`${shop.url}/admin/login`);
+    await fillSignIn(page, { ...account, password: 'wrong horse' });
+    await page.getByText('Invalid email or password. Please check your credentials.').waitFor();
+    await fillSignIn(page, { ...account, email: 'nobody@jani.example' });
+    await until(async () => await signInButton(page).isEnabled(), 'the form is back');
+    await page.getByText('Invalid email or password. Please check your credentials.').waitFor();
+    expect(page.url()).toBe(`${shop.url}/admin/login`);
+    await fillSignIn(page, account);
+    await page.waitForURL('**/admin/dashboard');
+  });
+
+  story(
+    'who is signed in but not staff stays outside and is told why after a second',
+    async ({ newVisitor }) => {
+      const account = await makeAccount('customer');
+      const { page } = await newVisitor({ expectedFailures: notAdmin });
+      await page.goto(`${shop.url}/admin/login`);
+      await fillSignIn(page, account);
+      await page.getByText('If you are not redirected, you may not have admin privileges.').waitFor();
+      await page.goto(`${shop.url}/admin/orders`);
+      await page.waitForURL('**/admin/login');
+      await page.getByRole('button', { name: 'Sign out of this account' }).click();
+      await page.getByText('If you are not redirected').waitFor({ state: 'detached' });
+    },
+  );
+
+  story(
+    'who is signed in and staff is led on to the dashboard, also after a reload',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await signIn(page, await makeAccount('staff'));
+      await page.goto(`${shop.url}/admin/login`);
+      await page.waitForURL('**/admin/dashboard');
+      await page.goto(`${shop.url}/admin/reset-password`);
+      await page.waitForURL('**/admin/account');
+    },
+  );
+
+  story('staff who are made inactive are out at the next step', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const { page } = await newVisitor({ expectedFailures: notAdmin });
+    await signIn(page, account);
+    await asAdministrator(`/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
+    await page.getByRole('link', { name: 'Orders' }).click();
+    await page.waitForURL('**/admin/login');
+  });
+});
+
+describe('the panel', () => {
+  story('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor();
+    await signIn(page, await makeAccount('staff'));
+    const widthIs = (width: number) =>
+      until(
+        async () => (await page.locator('#sidebar').boundingBox())?.width === width,
+        `the sidebar is ${width} pixels wide`,
+      );
+    await widthIs(256);
+    await page.keyboard.press('Control+b');
+    await widthIs(48);
+    await page.reload();
+    await widthIs(48);
+    const cookie = (await context.cookies(`${shop.url}/admin`)).find(({ name }) => name === 'sidebar_state');
+    const days = ((cookie?.expires ?? 0) - Date.now() / 1000) / 86_400;
+    expect(Math.round(days)).toBe(7);
+    await page.keyboard.press('Meta+b');
+    await widthIs(256);
+    await page.getByRole('button', { name: 'Toggle sidebar' }).click();
+    await widthIs(48);
+  });
+
+  story('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await signIn(page, await makeAccount('staff'));
+    await page.getByRole('button', { name: 'Toggle sidebar' }).click();
+    const drawer = page.getByRole('dialog', { name: 'Menu' });
+    await until(async () => (await drawer.boundingBox())?.width === 288, 'the drawer is 288 pixels wide');
+    await page.keyboard.press('Escape');
+    await drawer.waitFor({ state: 'hidden' });
+    await page.keyboard.press('Control+b');
+    await drawer.getByRole('link', { name: 'Inquiries' }).click();
+    await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
+    await drawer.waitFor({ state: 'hidden' });
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(overflow).toBeLessThanOrEqual(0);
+  });
+
+  story('signing out in one tab signs out the other', async ({ newVisitor }) => {
+    // The other tab may be asking who it is at that very moment.
+    const { page, context } = await newVisitor({ expectedFailures: sessionGone });
+    await signIn(page, await makeAccount('staff'));
+    const second = await context.newPage();
+    await second.goto(`${shop.url}/admin/orders`);
+    await second.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
+    await signOut(page);
+    await second.waitForURL('**/admin/login');
+  });
+
+  story.for([
+    ['on a phone', phone],
+    ['on a desktop', desktop],
+  ] as const)('nothing stands in the way of a screen reader, %s', async ([, viewport], { newVisitor }) => {
+    const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+    const { page } = await newVisitor({ viewport });
+    const check = async () => {
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => {
+        const { axe: runner } = window as unknown as {
+          axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+        };
+        const { violations } = await runner.run();
+        return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+      });
+      expect(found, page.url()).toEqual([]);
+    };
+    await page.goto(`${shop.url}/admin/login`);
+    await signInButton(page).waitFor();
+    await check();
+    await signIn(page, await makeAccount('staff'));
+    for (const path of ['dashboard', 'products', 'orders', 'account']) {
+      await page.goto(`${shop.url}/admin/${path}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await check();
+    }
+  });
+});
+
+describe('the second factor', () => {
+  const codeFor = (secret: string, at = Date.now()) =>
+    new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at });
+
+  /** Adds an authenticator app to the account that is signed in; gives its secret. */
+  async function addApp(page: Page): Promise<string> {
+    await page.goto(`${shop.url}/admin/account`);
+    await page.getByRole('button', { name: 'Add an authenticator app' }).click();
+    const shown = page.locator('[data-secret]');
+    await shown.waitFor();
+    const secret = ((await shown.textContent()) ?? '').replaceAll(' ', '');
+    await page.getByAltText('QR code for the authenticator app').waitFor();
+    expect(
+      await page
+        .getByAltText('QR code for the authenticator app')
+        .evaluate((image) => (image as HTMLImageElement).naturalWidth),
+    ).toBeGreaterThan(0);
+    await page.getByLabel(/^Code it shows/).fill(codeFor(secret));
+    await page.getByRole('button', { name: 'Confirm' }).click();
+    await page.getByText('My phone', { exact: true }).waitFor();
+    return secret;
+  }
+
+  story('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const { page } = await newVisitor({ expectedFailures: /422 .*\/verify/ });
+    await signIn(page, account);
+    const secret = await addApp(page);
+    await signOut(page);
+
+    await fillSignIn(page, account);
+    await page.getByLabel(/^Code from your authenticator app/).waitFor();
+    // The password alone opens neither a screen nor a table.
+    await page.goto(`${shop.url}/admin/orders`);
+    await page.waitForURL('**/admin/login');
+    await page.getByLabel(/^Code from your authenticator app/).waitFor();
+    const token = await page.evaluate(
+      () => JSON.parse(localStorage.getItem('jani.staff') ?? '{}').access_token,
+    );
+    const { publishable } = await shop.keys();
+    const orders = await fetch(`${shop.url}/rest/v1/rpc/is_admin`, {
+      headers: { apikey: publishable, authorization: `Bearer ${token}` },
+    });
+    expect(await orders.json()).toBe(false);
+
+    const wrong = codeFor(secret, Date.now() - 3_600_000);
+    await page.getByLabel(/^Code from your authenticator app/).fill(wrong);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByText('Invalid TOTP code entered').waitFor();
+    // The code that confirmed the app is used up; the next one is good already.
+    await page.getByLabel(/^Code from your authenticator app/).fill(codeFor(secret, Date.now() + 30_000));
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.waitForURL('**/admin/dashboard');
+
+    await page.goto(`${shop.url}/admin/account`);
+    await page.getByRole('button', { name: 'Remove My phone...' }).click();
+    await page.getByRole('button', { name: 'Remove My phone', exact: true }).click();
+    await page.getByText('My phone', { exact: true }).waitFor({ state: 'detached' });
+    await signOut(page);
+    await signIn(page, account);
+  });
+
+  story('a passkey is made, signs in, is renamed and removed', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const { page, context } = await newVisitor();
+    const session = await context.newCDPSession(page);
+    await session.send('WebAuthn.enable');
+    await session.send('WebAuthn.addVirtualAuthenticator', {
+      options: {
+        protocol: 'ctap2',
+        transport: 'internal',
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    });
+    await signIn(page, account);
+    await page.goto(`${shop.url}/admin/account`);
+    await page.getByRole('button', { name: 'Add a passkey' }).click();
+    await page.getByRole('button', { name: /^Rename/ }).click();
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Laptop');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Laptop', { exact: true }).waitFor();
+    await signOut(page);
+
+    await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+    await page.waitForURL('**/admin/dashboard');
+    await page.goto(`${shop.url}/admin/account`);
+    await page.getByRole('button', { name: 'Remove Laptop...' }).click();
+    await page.getByRole('button', { name: 'Remove Laptop', exact: true }).click();
+    await page.getByText('Laptop', { exact: true }).waitFor({ state: 'detached' });
+  });
+});
+
+describe('the password', () => {
+  async function askForLink(page: Page, email: string): Promise<void> {
+    await page.goto(`${shop.url}/admin/login`);
+    await page.getByRole('link', { name: 'Forgot password?' }).click();
+    await page.getByLabel(/^Email/).fill(email);
+    await page.getByRole('button', { name: 'Send the link' }).click();
+    await page.getByText('Please look into your mail').waitFor();
+  }
+
+  story('a forgotten one is replaced by a link from a mail, on whatever device', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const { page } = await newVisitor();
+    await askForLink(page, account.email);
+    const link = await linkInMail(shop.outbox, account.email);
+
+    const { page: other } = await newVisitor({ viewport: phone });
+    await other.goto(link);
+    await other.getByLabel(/^New password \*/).fill('a better horse');
+    await other.getByLabel(/^New password, again/).fill('another horse');
+    await other.getByRole('button', { name: 'Set password' }).click();
+    await other.getByText('The two passwords are not the same').waitFor();
+    await other.getByLabel(/^New password, again/).fill('a better horse');
+    await other.getByRole('button', { name: 'Set password' }).click();
+    await other.waitForURL('**/admin/dashboard');
+    await signIn(page, { ...account, password: 'a better horse' });
+
+    const { page: third } = await newVisitor();
+    await third.goto(link);
+    await third.getByText('Email link is invalid or has expired').waitFor();
+    await third.getByRole('button', { name: 'Send the link' }).waitFor();
+  });
+
+  story('nobody learns whether an address has an account', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await askForLink(page, 'stranger@jani.example');
+    expect(await mailsTo(shop.outbox, 'stranger@jani.example')).toEqual([]);
+  });
+
+  story('a change takes the current one and ends the other sessions', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const [{ page }, { page: other }] = [
+      await newVisitor({ expectedFailures: /400 .*\/auth\/v1\/user/ }),
+      await newVisitor({ expectedFailures: sessionGone }),
+    ];
+    await signIn(page, account);
+    await signIn(other, account);
+    await page.goto(`${shop.url}/admin/account`);
+    await page.getByLabel(/^Current password/).fill('wrong horse');
+    await page.getByLabel(/^New password \*/).fill('a better horse');
+    await page.getByLabel(/^New password, again/).fill('a better horse');
+    await page.getByRole('button', { name: 'Change password' }).click();
+    await page
+      .getByText(/current password/i)
+      .nth(1)
+      .waitFor();
+    await page.getByLabel(/^Current password/).fill(account.password);
+    await page.getByRole('button', { name: 'Change password' }).click();
+    await page.getByText('Your password is changed').waitFor();
+    await other.getByRole('link', { name: 'Orders' }).click();
+    await other.waitForURL('**/admin/login');
+  });
+
+  story('other sessions are seen and ended', async ({ newVisitor }) => {
+    const account = await makeAccount('staff');
+    const [{ page }, { page: other }] = [
+      await newVisitor(),
+      await newVisitor({ expectedFailures: sessionGone }),
+    ];
+    await signIn(other, account);
+    await signIn(page, account);
+    await page.goto(`${shop.url}/admin/account`);
+    const sessions = page.getByRole('listitem').filter({ hasText: 'last seen' });
+    await sessions.first().getByText('This device').waitFor();
+    expect(await sessions.count()).toBe(2);
+    await page.getByRole('button', { name: 'Sign out everywhere else' }).click();
+    await page.getByText('You are signed out everywhere else').waitFor();
+    await until(async () => (await sessions.count()) === 1, 'one session is left');
+    await other.getByRole('link', { name: 'Orders' }).click();
+    await other.waitForURL('**/admin/login');
+  });
+});
+
+test('no page of the storefront brings code of the staff area', async () => {
+  const { page, context, close } = await visit(browser, { viewport: desktop });
+  const scripts: string[] = [];
+  context.on('response', async (answer) => {
+    if (answer.url().endsWith('.js')) scripts.push(await answer.text());
+  });
+  for (const path of ['/', '/shop', '/shop/mango-bottle', '/contact', '/track-order']) {
+    await page.goto(`${shop.url}${path}`, { waitUntil: 'networkidle' });
+  }
+  expect(scripts.length).toBeGreaterThan(5);
+  expect(scripts.filter((script) => /grant_type|Loading admin panel/.test(script))).toEqual([]);
+  await close();
+});
