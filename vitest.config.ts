@@ -7,7 +7,7 @@ export default defineConfig({
     globalSetup: ['scripts/start-test-postgresql.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
   },
 });
