@@ -187,13 +187,15 @@ function Item({ item }: { item: TrackedItem }) {
 }
 
 function Reveal({ problem }: { problem: string | null }) {
-  const isAsking = useNavigation().state !== 'idle';
+  const { state } = useNavigation();
+  const isAsking = state !== 'idle';
+  const isAnswered = state !== 'submitting';
   const form = useRef<HTMLFormElement>(null);
   // Wrong digits are typed again: the field says what was wrong with them.
   useEffect(() => {
     const digits = form.current?.elements.namedItem('digits');
-    if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
-  }, [problem, isAsking]);
+    if (problem && isAnswered && digits instanceof HTMLInputElement) digits.select();
+  }, [problem, isAnswered]);
   return (
     <Form
       ref={form}

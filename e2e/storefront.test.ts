@@ -1,0 +1,543 @@
+// The storefront for everybody: by keyboard alone, with a screen reader, on the smallest phone, without scripts; and what
+// its addresses, filters and empty places show.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { amina, fillOrder, openOrderDialog, order, payButton, trackingNumberIn } from './shopper.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+let axe: string;
+
+beforeAll(async () => {
+  [shop, browser, axe] = await Promise.all([
+    openShop(),
+    openBrowser(),
+    readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'),
+  ]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
+  newVisitor: async ({ task }, use) => {
+    const visitors: Visitor[] = [];
+    await use(async (options) => {
+      const visitor = await visit(browser, options);
+      visitors.push(visitor);
+      return visitor;
+    });
+    const complaints = visitors.flatMap((visitor) => visitor.complaints);
+    await Promise.all(visitors.map((visitor) => visitor.close()));
+    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+  },
+});
+
+/** The browser's own line about a page that is missing on purpose. */
+const missingPage = /404 \(Not Found\)/;
+
+const routes = [
+  '/',
+  '/shop',
+  '/shop?search=nothing-like-this',
+  '/shop/mango-bottle',
+  '/shop/tamarind-flask',
+  '/shop/no-such-drink',
+  '/track-order',
+  '/track-order/JJ-20200101-1000',
+  '/delivery',
+  '/contact',
+  '/no-such-page',
+];
+
+const dialogOf = (page: Page) => page.getByRole('dialog');
+const isFocusInDialog = (page: Page) =>
+  page.evaluate(() => document.activeElement?.closest('[role="dialog"]') !== null);
+const focusedText = (page: Page) =>
+  page.evaluate(() => {
+    const focused = document.activeElement;
+    return focused?.getAttribute('aria-label') ?? focused?.textContent?.trim() ?? '';
+  });
+
+describe('a visitor who has only a keyboard', () => {
+  /** Tabs on until the focus is on what is meant. */
+  async function tabTo(page: Page, role: 'button' | 'link' | 'textbox', name: string | RegExp) {
+    const target = page.getByRole(role, { name }).first();
+    await target.waitFor();
+    for (let presses = 0; presses < 80; presses += 1) {
+      await page.keyboard.press('Tab');
+      if (await target.evaluate((element) => element === document.activeElement)) return;
+    }
+    throw new Error(`no way by Tab to the ${role} ${name}; the focus is on "${await focusedText(page)}"`);
+  }
+  async function type(page: Page, field: RegExp, text: string) {
+    await tabTo(page, 'textbox', field);
+    await page.keyboard.type(text);
+  }
+
+  story.for([
+    ['in the drawer of a phone', phone, '0721005501'],
+    ['in the dialog of a desktop', desktop, '0721005502'],
+  ] as const)(
+    'orders and pays %s, and always knows where they are',
+    async ([, viewport, number], { newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      await page.goto(`${shop.url}/shop/mango-bottle`);
+      await page.keyboard.press('Tab');
+      expect(await focusedText(page)).toBe('Skip to content');
+      await page.keyboard.press('Enter');
+      await tabTo(page, 'button', 'Increase quantity');
+      await page.keyboard.press('Enter');
+      await tabTo(page, 'button', 'Order Now');
+      await page.keyboard.press('Enter');
+      await dialogOf(page).waitFor();
+      await until(() => isFocusInDialog(page), 'the focus is in the dialog');
+
+      // A form that is not right leads to the field that is wrong.
+      await tabTo(page, 'button', /^Place Order/);
+      await page.keyboard.press('Enter');
+      await until(
+        async () => (await page.evaluate(() => document.activeElement?.getAttribute('name'))) === 'name',
+        'the focus is on the name',
+      );
+      await page.keyboard.type(amina.name);
+      await type(page, /^Email/, amina.email);
+      await type(page, /^Phone/, number);
+      await type(page, /^Delivery location/, amina.location);
+
+      let letGo = () => {};
+      const gate = new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+      await page.route('**/rest/v1/rpc/place_order', async (route) => {
+        await gate;
+        await route.continue();
+      });
+      await page.keyboard.press('Enter');
+      await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
+      expect(await focusedText(page)).toBe('Processing...');
+      letGo();
+
+      await payButton(page).waitFor();
+      expect(await dialogOf(page).textContent()).toContain('1,901.00');
+      await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
+      await tabTo(page, 'button', /^Pay\b/);
+      await page.keyboard.press('Enter');
+      await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+      expect(await focusedText(page)).toBe('Payment received');
+      await tabTo(page, 'button', 'Track Your Order');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\/track-order\/JJ-/);
+      await page.getByText('Amina Otieno').waitFor();
+    },
+  );
+
+  story('leaves the order dialog by Escape and is back at the button', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await tabTo(page, 'button', 'Order Now');
+    await page.keyboard.press('Enter');
+    await dialogOf(page).waitFor();
+    await page.keyboard.press('Escape');
+    await dialogOf(page).waitFor({ state: 'detached' });
+    await until(async () => (await focusedText(page)) === 'Order Now', 'the focus is back');
+  });
+
+  story('is led to what the tracking page answers', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0721004321' });
+    const number = await trackingNumberIn(page);
+    const { page: other } = await newVisitor();
+    await other.goto(`${shop.url}/track-order/${number}`);
+    await other.getByLabel(/last four digits/i).fill('0000');
+    await other.keyboard.press('Enter');
+    await other.getByText('These are not the last four digits').waitFor();
+    await until(
+      () => other.evaluate(() => getSelection()?.toString() === '0000'),
+      'the wrong digits are selected, to be typed over',
+    );
+    await other.keyboard.type('4321');
+    await other.keyboard.press('Enter');
+    await other.getByText(amina.location).waitFor();
+    await until(
+      async () => (await focusedText(other)) === 'Customer information',
+      'the focus is at what was shown',
+    );
+  });
+});
+
+describe.each([
+  ['a phone', phone],
+  ['a desktop', desktop],
+] as const)('with a screen reader on %s', (_, viewport) => {
+  const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+
+  /** What axe finds wrong with the page as it is now, in one line each. */
+  async function findings(page: Page): Promise<string[]> {
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(
+      (tags) =>
+        (window as unknown as { axe: { run(options: object): Promise<AxeResults> } }).axe.run({
+          runOnly: tags,
+        }),
+      rules,
+    );
+    return violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`,
+    );
+  }
+
+  story.for(routes)('%s has nothing in the way', async (route, { newVisitor }) => {
+    const { page } = await newVisitor({ viewport, expectedFailures: missingPage });
+    await page.goto(`${shop.url}${route}`);
+    await page.getByRole('main').waitFor();
+    expect(await findings(page)).toEqual([]);
+  });
+
+  story('neither have the order and the payment, in any state', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    const payment = { status: 'pending', result_code: null as string | null };
+    await page.route('**/functions/v1/mobile-money', (route) =>
+      route.fulfill({
+        json:
+          route.request().postDataJSON().action === 'initiate'
+            ? { success: true, checkoutRequestId: 'ws_CO_1', chargedAmount: 68100 }
+            : { payment },
+      }),
+    );
+    const expectClean = async (state: string) => expect(await findings(page), state).toEqual([]);
+
+    await openOrderDialog(page, shop.url, 'mango-can');
+    await expectClean('order, empty');
+    await dialogOf(page)
+      .getByRole('button', { name: /^Place Order/ })
+      .click();
+    await page.getByText('Invalid Name', { exact: true }).waitFor();
+    await expectClean('order, invalid');
+    await fillOrder(page, { ...amina, phone: viewport === phone ? '0722005501' : '0722005502' });
+    await dialogOf(page)
+      .getByRole('button', { name: /^Place Order/ })
+      .click();
+    await payButton(page).waitFor();
+    await expectClean('payment, idle');
+    await payButton(page).click();
+    await dialogOf(page).getByText('Check your phone').waitFor();
+    await expectClean('payment, processing');
+    payment.status = 'review';
+    await dialogOf(page).getByText('We are checking your payment').waitFor();
+    await expectClean('payment, in review');
+    Object.assign(payment, { status: 'failed', result_code: '1032' });
+    await dialogOf(page).getByText('Payment was cancelled. Please try again. ❌').waitFor();
+    await expectClean('payment, failed');
+    await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
+    await payButton(page).click();
+    payment.status = 'completed';
+    await dialogOf(page).getByText('Payment received').waitFor();
+    await expectClean('payment, completed');
+    await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
+    await page.getByText('Payment due').waitFor();
+    await expectClean('tracking');
+  });
+});
+
+describe.each([320, 360, 768, 1440])('at %i px', (width) => {
+  const widerThanTheScreen = (page: Page) =>
+    page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+  story('no page has to be pushed sideways', async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      viewport: { width, height: 800 },
+      expectedFailures: missingPage,
+    });
+    for (const route of routes) {
+      await page.goto(`${shop.url}${route}`);
+      expect(await widerThanTheScreen(page), route).toBe(0);
+    }
+    await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
+    const box = await dialogOf(page).boundingBox();
+    expect(box?.x).toBeGreaterThanOrEqual(0);
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
+    expect(await widerThanTheScreen(page), 'the order dialog').toBe(0);
+  });
+});
+
+describe('without scripts', () => {
+  const options = { javaScriptEnabled: false, viewport: desktop };
+
+  story('the search of the header finds drinks', async ({ newVisitor }) => {
+    const { page } = await newVisitor(options);
+    await page.goto(shop.url);
+    await page.getByRole('banner').getByRole('searchbox').fill('ginger lemon');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/shop\?search=ginger(\+|%20)lemon/);
+    expect(await page.getByRole('main').getByRole('article').count()).toBe(3);
+  });
+
+  story('the form of the shop filters and sorts', async ({ newVisitor }) => {
+    const { page } = await newVisitor(options);
+    await page.goto(`${shop.url}/shop`);
+    const main = page.getByRole('main');
+    await main.getByLabel('Brand').selectOption('Meru Gold');
+    await main.getByLabel('Sort by').selectOption('Price');
+    await main.getByRole('button', { name: 'Search' }).click();
+    await page.waitForURL(/brand=Meru/);
+    const names = await main.getByRole('article').getByRole('heading').allTextContents();
+    expect(names).toHaveLength(9);
+    expect(names.every((name) => name.startsWith('Meru Gold'))).toBe(true);
+  });
+
+  story('an order is looked up and shown in full to who knows the phone', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'passion-can', { ...amina, phone: '0723004321' });
+    const number = await trackingNumberIn(page);
+    const { page: plain } = await newVisitor(options);
+    await plain.goto(`${shop.url}/track-order`);
+    await plain.getByLabel('Tracking number').fill(number);
+    await plain.getByRole('button', { name: 'Track Order' }).click();
+    await plain.waitForURL(/tracking=JJ-/);
+    await plain.getByText('A••• O•••').waitFor();
+    await plain.getByLabel(/last four digits/i).fill('4321');
+    await plain.getByRole('button', { name: 'Show details' }).click();
+    await plain.getByText(amina.location).waitFor();
+  });
+
+  story('a message is sent, and the newsletter is subscribed to', async ({ newVisitor }) => {
+    const { page } = await newVisitor(options);
+    await page.goto(`${shop.url}/contact`);
+    await page.getByLabel(/First name/).fill('Amina');
+    await page.getByLabel(/Last name/).fill('Otieno');
+    await page.getByLabel(/E-mail \*/).fill('amina@example.com');
+    await page.getByRole('textbox', { name: 'Message' }).fill('Do you deliver to Ruaka?');
+    await page.getByRole('button', { name: 'Send message' }).click();
+    await page.getByText('Message sent successfully!').waitFor();
+    await page.getByRole('contentinfo').getByLabel('E-mail address').fill('plain@example.com');
+    await page.getByRole('button', { name: 'Subscribe' }).click();
+    await page.getByText('You are on the list').waitFor();
+  });
+
+  story('a product says how to order by phone', async ({ newVisitor }) => {
+    const { page } = await newVisitor(options);
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    // This browser only pretends to have no scripts, and hides what is for those who have none.
+    const note = await page.evaluate(() => document.querySelector('main noscript')?.textContent);
+    expect(note).toMatch(/Ordering here needs JavaScript.* Call us .* 0700 000 000/);
+  });
+});
+
+describe('the shop page', () => {
+  const cards = (page: Page) => page.getByRole('main').getByRole('article');
+  const namesOn = (page: Page) => cards(page).getByRole('heading').allTextContents();
+  const pricesOn = async (page: Page) =>
+    (await cards(page).getByText('KSh').locator('..').allTextContents()).map((text) =>
+      Number(text.replace(/[^\d.]/g, '')),
+    );
+  const sortOn = (page: Page) => page.getByLabel('Sort by').inputValue();
+
+  story.for([
+    ['', 'popularity'],
+    ['?filter=brand', 'brand'],
+    ['?filter=flavor', 'flavor'],
+    ['?filter=anything', 'popularity'],
+  ] as const)('/shop%s presets the sort %s', async ([query, sort], { newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop${query}`);
+    expect(await sortOn(page)).toBe(sort);
+    expect(await namesOn(page)).toHaveLength(27);
+  });
+
+  story('sorts brands and flavors by alphabet and prices upwards', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop?filter=brand`);
+    const brands = (await namesOn(page)).map((name) => name.split(' ').slice(0, 2).join(' '));
+    expect(brands).toEqual([...brands].sort());
+    await page.getByLabel('Sort by').selectOption('Price');
+    await page.waitForURL(/sort=price/);
+    const prices = await pricesOn(page);
+    expect(prices).toHaveLength(27);
+    expect(prices).toEqual([...prices].sort((a, b) => a - b));
+    await page.getByLabel('Sort by').selectOption('Flavor');
+    await page.waitForURL(/sort=flavor/);
+    expect((await namesOn(page))[0]).toContain('Blackcurrant');
+    expect((await namesOn(page)).at(-1)).toContain('Watermelon');
+  });
+
+  story('narrows by text, brand and flavor, and its address brings the same view', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop?search=mango`);
+    expect(await page.getByRole('main').getByRole('searchbox').inputValue()).toBe('mango');
+    await page.getByRole('main').getByRole('searchbox').fill('');
+    await page.getByRole('status').getByText('27 drinks').waitFor();
+    await page.getByRole('group', { name: 'Flavor' }).getByText('Passion', { exact: true }).click();
+    await page.getByRole('status').getByText('3 drinks').waitFor();
+    await page.getByLabel('Brand').selectOption('Dusk Energy');
+    await page.getByRole('status').getByText('1 drink', { exact: true }).waitFor();
+    await page.waitForURL(/brand=Dusk(\+|%20)Energy/);
+    const { page: other } = await newVisitor();
+    await other.goto(page.url());
+    expect(await namesOn(other)).toEqual(['Dusk Energy Passion']);
+  });
+
+  story('says in words that nothing matches, and leads back to everything', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop?search=whisky`);
+    await page.getByRole('heading', { name: 'No products found' }).waitFor();
+    await page.getByText('Try adjusting your search or filter criteria', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Show everything' }).click();
+    await page.getByRole('status').getByText('27 drinks').waitFor();
+  });
+
+  story('tells the fee that the order dialog adds', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/shop`);
+    await page.getByText('KES 1 delivery fee applies to all orders', { exact: true }).waitFor();
+    await openOrderDialog(page, shop.url, 'mango-bottle');
+    await dialogOf(page).getByText('KSh 1.00', { exact: true }).waitFor();
+  });
+});
+
+describe('what is not there', () => {
+  story('an unknown page is a 404 that leads home', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: missingPage });
+    const answer = await page.goto(`${shop.url}/no/such/page`);
+    expect(answer?.status()).toBe(404);
+    await page.getByRole('heading', { name: '404' }).waitFor();
+    await page.getByText('Oops! Page not found', { exact: true }).waitFor();
+    await page.getByRole('main').getByRole('link').click();
+    await page.getByRole('heading', { name: 'Experience Premium Energy' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/');
+  });
+
+  story('an unknown product is a 404 that leads to the shop', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: missingPage });
+    const answer = await page.goto(`${shop.url}/shop/no-such-drink`);
+    expect(answer?.status()).toBe(404);
+    await page.getByRole('heading', { name: 'Product not found' }).waitFor();
+    await page.getByRole('link', { name: 'Back to Shop' }).click();
+    await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
+  });
+
+  story('a picture that cannot be loaded is a glass of juice', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /ERR_FAILED/ });
+    await page.route('**/art/mango-bottle*', (route) => route.abort());
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    const picture = page.getByRole('img', { name: 'Embu Fresh Mango' });
+    await picture.getByText('🧃').waitFor();
+  });
+});
+
+describe('header and footer', () => {
+  story('the side drawer holds the focus, and every way out of it closes it', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    const menu = page.getByRole('dialog', { name: 'Menu' });
+    const open = async () => {
+      await page.getByRole('button', { name: 'Menu', exact: true }).click();
+      await menu.waitFor();
+    };
+    await page.goto(shop.url);
+    await open();
+    expect(await menu.getByRole('navigation').getByRole('link').allTextContents()).toEqual([
+      'Home',
+      'Brands',
+      'Flavors',
+      'Shop',
+      'Delivery',
+      'Contact',
+    ]);
+    await page.keyboard.press('Escape');
+    await menu.waitFor({ state: 'hidden' });
+    expect(await focusedText(page)).toBe('Menu');
+
+    await open();
+    await menu.getByRole('searchbox').fill('   ');
+    await page.keyboard.press('Enter');
+    expect(new URL(page.url()).pathname).toBe('/');
+    expect(await menu.isVisible()).toBe(true);
+    await menu.getByRole('searchbox').fill(' hibiscus & co ');
+    await page.keyboard.press('Enter');
+    await page.waitForURL((url) => url.pathname === '/shop' && url.search.includes('hibiscus%20%26%20co'));
+    await menu.waitFor({ state: 'hidden' });
+
+    await open();
+    await menu.getByRole('link', { name: 'Brands' }).click();
+    await page.waitForURL(/\/shop\?filter=brand$/);
+    await menu.waitFor({ state: 'hidden' });
+    await open();
+    await menu.getByRole('link', { name: 'Track Your Order' }).click();
+    await page.waitForURL(/\/track-order$/);
+    await menu.waitFor({ state: 'hidden' });
+  });
+
+  story('the footer leads where it says', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await page.goto(shop.url);
+    const footer = page.getByRole('contentinfo');
+    for (const [name, target] of [
+      ['Home', '/'],
+      ['Brands', '/shop?filter=brand'],
+      ['Flavors', '/shop?filter=flavor'],
+      ['Shop', '/shop'],
+      ['Delivery', '/delivery'],
+      ['Contact', '/contact'],
+      ['Track Your Order', '/track-order'],
+      ['FAQ', '/contact'],
+      ['Contact Support', '/contact'],
+      ['Privacy Policy', '/contact'],
+      ['Terms of Service', '/contact'],
+    ] as const) {
+      const link = footer.getByRole('link', { name, exact: true });
+      expect(await link.getAttribute('href'), name).toBe(target);
+    }
+    await page.getByRole('link', { name: 'View All 9 Flavors' }).waitFor();
+  });
+
+  story('the newsletter answers in its place', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)/ });
+    await page.goto(`${shop.url}/delivery`);
+    const footer = page.getByRole('contentinfo');
+    await footer.getByLabel('E-mail address').fill('amina@nowhere');
+    await footer.getByRole('button', { name: 'Subscribe' }).click();
+    await footer.getByText('Please enter a valid email address').waitFor();
+    await footer.getByLabel('E-mail address').fill('amina@example.com');
+    await footer.getByRole('button', { name: 'Subscribe' }).click();
+    await footer.getByText('You are on the list').waitFor();
+    await until(async () => (await focusedText(page)).startsWith('You are on'), 'the focus is at the thanks');
+  });
+});
+
+describe('the message form', () => {
+  story(
+    'tells a success and a failure, and keeps what was typed until it is sent',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ expectedFailures: /503/ });
+      await page.goto(`${shop.url}/contact`);
+      await page.getByLabel(/First name/).fill('Amina');
+      await page.getByLabel(/Last name/).fill('Otieno');
+      await page.getByLabel(/E-mail \*/).fill('amina@example.com');
+      const message = page.getByRole('textbox', { name: 'Message' });
+      await message.fill('Jambo');
+      // What the server answers when its database does not.
+      await page.route('**/contact.data*', async (route) => {
+        if (route.request().method() !== 'POST') return route.fallback();
+        const good = await route.fetch();
+        const body = (await good.text()).replace('"isSent",true', '"isSent",false');
+        await route.fulfill({ response: good, body });
+      });
+      await page.getByRole('button', { name: 'Send message' }).click();
+      await page.getByText('Error sending message', { exact: true }).waitFor();
+      await page.getByText('Please try again later.', { exact: true }).waitFor();
+      expect(await message.inputValue()).toBe('Jambo');
+      await page.unroute('**/contact.data*');
+      await page.getByRole('button', { name: 'Send message' }).click();
+      await page.getByText('Message sent successfully!', { exact: true }).waitFor();
+      await page.getByText("We'll get back to you as soon as possible.", { exact: true }).waitFor();
+      expect(await message.inputValue()).toBe('');
+    },
+  );
+});
