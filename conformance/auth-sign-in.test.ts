@@ -518,6 +518,21 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await follow(link)).fragment.get('error_code')).toBe('otp_expired');
   });
 
+  test('a code is good for one of many who hand it in at once, and wrong ones count however fast they come', async () => {
+    const { email } = await person();
+    await clientOf(service).resetPasswordForEmail(email);
+    const { code } = lastMail();
+    const verify = (token: string) => clientOf(service).verifyOtp({ email, token, type: 'recovery' });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => verify(code)));
+    expect(answers.filter(({ error }) => error === null)).toHaveLength(1);
+
+    await clientOf(service).resetPasswordForEmail(email);
+    const { code: second } = lastMail();
+    const wrong = second === '111111' ? '222222' : '111111';
+    await Promise.all(Array.from({ length: 10 }, () => verify(wrong)));
+    expect((await verify(second)).error?.code).toBe('otp_expired');
+  });
+
   test('nobody can make a link out of an address and a guess at its code', async () => {
     const { createHash } = await import('node:crypto');
     const { email } = await person();

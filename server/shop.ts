@@ -303,6 +303,7 @@ function shopJobs(store: Store, database: Database | null): Job[] {
       everyMs: 60 * 60 * 1000,
       async run() {
         await database.query('select realtime.prune_messages()');
+        await database.query('select auth.prune()');
         await database.query(
           `delete from private.rate_limits where window_start < now() - interval '2 hours'`,
         );

@@ -61,15 +61,16 @@ export async function makeToken(
   return { code, hash };
 }
 
-/** Finds a token by what a link carries. Locked until the transaction ends; expired ones are not found. */
+/** Finds a token by what a link carries, its person locked until the transaction ends; expired ones are not found. */
 export async function findTokenByHash(
   tx: Session,
   context: AuthContext,
   hash: string,
   types: readonly TokenType[],
 ): Promise<OneTimeTokenRow | null> {
+  await lockPeople(tx, 'token_hash', hash);
   const { rows } = await tx.query<OneTimeTokenRow>(
-    `select ${columns} from auth.one_time_tokens where token_hash = $1 for update`,
+    `select ${columns} from auth.one_time_tokens where token_hash = $1`,
     [hash],
   );
   return rows.find((row) => types.includes(row.token_type) && !isExpired(context, row)) ?? null;
@@ -85,10 +86,11 @@ export async function findTokenByCode(
   context: AuthContext,
   typed: { address: string; code: string; types: readonly TokenType[]; userId?: string },
 ): Promise<OneTimeTokenRow | null> {
+  await lockPeople(tx, 'relates_to', typed.address);
   const { rows } = await tx.query<OneTimeTokenRow>(
     `select ${columns} from auth.one_time_tokens
      where relates_to = $1 and ($2::uuid is null or user_id = $2::uuid)
-     order by created_at desc for update`,
+     order by created_at desc`,
     [typed.address, typed.userId ?? null],
   );
   const expected = hashOf(context, typed.address, typed.code);
@@ -120,6 +122,16 @@ export async function dropTokens(tx: Session, userId: string, types?: readonly T
 
 /** Whether a link belongs to a PKCE flow. */
 export const isPkceHash = (hash: string) => hash.startsWith(pkcePrefix);
+
+// Attempts on a person's tokens come one after another, so that none is used twice and every wrong code counts. Sending
+// locks people before tokens, and so must taking back.
+async function lockPeople(tx: Session, column: 'token_hash' | 'relates_to', value: string): Promise<void> {
+  await tx.query(
+    `select from auth.users where id in (select user_id from auth.one_time_tokens where ${column} = $1)
+     order by id for update`,
+    [value],
+  );
+}
 
 function isExpired(context: AuthContext, { relates_to, created_at }: OneTimeTokenRow): boolean {
   const { emailOtpLifetime, smsOtpLifetime } = context.settings;

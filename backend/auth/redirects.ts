@@ -9,6 +9,8 @@ export function isRedirectAllowed(
   if (!URL.canParse(target)) return false;
   const [url, site] = [new URL(target), new URL(settings.siteUrl)];
   if (url.username || url.password) return false;
+  // Whatever the list says: these run where they are opened.
+  if (['javascript:', 'data:', 'vbscript:', 'blob:', 'file:'].includes(url.protocol)) return false;
   if (isWeb(url) && url.protocol === site.protocol && url.host === site.host) return true;
   if (isWeb(url) && isLoopbackAddress(url.hostname)) return true;
   // What browsers read differently from how it looks is compared as they read it.

@@ -1,0 +1,54 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadApiKeys, rotateSigningKey } from './api-keys.ts';
+import { createAccessTokens } from './authenticate.ts';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'keys-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const claims = () => ({ role: 'authenticated', exp: Math.floor(Date.now() / 1000) + 60 });
+
+test('keys are made once, for all who start at once, and readable by their owner alone', async () => {
+  const all = await Promise.all(Array.from({ length: 4 }, () => loadApiKeys(folder)));
+  for (const keys of all) expect(keys).toEqual(all[0]);
+  expect((await stat(join(folder, 'keys.json'))).mode & 0o077).toBe(0);
+});
+
+test('a new signing key signs at once, and two before it still verify', async () => {
+  const issued: string[] = [];
+  for (let turn = 0; turn < 4; turn++) {
+    issued.push(await createAccessTokens(await loadApiKeys(folder)).sign(claims()));
+    await rotateSigningKey(folder);
+  }
+  const { verify, publicKeys } = createAccessTokens(await loadApiKeys(folder));
+  expect(publicKeys).toHaveLength(3);
+  const verdicts = await Promise.all(
+    issued.map((token) =>
+      verify(token).then(
+        () => 'good',
+        () => 'refused',
+      ),
+    ),
+  );
+  expect(verdicts).toEqual(['refused', 'refused', 'good', 'good']);
+  expect((await stat(join(folder, 'keys.json'))).mode & 0o077).toBe(0);
+});
+
+test('what a person sets wins over what is kept, and is never written down', async () => {
+  await loadApiKeys(folder);
+  const shared = await loadApiKeys(folder, { secret: 'sb_secret_mine', sharedSecret: 'shared with others' });
+  expect(shared).toMatchObject({
+    secret: 'sb_secret_mine',
+    sharedSecret: 'shared with others',
+    signingKeys: [],
+  });
+  expect(await readFile(join(folder, 'keys.json'), 'utf8')).not.toContain('mine');
+  await expect(loadApiKeys(folder, { signingKeys: [{ kty: 'EC', alg: 'HS256', kid: 'x' }] })).rejects.toThrow(
+    'a signing key must be a private JWK',
+  );
+});

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { isRedirectAllowed, redirectOf } from './redirects.ts';
+
+const settings = {
+  siteUrl: 'https://shop.example.com',
+  redirectAllowList: ['https://*.example.org/welcome', 'https://app.example.net/**', 'juice://callback'],
+};
+
+describe('a place people may be sent to', () => {
+  test.each([
+    'https://shop.example.com',
+    'https://shop.example.com/any/path?and=query#and-fragment',
+    'http://127.0.0.1:5173/welcome',
+    'http://[::1]:3000/',
+    'https://www.example.org/welcome',
+    'https://app.example.net/a/b.c?d=e',
+    'juice://callback',
+  ])('is %s', (target) => {
+    expect(isRedirectAllowed(target, settings)).toBe(true);
+  });
+
+  test.each([
+    'http://shop.example.com',
+    'https://shop.example.com:8443',
+    'https://shop.example.com.evil.net',
+    'https://shop.example.com@evil.net/',
+    'https://evil.net\\@shop.example.com/',
+    'https://evil.net/?https://shop.example.com',
+    'https://a.b.example.org/welcome',
+    'https://evil.net/.example.org/welcome',
+    'https://www.example.org/welcome/further',
+    'https://127.0.0.1.evil.net/',
+    'http://localhost.evil.net/',
+    'https://app.example.net@evil.net/x',
+    '//evil.net',
+    '/relative',
+    'javascript:alert(1)',
+    'data:text/html,x',
+    '',
+  ])('is not %s', (target) => {
+    expect(isRedirectAllowed(target, settings)).toBe(false);
+  });
+
+  test('is never code, whatever the list says', () => {
+    expect(isRedirectAllowed('javascript:alert(1)', { ...settings, redirectAllowList: ['**'] })).toBe(false);
+  });
+
+  test('falls back to the page the request came from, then to the site', () => {
+    const referer = 'https://app.example.net/from';
+    expect(redirectOf(['https://evil.net'], referer, settings)).toBe(referer);
+    expect(redirectOf(['https://evil.net'], 'https://evil.net', settings)).toBe(settings.siteUrl);
+    expect(redirectOf([null, 'juice://callback'], referer, settings)).toBe('juice://callback');
+  });
+});
