@@ -1,7 +1,6 @@
 // Uploads: first whether the caller may, then the content into a work file, then the file, then the row. A process
 // killed anywhere between leaves a file without a row, which the sweep removes, never a row without a file.
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
@@ -185,7 +184,6 @@ async function receiveForm(
   let fileType: string | null = null;
   let writing: Promise<WorkFile> | null = null;
   let part: Readable | null = null;
-  const stop = new AbortController();
   const unreadable = (error: unknown) =>
     error instanceof StorageFault
       ? error
@@ -200,39 +198,46 @@ async function receiveForm(
   } catch (error) {
     throw unreadable(error);
   }
-  form.on('field', (name: string, value: string) => fields.set(name, value));
-  form.on('file', (_field, content, _fileName, _encoding, type) => {
-    fileType = type;
-    part = content;
-    writing = (async () => {
-      checkType(bucket, storableType(fields.get('contentType') ?? type));
-      return writeWorkFile(workFolder, content, limit);
-    })();
-    writing.catch((error) => stop.abort(unreadable(error)));
+  // Form and part may tell of a broken form more than once and at any time: without a listener that ends the process.
+  const broken = new Promise<never>((_, fail) => {
+    form.on('error', (error) => fail(unreadable(error)));
+    form.on('file', (_field, content, _fileName, _encoding, type) => {
+      fileType = type;
+      part = content;
+      content.on('error', () => {});
+      writing = (async () => {
+        checkType(bucket, storableType(fields.get('contentType') ?? type));
+        return writeWorkFile(workFolder, content, limit);
+      })();
+      writing.catch((error) => fail(unreadable(error)));
+    });
   });
+  broken.catch(() => {});
+  const finished = new Promise<void>((done) => form.once('finish', () => done()));
+  form.on('field', (name: string, value: string) => fields.set(name, value));
   try {
-    await pipeline(Readable.from(body.chunks()), form, { signal: stop.signal });
+    for await (const chunk of body.chunks()) {
+      if (form.write(chunk)) await Promise.race([broken, Promise.resolve()]);
+      else await Promise.race([broken, new Promise<void>((go) => form.once('drain', () => go()))]);
+    }
+    form.end();
+    await Promise.race([broken, finished]);
     if (!writing) throw faults.request('The form has no file');
     const file = await (writing as Promise<WorkFile>);
-    try {
-      const type = storableType(fields.get('contentType') ?? fileType);
-      checkType(bucket, type);
-      const seconds = fields.get('cacheControl');
-      const described = {
-        type,
-        cacheControl: storableCacheControl(seconds ? `max-age=${seconds}` : null),
-        userMetadata: readUserMetadata(fields.get('metadata') ?? null, 'plain'),
-      };
-      return { file, described };
-    } catch (error) {
-      await discard(file);
-      throw error;
-    }
+    const type = storableType(fields.get('contentType') ?? fileType);
+    checkType(bucket, type);
+    const seconds = fields.get('cacheControl');
+    const described = {
+      type,
+      cacheControl: storableCacheControl(seconds ? `max-age=${seconds}` : null),
+      userMetadata: readUserMetadata(fields.get('metadata') ?? null, 'plain'),
+    };
+    return { file, described };
   } catch (error) {
     // A form that breaks off does not end the part it broke off in.
     (part as Readable | null)?.destroy(error as Error);
     const written = await (writing as Promise<WorkFile> | null)?.catch(() => null);
     if (written) await discard(written);
-    throw stop.signal.aborted ? stop.signal.reason : unreadable(error);
+    throw error;
   }
 }

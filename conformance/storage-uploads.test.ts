@@ -1,0 +1,601 @@
+// What comes in: pictures of products, content that means harm, uploads that break off; and what goes out of pictures.
+import { createReadStream } from 'node:fs';
+import { readdir, writeFile } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { Upload } from 'tus-js-client';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { testDatabases } from '../backend/database/throwaway.ts';
+import { type OpenStorage, openStorage } from '../scripts/open-storage.ts';
+
+const picture = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, height = 48) =>
+  sharp({ create: { width, height, channels: 3, background: '#2e7d32' } })
+    .toFormat(format)
+    .toBuffer();
+
+const bytesOf = async (blob: Blob | null) => Buffer.from((await blob?.arrayBuffer()) ?? new ArrayBuffer());
+
+describe.each(testDatabases())('uploads on %s', (kind) => {
+  let storage: OpenStorage;
+  let house: ReturnType<OpenStorage['client']>;
+  let staff: ReturnType<ReturnType<OpenStorage['client']>['from']>;
+  let staffToken: string;
+
+  beforeAll(async () => {
+    storage = await openStorage(kind);
+    house = storage.client(storage.keys.secret);
+    staffToken = (await storage.person('staff')).token;
+    staff = storage.client(staffToken).from('product-images');
+  });
+  afterEach(() => {
+    expect(storage.faults.splice(0)).toEqual([]);
+  });
+  afterAll(() => storage.close());
+
+  const refusal = (error: unknown) => {
+    const { statusCode, message } = (error ?? {}) as Record<string, unknown>;
+    return { statusCode, message };
+  };
+  const read = async (path: string) => {
+    const answer = await fetch(staff.getPublicUrl(path).data.publicUrl);
+    return { answer, bytes: Buffer.from(await answer.arrayBuffer()) };
+  };
+  const workFiles = async () =>
+    (await readdir(join(storage.folder, 'work'), { withFileTypes: true })).filter((entry) => entry.isFile());
+
+  describe('pictures of products', () => {
+    test('are put, replaced and deleted by staff under products/, and seen by everyone', async () => {
+      const content = await picture('png');
+      expect(
+        (await staff.upload('products/mango.png', content, { contentType: 'image/png' })).error,
+      ).toBeNull();
+      expect(
+        (await staff.upload('products/mango.png', content, { contentType: 'image/png', upsert: true })).error,
+      ).toBeNull();
+      const { answer, bytes } = await read('products/mango.png');
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'image/png']);
+      expect(await sharp(bytes).metadata()).toMatchObject({ format: 'png', width: 64, height: 48 });
+      const visitor = storage.client(storage.keys.publishable).from('product-images');
+      expect((await visitor.list('products')).data?.map(({ name }) => name)).toContain('mango.png');
+      expect((await visitor.download('products/mango.png')).error).toBeNull();
+      expect((await staff.copy('products/mango.png', 'products/copy.png')).error).toBeNull();
+      expect((await staff.move('products/copy.png', 'products/moved.png')).error).toBeNull();
+      expect((await staff.remove(['products/moved.png'])).data).toHaveLength(1);
+      expect(refusal((await staff.upload('mango.png', content, { contentType: 'image/png' })).error)).toEqual(
+        {
+          statusCode: '403',
+          message: 'new row violates row-level security policy',
+        },
+      );
+      expect((await staff.move('products/mango.png', 'mango.png')).error).toMatchObject({
+        statusCode: '403',
+      });
+    });
+
+    test('are changed by nobody else', async () => {
+      const content = await picture('png');
+      await staff.upload('products/kept.png', content, { contentType: 'image/png' });
+      const others = {
+        anonymous: storage.keys.publishable,
+        customer: (await storage.person('customer')).token,
+        'inactive staff': (await storage.person('inactive staff')).token,
+      };
+      for (const [who, token] of Object.entries(others)) {
+        const client = storage.client(token).from('product-images');
+        const options = { contentType: 'image/png' };
+        const denied = { statusCode: '403' };
+        expect((await client.upload('products/x.png', content, options)).error, who).toMatchObject(denied);
+        expect((await client.update('products/kept.png', content, options)).error, who).toMatchObject(denied);
+        expect((await client.createSignedUploadUrl('products/x.png')).error, who).toMatchObject(denied);
+        expect((await client.copy('products/kept.png', 'products/x.png')).error, who).toMatchObject(denied);
+        expect((await client.move('products/kept.png', 'products/x.png')).error, who).toMatchObject(denied);
+        expect((await client.remove(['products/kept.png'])).data, who).toEqual([]);
+        expect((await storage.client(token).emptyBucket('product-images')).error, who).not.toBeNull();
+      }
+      expect((await staff.exists('products/kept.png')).data).toBe(true);
+    });
+
+    test('lose everything but their pixels, and stand upright', async () => {
+      const photo = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'orange' } })
+        .jpeg()
+        .withExif({ IFD0: { Copyright: 'Kamau', Artist: 'SECRET-PLACE' } })
+        .withMetadata({ orientation: 6 })
+        .toBuffer();
+      const polyglot = Buffer.concat([photo, Buffer.from('<script>alert(1)</script>/*SECRET-PLACE*/')]);
+      await staff.upload('products/photo.jpg', polyglot, { contentType: 'image/jpeg' });
+      const { bytes } = await read('products/photo.jpg');
+      expect(bytes.includes('SECRET-PLACE')).toBe(false);
+      expect(bytes.includes('script')).toBe(false);
+      expect(await sharp(bytes).metadata()).toMatchObject({ width: 20, height: 40 });
+    });
+
+    test('a GIF that is also a program is a picture only, and one that moves still moves', async () => {
+      const program = Buffer.concat([
+        Buffer.from('GIF89a/*'),
+        (await picture('gif')).subarray(8),
+        Buffer.from('*/=1;alert(document.domain)'),
+      ]);
+      const { error } = await staff.upload('products/program.gif', program, { contentType: 'image/gif' });
+      if (error) expect(error).toMatchObject({ statusCode: '415' });
+      else expect((await read('products/program.gif')).bytes.includes('alert')).toBe(false);
+
+      const frames = Buffer.alloc(8 * 16 * 3);
+      frames.fill(255, 8 * 8 * 3);
+      const moving = await sharp(frames, { raw: { width: 8, height: 16, channels: 3, pageHeight: 8 } })
+        .gif()
+        .toBuffer();
+      await staff.upload('products/moving.gif', moving, { contentType: 'image/gif' });
+      expect((await sharp((await read('products/moving.gif')).bytes).metadata()).pages).toBe(2);
+    });
+
+    test('are what their bytes say, whatever their name and type say', async () => {
+      const webp = await picture('webp');
+      await staff.upload('products/really-webp.png', webp, { contentType: 'image/png' });
+      expect((await read('products/really-webp.png')).answer.headers.get('content-type')).toBe('image/webp');
+      const avif = await picture('avif');
+      expect(
+        (await staff.upload('products/a.avif', new Blob([new Uint8Array(avif)], { type: 'image/avif' })))
+          .error,
+      ).toBeNull();
+      expect((await read('products/a.avif')).answer.headers.get('content-type')).toBe('image/avif');
+    });
+
+    test.each([
+      [
+        'an SVG',
+        '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
+        'image/png',
+        '415',
+        /SVG images can contain programs/,
+      ],
+      [
+        'an SVG that says so',
+        '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>',
+        'image/svg+xml',
+        '415',
+        /svg/,
+      ],
+      [
+        'a page',
+        '<!doctype html><script>alert(1)</script>',
+        'image/png',
+        '415',
+        /The content is not an image/,
+      ],
+      ['a page that says so', '<!doctype html>', 'text/html', '415', /mime type text\/html is not supported/],
+      ['nothing', '', 'image/png', '415', /The content is not an image/],
+      ['half a picture', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'image/png', '415', /damaged/],
+    ])('%s is refused with a clear sentence', async (_, content, type, statusCode, message) => {
+      const { error } = await staff.upload('products/bad.png', Buffer.from(content, 'latin1'), {
+        contentType: type,
+      });
+      expect(refusal(error)).toEqual({ statusCode, message: expect.stringMatching(message) });
+      const form = await staff.upload(
+        'products/bad.png',
+        new Blob([Buffer.from(content, 'latin1')], { type }),
+      );
+      expect(refusal(form.error).statusCode).toBe(statusCode);
+      expect((await staff.exists('products/bad.png')).data).toBe(false);
+    });
+
+    test('a few bytes that unfold to a flood of pixels are refused', async () => {
+      const flood = await sharp({ create: { width: 12_000, height: 6000, channels: 3, background: 'red' } })
+        .png({ compressionLevel: 9 })
+        .toBuffer();
+      expect(flood.length).toBeLessThan(1_000_000);
+      const { error } = await staff.upload('products/flood.png', flood, { contentType: 'image/png' });
+      expect(refusal(error)).toEqual({
+        statusCode: '413',
+        message: expect.stringMatching(/^The image is too large: 50 million pixels/),
+      });
+    });
+
+    test('50 MB are refused, whether or not their size was told, and leave nothing behind', async () => {
+      const body = Buffer.alloc(50 * 1024 * 1024);
+      const tooLarge = { statusCode: '413', message: 'The object exceeded the maximum allowed size' };
+      const raw = await staff.upload('products/large.png', body, { contentType: 'image/png' });
+      expect(refusal(raw.error)).toEqual(tooLarge);
+      const form = await staff.upload('products/large.png', new Blob([body], { type: 'image/png' }));
+      expect(refusal(form.error)).toEqual(tooLarge);
+      const stream = new Blob([body]).stream();
+      const streamed = await staff.upload('products/large.png', stream, {
+        contentType: 'image/png',
+        duplex: 'half',
+      });
+      expect(refusal(streamed.error)).toEqual(tooLarge);
+      expect(await workFiles()).toEqual([]);
+    });
+
+    test('cannot be brought in by way of another bucket', async () => {
+      await house.createBucket('loose', { public: false });
+      const loose = house.from('loose');
+      await loose.upload('evil.png', '<script>alert(1)</script>', { contentType: 'image/png' });
+      await loose.upload('good.png', await picture('png'), { contentType: 'image/png' });
+      await loose.upload('page.html', '<p>', { contentType: 'text/html' });
+      const there = { destinationBucket: 'product-images' };
+      for (const way of ['copy', 'move'] as const) {
+        expect(refusal((await loose[way]('evil.png', 'products/evil.png', there)).error), way).toEqual({
+          statusCode: '415',
+          message: expect.stringMatching(/not an image/),
+        });
+        expect(refusal((await loose[way]('page.html', 'products/page.html', there)).error).statusCode).toBe(
+          '415',
+        );
+        expect((await loose[way]('good.png', `products/good-${way}.png`, there)).error).toBeNull();
+        expect((await read(`products/good-${way}.png`)).answer.status).toBe(200);
+      }
+      expect((await loose.exists('evil.png')).data).toBe(true);
+      expect((await loose.exists('good.png')).data).toBe(false);
+      expect(await workFiles()).toEqual([]);
+    });
+  });
+
+  test('names that climb out of folders or have other letters are refused, and touch no file', async () => {
+    await house.createBucket('names', { public: false });
+    for (const key of [
+      '..%2f..%2fetc%2fpasswd',
+      'a%2f..%2fb',
+      '%2e%2e%2fx%2f.',
+      'a%00b',
+      'ünï.txt',
+      '%E7%8C%AB.png',
+      'a%5Cb',
+      'a~b',
+      '%ff',
+      'x'.repeat(1025),
+    ]) {
+      const answer = await fetch(`${storage.url}/object/names/${key}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${storage.keys.secret}` },
+        body: 'x',
+      });
+      expect([answer.status, ((await answer.json()) as { code: string }).code], key).toEqual([
+        400,
+        'InvalidKey',
+      ]);
+    }
+    expect((await house.from('names').list()).data).toEqual([]);
+  });
+
+  test('a form that breaks off, or has no file, is refused and keeps nothing', async () => {
+    await house.createBucket('forms', { public: false });
+    const post = async (body: string, type = 'multipart/form-data; boundary=edge') => {
+      const answer = await fetch(`${storage.url}/object/forms/a.txt`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${storage.keys.secret}`, 'content-type': type },
+        body,
+      });
+      return [answer.status, ((await answer.json()) as { code: string }).code];
+    };
+    const part =
+      '--edge\r\ncontent-disposition: form-data; name=""; filename="a"\r\ncontent-type: text/plain\r\n\r\nhalf';
+    const refused = [400, 'InvalidRequest'];
+    expect(await post(part)).toEqual(refused);
+    expect(await post(`${part}\r\n--ed`)).toEqual(refused);
+    expect(await post('--edge\r\ncontent-disposition: form-data; name="a"\r\n\r\nb\r\n--edge--\r\n')).toEqual(
+      refused,
+    );
+    expect(await post(part, 'multipart/form-data')).toEqual(refused);
+    expect(
+      await post(
+        `${part}\r\n--edge\r\ncontent-disposition: form-data; name="metadata"\r\n\r\n{no\r\n--edge--\r\n`,
+      ),
+    ).toEqual(refused);
+    expect((await house.from('forms').list()).data).toEqual([]);
+    expect(await workFiles()).toEqual([]);
+  });
+
+  test('a sender who goes away in the middle leaves nothing', async () => {
+    await house.createBucket('gone', { public: false });
+    await new Promise<void>((done) => {
+      const request = httpRequest(`${storage.url}/object/gone/a.txt`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${storage.keys.secret}`, 'content-length': '1000000' },
+      });
+      request.on('error', () => done());
+      request.write('x'.repeat(1000), () => setImmediate(() => request.destroy(new Error('gone'))));
+    });
+    await expect.poll(workFiles).toEqual([]);
+    expect((await house.from('gone').list()).data).toEqual([]);
+  });
+
+  describe('a rendering', () => {
+    const render = async (query: string, accept = '*/*') => {
+      const url = staff
+        .getPublicUrl('products/large.jpg')
+        .data.publicUrl.replace('/object/', '/render/image/');
+      const answer = await fetch(`${url}${query}`, { headers: { accept } });
+      const bytes = Buffer.from(await answer.arrayBuffer());
+      return { answer, bytes };
+    };
+    const sizeOf = async (query: string) => {
+      const { width, height } = await sharp((await render(query)).bytes).metadata();
+      return [width, height];
+    };
+    beforeAll(async () => {
+      await staff.upload('products/large.jpg', await picture('jpeg', 800, 600), {
+        contentType: 'image/jpeg',
+      });
+    });
+
+    test('has the size asked for, and is never larger than the picture', async () => {
+      expect(await sizeOf('?width=400')).toEqual([400, 300]);
+      expect(await sizeOf('?width=100&height=100')).toEqual([100, 100]);
+      expect(await sizeOf('?width=100&height=100&resize=contain')).toEqual([100, 75]);
+      expect(await sizeOf('?width=100&height=100&resize=fill')).toEqual([100, 100]);
+      expect(await sizeOf('?width=2500')).toEqual([800, 600]);
+    });
+
+    test('has the best format its reader accepts, and says that it depends on it', async () => {
+      const type = async (query: string, accept?: string) =>
+        (await render(query, accept)).answer.headers.get('content-type');
+      const browser = 'image/avif,image/webp,image/*,*/*;q=0.8';
+      expect(await type('?width=80', browser)).toBe('image/avif');
+      expect(await type('?width=80', 'image/webp,*/*')).toBe('image/webp');
+      expect(await type('?width=80', 'image/avif;q=0,image/webp')).toBe('image/webp');
+      expect(await type('?width=80')).toBe('image/jpeg');
+      expect(await type('?width=80&format=origin', browser)).toBe('image/jpeg');
+      expect((await render('?width=80')).answer.headers.get('vary')).toMatch(/accept/i);
+    });
+
+    test('is made once, and known by its ETag', async () => {
+      const { answer } = await render('?width=90');
+      const etag = answer.headers.get('etag') ?? '';
+      const again = await fetch(answer.url, { headers: { 'if-none-match': etag } });
+      expect(again.status).toBe(304);
+      const count = async () => (await readdir(join(storage.folder, 'work/rendered'))).length;
+      const before = await count();
+      await Promise.all([render('?width=91'), render('?width=91'), render('?width=91')]);
+      await render('?width=91');
+      expect(await count()).toBe(before + 1);
+    });
+
+    test('is given by a signed address, and that only', async () => {
+      await house.createBucket('private-pictures', { public: false });
+      const bucket = house.from('private-pictures');
+      await bucket.upload('a.png', await picture('png', 300, 200), { contentType: 'image/png' });
+      const { data } = await bucket.createSignedUrl('a.png', 60, { transform: { width: 30 } });
+      const url = data?.signedUrl ?? '';
+      const small = await fetch(`${url}&width=300`);
+      expect((await sharp(Buffer.from(await small.arrayBuffer())).metadata()).width).toBe(30);
+      expect((await fetch(url.replace('/render/image/', '/object/'))).status).toBe(400);
+      const { data: blob } = await bucket.download('a.png', { transform: { width: 20, height: 10 } });
+      expect(await sharp(await bytesOf(blob)).metadata()).toMatchObject({
+        width: 20,
+        height: 10,
+      });
+    });
+
+    test('of nonsense is refused, and so is one of what is no picture', async () => {
+      for (const query of [
+        '?width=0',
+        '?width=2501',
+        '?width=wide',
+        '?quality=10',
+        '?resize=zoom',
+        '?format=bmp',
+      ]) {
+        expect(await (await render(query)).answer.status, query).toBe(400);
+      }
+      await house.from('loose').upload('text.png', '<svg/>', { contentType: 'image/png' });
+      await house.from('loose').upload('text.svg', '<svg/>', { contentType: 'image/svg+xml' });
+      for (const name of ['text.png', 'text.svg']) {
+        const { error } = await house.from('loose').download(name, { transform: { width: 10 } });
+        expect(error, name).not.toBeNull();
+      }
+    });
+  });
+
+  describe('a resumable upload', () => {
+    const name = 'tapes';
+    const endpoint = () => `${storage.url}/upload/resumable`;
+    beforeAll(async () => {
+      await house.createBucket(name, {
+        public: false,
+        fileSizeLimit: 5_000_000,
+        allowedMimeTypes: ['text/*', 'video/*'],
+      });
+    });
+    type Options = ConstructorParameters<typeof Upload>[1];
+    const start = (content: Buffer, objectName: string, options: Options = {}, bucketName = name) =>
+      new Promise<Upload>((done, fail) => {
+        const upload = new Upload(content, {
+          endpoint: endpoint(),
+          headers: { authorization: `Bearer ${storage.keys.secret}` },
+          metadata: {
+            bucketName,
+            objectName,
+            contentType: 'text/plain',
+            cacheControl: '60',
+            metadata: '{"reel":1}',
+          },
+          chunkSize: 100_000,
+          retryDelays: [],
+          onSuccess: () => done(upload),
+          onError: fail,
+          ...options,
+        });
+        upload.start();
+      });
+    const problem = async (upload: Promise<unknown>) => {
+      const error = (await upload.then(() => null).catch((thrown) => thrown)) as {
+        originalResponse?: { getStatus(): number; getBody(): string };
+      } | null;
+      return { status: error?.originalResponse?.getStatus(), body: error?.originalResponse?.getBody() };
+    };
+
+    test('arrives in parts and is an object like any other', async () => {
+      const content = Buffer.from('tape '.repeat(60_000));
+      await start(content, 'reels/1.txt');
+      const { data } = await house.from(name).download('reels/1.txt');
+      expect(await bytesOf(data)).toEqual(content);
+      expect((await house.from(name).info('reels/1.txt')).data).toMatchObject({
+        contentType: 'text/plain',
+        cacheControl: 'max-age=60',
+        metadata: { reel: 1 },
+      });
+      expect(await workFiles()).toEqual([]);
+    });
+
+    test('goes on where its connection broke', async () => {
+      const content = Buffer.from('0123456789'.repeat(50_000));
+      let url = '';
+      // Half of a part goes through, then the line is cut.
+      const created = await fetch(endpoint(), {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${storage.keys.secret}`,
+          'tus-resumable': '1.0.0',
+          'upload-length': String(content.length),
+          'upload-metadata': `bucketName ${btoa(name)},objectName ${btoa('cut.txt')},contentType ${btoa('text/plain')}`,
+        },
+      });
+      expect(created.status).toBe(201);
+      url = created.headers.get('location') ?? '';
+      expect(Buffer.from(url.split('/').at(-1) ?? '', 'base64url').toString()).toMatch(
+        /^tapes\/cut\.txt\/[0-9a-f-]{36}$/,
+      );
+      await new Promise<void>((done) => {
+        const request = httpRequest(url, {
+          method: 'PATCH',
+          headers: {
+            authorization: `Bearer ${storage.keys.secret}`,
+            'tus-resumable': '1.0.0',
+            'upload-offset': '0',
+            'content-type': 'application/offset+octet-stream',
+            'content-length': String(content.length),
+          },
+        });
+        request.on('error', () => done());
+        request.write(content.subarray(0, 200_000), () =>
+          setTimeout(() => request.destroy(new Error('cut')), 50),
+        );
+      });
+      const offsets: number[] = [];
+      await start(content, 'cut.txt', {
+        uploadUrl: url,
+        onProgress: (sent) => offsets.push(sent),
+      });
+      expect(offsets[0]).toBeGreaterThan(0);
+      const { data } = await house.from(name).download('cut.txt');
+      expect(await data?.text()).toBe(content.toString());
+
+      // Whoever did not hear the last answer hears it now.
+      const end = await fetch(url, {
+        method: 'HEAD',
+        headers: { authorization: `Bearer ${storage.keys.secret}`, 'tus-resumable': '1.0.0' },
+      });
+      expect([end.status, end.headers.get('upload-offset')]).toEqual([200, String(content.length)]);
+    });
+
+    test('is refused in plain text with a true status', async () => {
+      const small = Buffer.from('small');
+      expect(await problem(start(small, 'x', {}, 'nowhere'))).toEqual({
+        status: 404,
+        body: 'Bucket not found',
+      });
+      await start(small, 'taken.txt');
+      expect(await problem(start(small, 'taken.txt'))).toEqual({
+        status: 409,
+        body: 'The resource already exists',
+      });
+      expect(await problem(start(Buffer.alloc(5_000_001), 'large.txt'))).toMatchObject({ status: 413 });
+      const metadata = { bucketName: name, objectName: 'a.exe', contentType: 'application/x-exe' };
+      expect(await problem(start(small, 'a.exe', { metadata }))).toEqual({
+        status: 415,
+        body: 'mime type application/x-exe is not supported',
+      });
+      expect(await problem(start(small, '../x'))).toEqual({ status: 400, body: 'Invalid key: ../x' });
+      const { token } = await storage.person('customer');
+      expect(
+        await problem(start(small, 'mine.txt', { headers: { authorization: `Bearer ${token}` } })),
+      ).toMatchObject({ status: 403 });
+      expect(await problem(start(small, 'mine.txt', { headers: {} }))).toMatchObject({ status: 400 });
+      const upsert = { authorization: `Bearer ${storage.keys.secret}`, 'x-upsert': 'true' };
+      await start(Buffer.from('new'), 'taken.txt', { headers: upsert });
+      expect(await (await house.from(name).download('taken.txt')).data?.text()).toBe('new');
+    });
+
+    test("is its sender's alone, and can be given up", async () => {
+      const created = await fetch(endpoint(), {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${staffToken}`,
+          'tus-resumable': '1.0.0',
+          'upload-length': '10',
+          'upload-metadata': `bucketName ${btoa('product-images')},objectName ${btoa('products/tus.png')},contentType ${btoa('image/png')}`,
+        },
+      });
+      expect(created.status).toBe(201);
+      const url = created.headers.get('location') ?? '';
+      const ask = async (method: string, token: string) =>
+        (
+          await fetch(url, {
+            method,
+            headers: { authorization: `Bearer ${token}`, 'tus-resumable': '1.0.0' },
+          })
+        ).status;
+      const { token: other } = await storage.person('staff');
+      expect(await ask('HEAD', other)).toBe(403);
+      expect(await ask('DELETE', other)).toBe(403);
+      expect(await ask('DELETE', staffToken)).toBe(204);
+      expect(await ask('HEAD', staffToken)).toBe(404);
+    });
+
+    test('of what is no picture is refused where pictures are kept', async () => {
+      const metadata = {
+        bucketName: 'product-images',
+        objectName: 'products/tus.png',
+        contentType: 'image/png',
+      };
+      const headers = { authorization: `Bearer ${staffToken}` };
+      const bad = await problem(start(Buffer.from('<svg><script/></svg>'), '', { metadata, headers }));
+      expect(bad).toEqual({ status: 415, body: expect.stringMatching(/SVG/) });
+      await start(await picture('png'), '', { metadata, headers });
+      expect((await read('products/tus.png')).answer.status).toBe(200);
+      expect(
+        await readdir(join(storage.folder, 'work/resumable')).then((names) =>
+          names.filter((file) => !file.endsWith('.done')),
+        ),
+      ).toEqual([]);
+    });
+
+    test('can be sent by anyone who has a signature for it', async () => {
+      const { data } = await house.from(name).createSignedUploadUrl('signed.txt');
+      const signed = { endpoint: `${endpoint()}/sign`, headers: { 'x-signature': data?.token ?? '' } };
+      expect((await problem(start(Buffer.from('x'), 'other.txt', signed))).status).toBe(400);
+      await start(Buffer.from('by signature'), 'signed.txt', signed);
+      expect(await (await house.from(name).download('signed.txt')).data?.text()).toBe('by signature');
+      expect((await problem(start(Buffer.from('x'), 'signed.txt', { ...signed, headers: {} }))).status).toBe(
+        400,
+      );
+    });
+
+    test('says what the server can', async () => {
+      const answer = await fetch(endpoint(), { method: 'OPTIONS' });
+      expect(answer.status).toBe(204);
+      for (const extension of [
+        'creation',
+        'creation-with-upload',
+        'creation-defer-length',
+        'termination',
+        'expiration',
+      ]) {
+        expect(answer.headers.get('tus-extension')).toContain(extension);
+      }
+      expect(answer.headers.get('tus-version')).toBe('1.0.0');
+    });
+  });
+
+  test('a large file read from a disk goes through as a stream', async () => {
+    const path = join(storage.folder, 'large.bin');
+    await writeFile(path, Buffer.alloc(8_000_000, 7));
+    await house.createBucket('streams', { public: false });
+    const { error } = await house
+      .from('streams')
+      .upload('large.bin', createReadStream(path), { duplex: 'half' });
+    expect(error).toBeNull();
+    expect((await house.from('streams').info('large.bin')).data?.size).toBe(8_000_000);
+  });
+});
