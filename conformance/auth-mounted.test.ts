@@ -1,0 +1,110 @@
+// The auth service as part of the backend: what it signs, the other services take; what a shared secret signs, too.
+import { fileURLToPath } from 'node:url';
+import { AuthClient } from '@supabase/auth-js';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ApiKeys } from '../backend/api-keys.ts';
+import { type Backend, createBackend } from '../backend/backend.ts';
+import type { Database } from '../backend/database/database.ts';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+
+const publicUrl = 'https://services.example.com';
+const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
+const platform = { name: 'platform', folder: fileURLToPath(new URL('../backend/platform', import.meta.url)) };
+
+const signed = (role: string, secret = sharedSecret) =>
+  new SignJWT({ sub: '1234567890', role })
+    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+    .sign(new TextEncoder().encode(secret));
+
+describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed with %s', (how) => {
+  let database: Database;
+  let backend: Backend;
+  const faults: unknown[] = [];
+  const inProcess: typeof fetch = (input, init) => backend.fetch(new Request(input, init));
+  beforeAll(async () => {
+    database = await throwawayDatabase('pglite', [platform]);
+    await database.execute(`
+      create table public.notes (id integer primary key, owner uuid not null default auth.uid());
+      alter table public.notes enable row level security;
+      create policy "people read their own" on public.notes for select using (owner = (select auth.uid()));
+      create policy "people write their own" on public.notes for insert with check (owner = (select auth.uid()));
+    `);
+    const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+    const keys: ApiKeys = {
+      publishable: 'sb_publishable_test',
+      secret: 'sb_secret_test',
+      signingKeys: how === 'RS256' ? [{ ...(await exportJWK(privateKey)), alg: 'RS256', kid: 'rsa' }] : [],
+      sharedSecret,
+    };
+    backend = await createBackend({
+      database,
+      keys,
+      functions: {},
+      publicUrl,
+      auth: {
+        settings: {
+          isSignupOpen: true,
+          autoconfirmsEmail: true,
+          passwordHashCost: { memoryCost: 64, timeCost: 1, parallelism: 1 },
+        },
+      },
+      onFault: (error) => faults.push(error),
+    });
+  });
+  afterAll(async () => {
+    expect(faults).toEqual([]);
+    await backend.close();
+    await database.close();
+  });
+
+  const rest = (token: string, init: RequestInit = {}) =>
+    inProcess(`${publicUrl}/rest/v1/notes?select=id`, {
+      ...init,
+      headers: {
+        apikey: 'sb_publishable_test',
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+      },
+    });
+
+  test('a person reads and writes their own rows with the token they got', async () => {
+    const client = new AuthClient({
+      url: `${publicUrl}/auth/v1`,
+      headers: { apikey: 'sb_publishable_test' },
+      fetch: inProcess,
+      storageKey: how,
+      autoRefreshToken: false,
+    });
+    const { data, error } = await client.signUp({ email: 'me@example.com', password: 'my password' });
+    expect(error).toBeNull();
+    const token = data.session?.access_token ?? '';
+    expect((await rest(token, { method: 'POST', body: '{"id":1}' })).status).toBe(201);
+    expect(await (await rest(token)).json()).toEqual([{ id: 1 }]);
+    const other = await client.signUp({ email: 'other@example.com', password: 'my password' });
+    expect(await (await rest(other.data.session?.access_token ?? '')).json()).toEqual([]);
+    const { data: claimed, error: unclaimed } = await client.getClaims();
+    expect(unclaimed).toBeNull();
+    expect(claimed?.header.alg).toBe(how === 'RS256' ? 'RS256' : 'HS256');
+  });
+
+  test('who holds the shared secret makes administrators; who does not, does not', async () => {
+    const list = async (token: string) =>
+      (await inProcess(`${publicUrl}/auth/v1/admin/users`, { headers: { authorization: `Bearer ${token}` } }))
+        .status;
+    expect(await list(await signed('service_role'))).toBe(200);
+    expect(await list(await signed('supabase_admin'))).toBe(200);
+    expect(await list(await signed('authenticated'))).toBe(403);
+    expect(await list(await signed('service_role', 'another secret of the same length, or so'))).toBe(403);
+  });
+
+  test('no key is needed to ask how the service is, and pages of other sites sign nobody in', async () => {
+    expect((await inProcess(`${publicUrl}/auth/v1/health`)).status).toBe(200);
+    const foreign = await inProcess(`${publicUrl}/auth/v1/token?grant_type=password`, {
+      method: 'POST',
+      headers: { origin: 'https://elsewhere.example.net', 'content-type': 'text/plain' },
+      body: '{}',
+    });
+    expect(foreign.status).toBe(403);
+  });
+});
