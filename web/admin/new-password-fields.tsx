@@ -3,9 +3,16 @@ import { TextField } from '../ui/field.tsx';
 
 export const shortestPassword = 8;
 
-export function NewPasswordFields({ problem }: { problem: string | null }) {
+interface NewPasswordFieldsProps {
+  /** Whose it is, for password managers. */
+  email: string;
+  problem: string | null;
+}
+
+export function NewPasswordFields({ email, problem }: NewPasswordFieldsProps) {
   return (
     <>
+      <input type="text" name="username" autoComplete="username" value={email} readOnly hidden />
       <TextField
         label="New password"
         name="password"

@@ -42,7 +42,7 @@ export default function AccountPage({ loaderData }: Route.ComponentProps) {
         <p className="mt-1 break-words text-ink-soft">{email}</p>
       </header>
       <div className="gap-5 xl:columns-2 [&>*]:mb-5 [&>*]:break-inside-avoid">
-        <ChangePassword staff={staff} onChanged={refresh} />
+        <ChangePassword staff={staff} email={email} onChanged={refresh} />
         <AuthenticatorApps staff={staff} apps={apps} onChanged={refresh} />
         {passkeys ? <Passkeys staff={staff} passkeys={passkeys} onChanged={refresh} /> : null}
         <OtherSessions staff={staff} sessions={sessions} onChanged={refresh} />

@@ -10,10 +10,11 @@ import { useAttempt } from '../use-attempt.ts';
 
 interface ChangePasswordProps {
   staff: Staff;
+  email: string;
   onChanged(): void;
 }
 
-export function ChangePassword({ staff, onChanged }: ChangePasswordProps) {
+export function ChangePassword({ staff, email, onChanged }: ChangePasswordProps) {
   const form = useRef<HTMLFormElement>(null);
   const { isBusy, problem, attempt } = useAttempt('The password could not be changed');
   const [mismatch, setMismatch] = useState<string | null>(null);
@@ -65,7 +66,7 @@ export function ChangePassword({ staff, onChanged }: ChangePasswordProps) {
           autoComplete="current-password"
           maxLength={256}
         />
-        <NewPasswordFields problem={mismatch} />
+        <NewPasswordFields email={email} problem={mismatch} />
         {needsCode ? (
           <TextField
             label="Code from our mail"

@@ -15,6 +15,10 @@ test.each([
     'Safari on iOS',
   ],
   ['Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0', 'Firefox on Linux'],
+  [
+    'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/153.0 Safari/537.36',
+    'Chrome on Linux',
+  ],
   ['curl/8.5', 'An unknown device'],
   [null, 'An unknown device'],
 ])('%j is %s', (userAgent, words) => expect(describeDevice(userAgent)).toBe(words));

@@ -67,7 +67,7 @@ export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) 
   }
   return isByLink ? (
     <Entrance title="Set a new password" subtitle="You will stay signed in on this device">
-      <NewPassword staff={staff} />
+      <NewPassword staff={staff} email={'email' in standing ? standing.email : ''} />
     </Entrance>
   ) : (
     <Entrance title="Reset password" subtitle="We send you a link to set a new one">
@@ -161,7 +161,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
   );
 }
 
-function NewPassword({ staff }: { staff: Staff }) {
+function NewPassword({ staff, email }: { staff: Staff; email: string }) {
   const { isBusy, problem, attempt } = useAttempt('The password could not be set');
   const [mismatch, setMismatch] = useState<string | null>(null);
   const navigate = useNavigate();
@@ -183,7 +183,7 @@ function NewPassword({ staff }: { staff: Staff }) {
       }}
     >
       {problem ? <Notice tone="danger" title={problem} /> : null}
-      <NewPasswordFields problem={mismatch} />
+      <NewPasswordFields email={email} problem={mismatch} />
       <Button type="submit" size="large" disabled={isBusy}>
         {isBusy ? 'Saving...' : 'Set password'}
       </Button>
