@@ -2,30 +2,30 @@ import { describe, expect, test } from 'vitest';
 import { isRedirectAllowed, redirectOf } from './redirects.ts';
 
 const settings = {
-  siteUrl: 'https://shop.example.com',
-  redirectAllowList: ['https://*.example.org/welcome', 'https://app.example.net/**', 'juice://callback'],
+  siteUrl: 'https://site.example.com',
+  redirectAllowList: ['https://*.example.org/welcome', 'https://app.example.net/**', 'phoneapp://callback'],
 };
 
 describe('a place people may be sent to', () => {
   test.each([
-    'https://shop.example.com',
-    'https://shop.example.com/any/path?and=query#and-fragment',
+    'https://site.example.com',
+    'https://site.example.com/any/path?and=query#and-fragment',
     'http://127.0.0.1:5173/welcome',
     'http://[::1]:3000/',
     'https://www.example.org/welcome',
     'https://app.example.net/a/b.c?d=e',
-    'juice://callback',
+    'phoneapp://callback',
   ])('is %s', (target) => {
     expect(isRedirectAllowed(target, settings)).toBe(true);
   });
 
   test.each([
-    'http://shop.example.com',
-    'https://shop.example.com:8443',
-    'https://shop.example.com.evil.net',
-    'https://shop.example.com@evil.net/',
-    'https://evil.net\\@shop.example.com/',
-    'https://evil.net/?https://shop.example.com',
+    'http://site.example.com',
+    'https://site.example.com:8443',
+    'https://site.example.com.evil.net',
+    'https://site.example.com@evil.net/',
+    'https://evil.net\\@site.example.com/',
+    'https://evil.net/?https://site.example.com',
     'https://a.b.example.org/welcome',
     'https://evil.net/.example.org/welcome',
     'https://www.example.org/welcome/further',
@@ -49,6 +49,6 @@ describe('a place people may be sent to', () => {
     const referer = 'https://app.example.net/from';
     expect(redirectOf(['https://evil.net'], referer, settings)).toBe(referer);
     expect(redirectOf(['https://evil.net'], 'https://evil.net', settings)).toBe(settings.siteUrl);
-    expect(redirectOf([null, 'juice://callback'], referer, settings)).toBe('juice://callback');
+    expect(redirectOf([null, 'phoneapp://callback'], referer, settings)).toBe('phoneapp://callback');
   });
 });
