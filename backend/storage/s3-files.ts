@@ -44,7 +44,7 @@ export function createS3Files(settings: S3Settings, workFolder: string): FileSto
         throw new Error(sentence);
       } catch (error) {
         if (attempt === attempts) throw error;
-        await new Promise((done) => setTimeout(done, 100 * 4 ** attempt));
+        await new Promise((done) => setTimeout(done, 100 * 3 ** (attempt - 1)));
       }
     }
   };
