@@ -4,7 +4,8 @@ import { defineConfig } from 'vite';
 export default defineConfig({
   publicDir: false,
   build: {
-    ssr: 'server/main.ts',
+    ssr: true,
+    rolldownOptions: { input: ['server/main.ts', 'server/backend-alone.ts'] },
     outDir: 'build/service',
     target: 'node20',
     sourcemap: true,

@@ -69,3 +69,12 @@ test.each([
 ])('%j stops the start with one sentence', (environment, sentence) => {
   expect(() => readConfig(environment, '/')).toThrow(sentence);
 });
+
+test.each([
+  [{ AUTH_SETTINGS: '{' }, 'AUTH_SETTINGS is not JSON.'],
+  [{ AUTH_SETTINGS: '[]' }, 'AUTH_SETTINGS is not a JSON object.'],
+  [{ JWT_SECRET: 'short' }, 'JWT_SECRET is shorter than 32 characters: it could be guessed.'],
+  [{ JWT_KEYS: '[{"kid":"a","alg":"none","d":"x"}]' }, 'JWT_KEYS is not a JSON array of private JWKs'],
+])('%j stops the start with one sentence, too', (environment, sentence) => {
+  expect(() => readConfig(environment, '/')).toThrow(sentence);
+});

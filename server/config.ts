@@ -1,6 +1,8 @@
 // What a person sets, read once at the start. A wrong setting stops the start with one clear sentence.
 import { resolve } from 'node:path';
+import { type BackendConfig, readBackendConfig } from './backend-config.ts';
 import type { MessagesConfig } from './messages.ts';
+import { WrongSetting } from './wrong-setting.ts';
 
 export interface Config {
   port: number;
@@ -12,6 +14,8 @@ export interface Config {
   supabase: { url: string; publishableKey: string; secretKey: string } | null;
   /** Keys for the built-in services, where a person sets them. */
   givenKeys: { publishable: string | undefined; secret: string | undefined };
+  /** Settings of the built-in services themselves. */
+  backend: BackendConfig;
   seed: 'demo' | 'none';
   /** The first staff account; a random password when there is none. */
   firstAdmin: { email: string; password: string | null };
@@ -41,11 +45,6 @@ export type MpesaConfig =
       /** The till, where money goes to one (transaction type CustomerBuyGoodsOnline). */
       till: string | undefined;
     };
-
-/** A setting has a value that cannot be meant. The message names it and says what it takes. */
-export class WrongSetting extends Error {
-  override readonly name = 'WrongSetting';
-}
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -83,6 +82,7 @@ export function readConfig(environment: Environment, root: string): Config {
     databaseUrl: readUrl('DATABASE_URL', text('DATABASE_URL'), ['postgres:', 'postgresql:']),
     supabase,
     givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
+    backend: readBackendConfig(text),
     seed: readChoice('SEED', text('SEED') ?? 'demo', ['demo', 'none']),
     firstAdmin: readFirstAdmin(text),
     messages: {

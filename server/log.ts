@@ -1,6 +1,6 @@
 // The server's log: one JSON line per event, personal data and secrets masked.
 import pino from 'pino';
-import { WrongSetting } from './config.ts';
+import { WrongSetting } from './wrong-setting.ts';
 
 export type Log = pino.Logger;
 

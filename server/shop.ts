@@ -1,6 +1,5 @@
 // The composition root: the only place where the rooms of the house are wired together.
 import { readFile } from 'node:fs/promises';
-import type { Server } from 'node:http';
 import { join } from 'node:path';
 import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
@@ -8,10 +7,6 @@ import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
-import { openPglite } from '../backend/database/pglite.ts';
-import { openPostgresql } from '../backend/database/postgresql.ts';
-import { createDiskFiles } from '../backend/storage/disk-files.ts';
-import { createS3Files } from '../backend/storage/s3-files.ts';
 import { defaultCredentials } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
@@ -21,10 +16,12 @@ import type { Config } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { createHttpServer, type Middleware } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
+import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { PageCache } from './page-cache.ts';
 import { createPageRenderer } from './page-renderer.ts';
+import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { AddressTaken } from './start-failure.ts';
 
 export interface Shop {
@@ -81,7 +78,7 @@ async function wire(
 
   const keys: Pick<ApiKeys, 'publishable' | 'secret'> = config.supabase
     ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey }
-    : await loadApiKeys(config.dataDir, config.givenKeys);
+    : await loadApiKeys(config.dataDir, givenKeys(config));
 
   // The port is known only once we listen, and the simulator must know where to send its notices.
   let ownUrl = '';
@@ -105,17 +102,15 @@ async function wire(
     });
     backend = await createBackend({
       database,
-      keys: await loadApiKeys(config.dataDir, config.givenKeys),
+      keys: await loadApiKeys(config.dataDir, givenKeys(config)),
       functions: { 'mobile-money': mobileMoney },
-      files: config.s3
-        ? createS3Files(config.s3, join(config.dataDir, 'storage/work'))
-        : createDiskFiles(join(config.dataDir, 'storage')),
+      files: openFiles(config),
       publicUrl: config.publicUrl,
       auth: {
-        settings: staffSignIn(config),
+        settings: { ...staffSignIn(config), ...config.backend.authSettings },
         messages: createMessages(config.messages, log),
       },
-      allowedOrigins: [new URL(config.publicUrl).origin],
+      allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
       onFault,
     });
     const started = backend;
@@ -206,15 +201,6 @@ function staffSignIn({ messages }: Config): Partial<GivenAuthSettings> {
       needsReauthentication: messages.smtpUrl !== null,
     },
   };
-}
-
-async function openDatabase(
-  config: Config,
-  onFault: (error: unknown, where: string) => void,
-): Promise<Database> {
-  return config.databaseUrl
-    ? openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') })
-    : openPglite(join(config.dataDir, 'database'));
 }
 
 async function prepareDatabase(database: Database, config: Config, root: string, log: Log): Promise<void> {
@@ -319,26 +305,4 @@ async function isReady(database: Database | null): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-function listen(server: Server, { port, host }: Config): Promise<void> {
-  return new Promise((done, fail) => {
-    server.once('error', (error: NodeJS.ErrnoException) =>
-      fail(
-        error.code === 'EADDRINUSE'
-          ? new AddressTaken(`Port ${port} is taken; set PORT to a free one.`)
-          : error,
-      ),
-    );
-    server.listen(port, host, () => done());
-  });
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((done) => {
-    server.close(() => done());
-    server.closeIdleConnections();
-    // Whoever is still connected after a moment is let go.
-    setTimeout(() => server.closeAllConnections(), 2000).unref();
-  });
 }

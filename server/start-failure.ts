@@ -2,7 +2,7 @@
 import { DatabaseError } from '../backend/database/database.ts';
 import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
-import { WrongSetting } from './config.ts';
+import { WrongSetting } from './wrong-setting.ts';
 
 /** A port or an address that cannot be had. The message says what to do. */
 export class AddressTaken extends Error {

@@ -1,0 +1,13 @@
+// `npm run backend`: the services without the shop.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build, checkNode, installPackages, root } from './prepare.mjs';
+
+checkNode();
+installPackages();
+build();
+process.env.NODE_ENV = 'production';
+if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
+const { main } = await import(pathToFileURL(join(root, 'build', 'service', 'backend-alone.js')).href);
+await main(root);

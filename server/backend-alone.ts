@@ -1,0 +1,134 @@
+// The services without the shop: for another application, or for the official clients' own test suites.
+import { createServer } from 'node:http';
+import { join, resolve } from 'node:path';
+import { getRequestListener } from '@hono/node-server';
+import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
+import { createBackend } from '../backend/backend.ts';
+import { migrate } from '../backend/database/migrate.ts';
+import { establishClientAddress } from './client-address.ts';
+import { type Config, readConfig } from './config.ts';
+import { closeServer, listen } from './listen.ts';
+import { type Log, openLog } from './log.ts';
+import { createMessages } from './messages.ts';
+import { givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { describeStartFailure } from './start-failure.ts';
+import { WrongSetting } from './wrong-setting.ts';
+
+const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as const;
+
+export interface BackendAloneOptions {
+  config: Config;
+  /** The project's folder. */
+  root: string;
+  log: Log;
+  /** A folder of the application's own `*.sql` files, applied after the platform's. */
+  migrations?: string | undefined;
+  /** The service that also answers under `/`, for clients that know no gateway in front of it. */
+  rootService?: (typeof serviceNames)[number] | undefined;
+}
+
+export interface BackendAlone {
+  url: string;
+  keys: Pick<ApiKeys, 'publishable' | 'secret'>;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts the services alone: database, migrations, and everything under `/auth/v1`, `/rest/v1`, `/storage/v1`,
+ * `/realtime/v1`.
+ * @throws what `describeStartFailure` puts into words
+ */
+export async function startBackendAlone(options: BackendAloneOptions): Promise<BackendAlone> {
+  const { config, root, log, migrations, rootService } = options;
+  const onFault = (error: unknown, where: string) =>
+    log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
+  const database = await openDatabase(config, onFault);
+  try {
+    await migrate(database, [
+      { name: 'platform', folder: join(root, 'backend/platform') },
+      ...(migrations ? [{ name: 'application', folder: migrations }] : []),
+    ]);
+    const keys = await loadApiKeys(config.dataDir, givenKeys(config));
+    const backend = await createBackend({
+      database,
+      keys,
+      functions: {},
+      files: openFiles(config),
+      publicUrl: config.publicUrl,
+      auth: { settings: config.backend.authSettings, messages: createMessages(config.messages, log) },
+      allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
+      onFault,
+    });
+    const web = getRequestListener(
+      (request) => {
+        const url = new URL(request.url);
+        if (url.pathname === '/healthz') return new Response('ok\n');
+        if (!rootService || backend.serves(url.pathname)) return backend.fetch(request);
+        url.pathname = `/${rootService}/v1${url.pathname}`;
+        return backend.fetch(new Request(url, request));
+      },
+      { overrideGlobalObjects: false },
+    );
+    const server = createServer((request, response) => {
+      establishClientAddress(request, config.trustedProxies);
+      void web(request, response);
+    });
+    server.on('upgrade', (request, socket, head) => {
+      socket.on('error', () => socket.destroy());
+      establishClientAddress(request, config.trustedProxies);
+      backend.upgrade(request, socket, head);
+    });
+    await listen(server, config);
+    const address = server.address();
+    const port = address && typeof address === 'object' ? address.port : config.port;
+    return {
+      url: config.port === 0 ? `http://127.0.0.1:${port}` : config.publicUrl,
+      keys,
+      async close() {
+        const drained = closeServer(server);
+        await backend.close();
+        await drained;
+        await database.close();
+      },
+    };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/**
+ * Runs them until the process is told to stop. Beside the shop's settings it reads MIGRATIONS and ROOT_SERVICE.
+ * @param root the project's folder
+ */
+export async function main(root: string): Promise<void> {
+  let backend: BackendAlone;
+  try {
+    const text = (name: string) => process.env[name]?.trim() || undefined;
+    const rootService = serviceNames.find((name) => name === text('ROOT_SERVICE'));
+    if (text('ROOT_SERVICE') && !rootService) {
+      throw new WrongSetting(`ROOT_SERVICE takes ${serviceNames.join(' or ')}.`);
+    }
+    const migrations = text('MIGRATIONS');
+    backend = await startBackendAlone({
+      config: readConfig(process.env, root),
+      root,
+      log: openLog(text('LOG_LEVEL') ?? 'info'),
+      migrations: migrations && resolve(root, migrations),
+      rootService,
+    });
+  } catch (error) {
+    process.stderr.write(`\nThe services were not started. ${describeStartFailure(error)}\n`);
+    process.exitCode = 1;
+    return;
+  }
+  process.stdout.write(`\n  The services answer at ${backend.url}\n`);
+  process.stdout.write('  Their keys are in keys.json of DATA_DIR.\n\n');
+  const stop = async () => {
+    setTimeout(() => process.exit(1), 10_000).unref();
+    await backend.close();
+    process.exit(0);
+  };
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+}

@@ -1,0 +1,60 @@
+// The settings of the services themselves, with or without the shop.
+import type { JWK } from 'jose';
+import type { GivenAuthSettings } from '../backend/auth/settings.ts';
+import { WrongSetting } from './wrong-setting.ts';
+
+export interface BackendConfig {
+  /** Whatever of `backend/auth/settings.ts` a person sets otherwise. */
+  authSettings: Partial<GivenAuthSettings>;
+  /** Keys that sign and verify access tokens, instead of those made on the first start. */
+  signingKeys: readonly JWK[] | undefined;
+  /** A secret shared with others that sign or verify tokens by it (HS256). */
+  sharedSecret: string | undefined;
+  /** Origins whose pages may call the services besides their own. */
+  allowedOrigins: readonly string[];
+}
+
+/**
+ * Reads them.
+ * @param text gives a variable's value; undefined when it is not set
+ * @throws WrongSetting naming the first wrong one
+ */
+export function readBackendConfig(text: (name: string) => string | undefined): BackendConfig {
+  const settings = readJson('AUTH_SETTINGS', text('AUTH_SETTINGS')) ?? {};
+  if (typeof settings !== 'object' || Array.isArray(settings)) {
+    throw new WrongSetting('AUTH_SETTINGS is not a JSON object.');
+  }
+  const keys = readJson('JWT_KEYS', text('JWT_KEYS'));
+  if (keys !== undefined && !(Array.isArray(keys) && keys.length > 0 && keys.every(isSigningKey))) {
+    throw new WrongSetting(
+      'JWT_KEYS is not a JSON array of private JWKs, each with "kid" and with "alg" ES256 or RS256.',
+    );
+  }
+  const sharedSecret = text('JWT_SECRET');
+  if (sharedSecret !== undefined && sharedSecret.length < 32) {
+    throw new WrongSetting('JWT_SECRET is shorter than 32 characters: it could be guessed.');
+  }
+  const allowedOrigins = (text('ALLOWED_ORIGINS') ?? '').split(',').map((origin) => origin.trim());
+  return {
+    authSettings: settings as Partial<GivenAuthSettings>,
+    signingKeys: keys as JWK[] | undefined,
+    sharedSecret,
+    allowedOrigins: allowedOrigins.filter(Boolean),
+  };
+}
+
+function readJson(name: string, value: string | undefined): unknown {
+  if (value === undefined) return undefined;
+  try {
+    return JSON.parse(value);
+  } catch {
+    // The value may hold secrets: it is not repeated.
+    throw new WrongSetting(`${name} is not JSON.`);
+  }
+}
+
+function isSigningKey(key: unknown): boolean {
+  if (typeof key !== 'object' || key === null) return false;
+  const { kid, d, alg } = key as JWK;
+  return typeof kid === 'string' && typeof d === 'string' && (alg === 'ES256' || alg === 'RS256');
+}

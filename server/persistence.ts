@@ -1,0 +1,30 @@
+// What outlives the process, where a person says it is: the database, uploaded files, keys.
+import { join } from 'node:path';
+import type { GivenKeys } from '../backend/api-keys.ts';
+import type { Database } from '../backend/database/database.ts';
+import { openPglite } from '../backend/database/pglite.ts';
+import { openPostgresql } from '../backend/database/postgresql.ts';
+import { createDiskFiles } from '../backend/storage/disk-files.ts';
+import type { FileStore } from '../backend/storage/file-store.ts';
+import { createS3Files } from '../backend/storage/s3-files.ts';
+import type { Config } from './config.ts';
+
+/** Every key a person may set. */
+export function givenKeys({ givenKeys: keys, backend }: Config): GivenKeys {
+  return { ...keys, signingKeys: backend.signingKeys, sharedSecret: backend.sharedSecret };
+}
+
+/** Where uploaded files are. */
+export function openFiles({ s3, dataDir }: Config): FileStore {
+  return s3 ? createS3Files(s3, join(dataDir, 'storage/work')) : createDiskFiles(join(dataDir, 'storage'));
+}
+
+/** The database a person chose. */
+export async function openDatabase(
+  config: Config,
+  onFault: (error: unknown, where: string) => void,
+): Promise<Database> {
+  return config.databaseUrl
+    ? openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') })
+    : openPglite(join(config.dataDir, 'database'));
+}
