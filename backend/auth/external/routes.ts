@@ -4,6 +4,14 @@ import { idTokenGrant } from './id-token-grant.ts';
 import { unlinkIdentity } from './identities.ts';
 import { pkceGrant } from './pkce-grant.ts';
 import { authorize, authorizeLink, callback } from './sign-in-page.ts';
+import { consumeAssertion, samlMetadata, startSso } from './sso.ts';
+import {
+  changeSsoProvider,
+  createSsoProvider,
+  deleteSsoProvider,
+  listSsoProviders,
+  readSsoProvider,
+} from './sso-providers.ts';
 import { web3Grant } from './web3-grant.ts';
 
 export const externalRoutes: readonly Route[] = [
@@ -12,6 +20,14 @@ export const externalRoutes: readonly Route[] = [
   { method: 'POST', pattern: '/callback', needs: 'nothing', handle: callback },
   { method: 'GET', pattern: '/user/identities/authorize', needs: 'user', handle: authorizeLink },
   { method: 'DELETE', pattern: '/user/identities/:identity_id', needs: 'user', handle: unlinkIdentity },
+  { method: 'POST', pattern: '/sso', needs: 'nothing', handle: startSso },
+  { method: 'GET', pattern: '/sso/saml/metadata', needs: 'nothing', handle: samlMetadata },
+  { method: 'POST', pattern: '/sso/saml/acs', needs: 'nothing', handle: consumeAssertion },
+  { method: 'GET', pattern: '/admin/sso/providers', needs: 'admin', handle: listSsoProviders },
+  { method: 'POST', pattern: '/admin/sso/providers', needs: 'admin', handle: createSsoProvider },
+  { method: 'GET', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: readSsoProvider },
+  { method: 'PUT', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: changeSsoProvider },
+  { method: 'DELETE', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: deleteSsoProvider },
 ];
 
 export const externalGrants: Grants = { pkce: pkceGrant, id_token: idTokenGrant, web3: web3Grant };
