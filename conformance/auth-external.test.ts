@@ -442,6 +442,21 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(error).toMatchObject({ code: 'invalid_credentials' });
     });
 
+    test('and confirms no other that the account claims', async () => {
+      const { name, email } = newPerson();
+      const claimed = `claimed-by-${name}@mail.example`;
+      const { data: made } = await admin().createUser({ email: claimed, password });
+      await service.database.query(
+        `insert into auth.identities (provider, provider_id, user_id, identity_data)
+         values ('keycloak', $1, $2::uuid, '{}')`,
+        [name, made.user?.id],
+      );
+      const { data } = await signIn(name);
+      expect(data.user).toMatchObject({ id: made.user?.id, email, email_confirmed_at: expect.any(String) });
+      const { error } = await newClient().signInWithPassword({ email: claimed, password });
+      expect(error).toMatchObject({ code: 'invalid_credentials' });
+    });
+
     test('it has not verified, which must be confirmed before anybody is let in', async () => {
       const { name, email } = newPerson({ email_verified: false });
       const { back } = await callbackFor(name);

@@ -90,8 +90,15 @@ export async function accountOf(
   if (!profile.isEmailVerified && !context.settings.autoconfirmsEmail) {
     return askToConfirm(context, user, profile.provider, arriving, 'provider_email_needs_verification');
   }
-  if (found) await dropUnconfirmed(tx, context, user, identity);
+  // What the provider has verified is its address, not another one that this account claims.
+  const email = profile.isEmailVerified ? profile.email : user.email;
+  const isAnother = email !== null && email !== user.email && !user.is_sso_user;
+  if (isAnother && (await findUser(tx, { email }))) {
+    return askToConfirm(context, user, profile.provider, arriving, 'provider_email_needs_verification');
+  }
+  if (found && user.email !== null) await dropUnconfirmed(tx, context, user, identity);
   return updateUser(tx, context, user.id, {
+    email,
     email_confirmed_at: at(context),
     raw_user_meta_data: profile.data,
   });
