@@ -105,18 +105,18 @@ interface AmountsProps {
 /** Subtotal, delivery fee and total (specification §9). */
 export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
   return (
-    <dl className="grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 text-sm tabular-nums">
+    <dl className="grid grid-cols-[1fr_auto] gap-y-1.5 text-sm tabular-nums">
       <dt className="text-ink-soft">
         Subtotal{' '}
         <span className="whitespace-nowrap">
           ({quantity} × {formatKsh(price)})
         </span>
       </dt>
-      <dd className="text-right">{formatKsh(price * quantity)}</dd>
+      <dd className="pl-4 text-right">{formatKsh(price * quantity)}</dd>
       <dt className="text-ink-soft">Delivery fee</dt>
-      <dd className="text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
+      <dd className="pl-4 text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
       <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">Total</dt>
-      <dd className="mt-1.5 border-t border-line pt-2 text-right">
+      <dd className="mt-1.5 border-t border-line pt-2 pl-4 text-right">
         <Price cents={orderTotal(price, quantity, deliveryFee)} className="text-xl" />
       </dd>
     </dl>
