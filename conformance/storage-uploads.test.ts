@@ -133,6 +133,18 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       const webp = await picture('webp');
       await staff.upload('products/really-webp.png', webp, { contentType: 'image/png' });
       expect((await read('products/really-webp.png')).answer.headers.get('content-type')).toBe('image/webp');
+      await house.createBucket('only-png', { public: false, allowedMimeTypes: ['image/png'] });
+      const jpeg = await picture('jpeg');
+      const pngs = house.from('only-png');
+      expect((await pngs.upload('jpeg-called.png', jpeg, { contentType: 'image/png' })).error).toBeNull();
+      expect((await pngs.info('jpeg-called.png')).data?.contentType).toBe('image/png');
+      expect(
+        (await sharp(await bytesOf((await pngs.download('jpeg-called.png')).data)).metadata()).format,
+      ).toBe('png');
+      expect(refusal((await pngs.upload('x.jpg', jpeg, { contentType: 'image/jpeg' })).error)).toEqual({
+        statusCode: '415',
+        message: 'mime type image/jpeg is not supported',
+      });
       const avif = await picture('avif');
       expect(
         (await staff.upload('products/a.avif', new Blob([new Uint8Array(avif)], { type: 'image/avif' })))

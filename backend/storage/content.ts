@@ -1,7 +1,8 @@
 // What a bucket makes of content before it becomes an object: held to size and type, and images written anew.
 import type { StorageContext } from './context.ts';
 import { faults } from './fault.ts';
-import { takesOnlyImages, takesType } from './names.ts';
+import { formatOfType } from './images.ts';
+import { essence, takesOnlyImages, takesType } from './names.ts';
 import type { BucketRow, ObjectMetadata } from './rows.ts';
 import { discard, type WorkFile } from './work-file.ts';
 
@@ -34,9 +35,15 @@ export async function accept(
   let type = described.type;
   try {
     if (takesOnlyImages(bucket.allowed_mime_types)) {
-      const clean = await context.images.cleanse(file.path, context.files.workFolder);
+      const declared = formatOfType(essence(type));
+      const clean = await context.images.cleanse(file.path, context.files.workFolder, (format) => {
+        if (takesType(bucket.allowed_mime_types, `image/${format}`)) return format;
+        // A JPEG that is called a PNG becomes one where only those are taken.
+        if (declared && takesType(bucket.allowed_mime_types, type)) return declared;
+        throw faults.mimeType(`image/${format}`);
+      });
       kept = clean;
-      type = clean.type;
+      type = clean.format === declared ? essence(type) : `image/${clean.format}`;
     }
     checkType(bucket, type);
   } catch (error) {

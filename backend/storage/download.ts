@@ -40,21 +40,17 @@ export async function findReadable(
  * Reads an object's file. One that is replaced between reading its row and its file is found again.
  * @param find reads the row
  * @param use gets the row and opens its file
- * @throws StorageFault NoSuchKey; Error when a row has no file
+ * @throws StorageFault NoSuchKey; FileMissing when a row has no file
  */
 export async function withFile<T>(
   find: () => Promise<ObjectRow>,
   use: (object: ObjectRow) => Promise<T>,
 ): Promise<T> {
-  const first = await find();
   try {
-    return await use(first);
+    return await use(await find());
   } catch (error) {
     if (!(error instanceof FileMissing)) throw error;
-    const second = await find();
-    // Rows that SQL has written have no content.
-    if (second.version === first.version && second.metadata === null) throw faults.noSuchKey();
-    return use(second);
+    return use(await find());
   }
 }
 

@@ -4,6 +4,9 @@ import type { Readable } from 'node:stream';
 /** The file is not there: never there, or removed since its name was read. */
 export class FileMissing extends Error {
   override readonly name = 'FileMissing';
+  constructor(file: string) {
+    super(`the file ${file} is missing`);
+  }
 }
 
 /** Both ends count, as in HTTP. */

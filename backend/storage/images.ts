@@ -18,12 +18,17 @@ export interface Rendering {
 
 export interface ImageWork {
   /**
-   * Replaces a file by a clean image of the same format, without metadata or anything else around the pixels.
+   * Replaces a file by a clean image, without metadata or anything else around the pixels.
    * @param path a work file, which is gone afterwards
-   * @returns the new file and its media type
+   * @param choose gets the format of the content and says which one to write; it may throw
+   * @returns the new file and its format
    * @throws StorageFault when it is no image of a known raster format, broken, or too large in pixels
    */
-  cleanse(path: string, workFolder: string): Promise<WorkFile & { type: string }>;
+  cleanse(
+    path: string,
+    workFolder: string,
+    choose: (format: ImageFormat) => ImageFormat,
+  ): Promise<WorkFile & { format: ImageFormat }>;
   /**
    * Makes an image of another size or format; never a larger one.
    * @throws StorageFault when the source cannot be read
@@ -50,6 +55,22 @@ export function imageFormatOf(head: Uint8Array): ImageFormat | null {
     if (/avi[fs]/.test(brands)) return 'avif';
   }
   return null;
+}
+
+/** The format a media type names, or null when it is none of ours. */
+export function formatOfType(type: string): ImageFormat | null {
+  switch (type) {
+    case 'image/jpg':
+    case 'image/jpeg':
+      return 'jpeg';
+    case 'image/png':
+    case 'image/webp':
+    case 'image/gif':
+    case 'image/avif':
+      return type.slice('image/'.length) as ImageFormat;
+    default:
+      return null;
+  }
 }
 
 /** Puts the image work together. */
@@ -99,17 +120,18 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
   };
 
   return {
-    cleanse: (path, workFolder) =>
+    cleanse: (path, workFolder, choose) =>
       inTurn(async () => {
         const target = newWorkPath(workFolder);
         try {
           const head = await firstBytes(path);
           const format = imageFormatOf(head);
           if (!format) throw refusalOf(head);
-          const { image, frames } = await openImage(path, format, true);
+          const wanted = choose(format);
+          const { image, frames } = await openImage(path, format, wanted === 'gif' || wanted === 'webp');
           const upright = frames > 1 ? image : image.autoOrient();
-          await written(upright, format, 90).toFile(target);
-          return { ...(await measureWorkFile(target)), type: `image/${format}` };
+          await written(upright, wanted, 90).toFile(target);
+          return { ...(await measureWorkFile(target)), format: wanted };
         } catch (error) {
           await discard({ path: target });
           throw asImageFault(error);

@@ -3,12 +3,13 @@ import type { Call, StorageContext } from './context.ts';
 import { fileName } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { faults } from './fault.ts';
-import { type ImageFormat, imageFormatOf, type Rendering } from './images.ts';
+import { formatOfType, type ImageFormat, imageFormatOf, type Rendering } from './images.ts';
 import type { JsonBody } from './json-body.ts';
 import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
 
 const longestSide = 2500;
+const usualQuality = 80;
 const mostSourceBytes = 25 * 1024 * 1024;
 
 /** What a caller asks of an image; the format follows from what the caller accepts unless it is to stay. */
@@ -16,7 +17,7 @@ export interface Wish {
   width?: number;
   height?: number;
   resize: 'cover' | 'contain' | 'fill';
-  quality: number;
+  quality: number | null;
   keepsFormat: boolean;
 }
 
@@ -47,7 +48,7 @@ export function readWish(read: (name: string) => unknown, where: string): Wish {
     ...(width ? { width } : {}),
     ...(height ? { height } : {}),
     resize,
-    quality: number('quality', 20, 100) ?? 80,
+    quality: number('quality', 20, 100) ?? null,
     keepsFormat: format === 'origin',
   };
 }
@@ -59,7 +60,7 @@ export function wishText(transform: JsonBody): string {
     wish.width ? `width:${wish.width}` : null,
     wish.height ? `height:${wish.height}` : null,
     `resize:${wish.resize}`,
-    `quality:${wish.quality}`,
+    wish.quality ? `quality:${wish.quality}` : null,
     wish.keepsFormat ? 'format:origin' : null,
   ];
   return parts.filter((part) => part !== null).join(',');
@@ -85,13 +86,14 @@ export function sendRendered(
   expires?: number,
 ): Promise<Response> {
   return withFile(find, async (object) => {
-    const own = ownFormat(object);
+    const own = await ownFormat(context, object);
     const format = wish.keepsFormat ? own : bestFormat(call.request.headers.get('accept') ?? '', own);
-    const { keepsFormat: _, ...rest } = wish;
-    const rendering: Rendering = { ...rest, format };
+    const { keepsFormat: _, quality, ...rest } = wish;
+    const rendering: Rendering = { ...rest, quality: quality ?? usualQuality, format };
     const key = JSON.stringify([object.version, rendering]);
     const headers = contentHeaders(call, object, `image/${format}`);
     headers.set('vary', 'accept');
+    headers.set('x-transformations', describeWish(wish));
     headers.set('etag', `"${object.version}-${Buffer.from(wishTag(rendering)).toString('base64url')}"`);
     if (expires !== undefined) headers.set('expires', new Date(expires * 1000).toUTCString());
     if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
@@ -104,24 +106,36 @@ export function sendRendered(
   });
 }
 
+/** What was done, in the words of the renderer that hosted projects use. */
+function describeWish({ width, height, resize, quality }: Wish): string {
+  const type = { cover: 'fill', contain: 'fit', fill: 'force' }[resize];
+  return [
+    height ? `height:${height}` : null,
+    width ? `width:${width}` : null,
+    `resizing_type:${type}`,
+    quality ? `quality:${quality}` : null,
+  ]
+    .filter((part) => part !== null)
+    .join(',');
+}
+
 function wishTag({ width = 0, height = 0, resize, quality, format }: Rendering): string {
   return `${width}x${height}${resize[1]}${quality}${format}`;
 }
 
-function ownFormat(object: ObjectRow): ImageFormat {
-  const type = essence(object.metadata?.mimetype ?? '');
-  switch (type) {
-    case 'image/jpg':
-    case 'image/jpeg':
-      return 'jpeg';
-    case 'image/png':
-    case 'image/webp':
-    case 'image/gif':
-    case 'image/avif':
-      return type.slice('image/'.length) as ImageFormat;
-    default:
-      throw faults.cannotRender('The object is not an image that can be rendered');
+async function ownFormat(context: StorageContext, object: ObjectRow): Promise<ImageFormat> {
+  const named = formatOfType(essence(object.metadata?.mimetype ?? ''));
+  if (named) return named;
+  // Uploads that were not given a type may be images all the same.
+  const head: Buffer[] = [];
+  const last = Math.min(63, (object.metadata?.size ?? 0) - 1);
+  if (last >= 0) {
+    const content = await context.files.read(fileName(context, object.version), { first: 0, last });
+    for await (const chunk of content) head.push(chunk as Buffer);
   }
+  const found = imageFormatOf(Buffer.concat(head));
+  if (!found) throw faults.cannotRender('The object is not an image that can be rendered');
+  return found;
 }
 
 function bestFormat(accept: string, own: ImageFormat): ImageFormat {

@@ -10,7 +10,6 @@ export interface BucketRow {
   allowed_mime_types: string[] | null;
   created_at: string;
   updated_at: string;
-  type: string;
 }
 
 /** What the service itself keeps about an object's content. */
@@ -44,8 +43,8 @@ export interface ObjectRow {
 export const isoTime = (column: string): string =>
   `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column.replace(/^.*\./, '')}`;
 
-export const bucketColumns = `id, name, coalesce(owner_id, '') as owner, public, file_size_limit,
-  to_jsonb(allowed_mime_types) as allowed_mime_types, ${isoTime('created_at')}, ${isoTime('updated_at')}, type`;
+export const bucketColumns = `id, name, coalesce(owner_id, owner::text, '') as owner, public, file_size_limit,
+  to_jsonb(allowed_mime_types) as allowed_mime_types, ${isoTime('created_at')}, ${isoTime('updated_at')}`;
 
 export const objectColumns = `id, bucket_id, name, owner, owner_id, version, metadata, user_metadata,
   ${isoTime('created_at')}, ${isoTime('updated_at')}, ${isoTime('last_accessed_at')}`;

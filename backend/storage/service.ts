@@ -7,7 +7,7 @@ import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
 import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
 import { answerFault, answerUnknownRoute, asFault, faults, StorageFault } from './fault.ts';
-import type { FileStore } from './file-store.ts';
+import { FileMissing, type FileStore } from './file-store.ts';
 import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
@@ -97,6 +97,8 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
 
 function unexpected(error: unknown, request: Request, onFault: (error: unknown) => void): StorageFault {
   if (!request.signal.aborted) onFault(error);
+  // A row that SQL has written, or a file that was lost.
+  if (error instanceof FileMissing) return faults.noSuchKey();
   return new StorageFault({
     statusCode: 500,
     error: 'Internal',
