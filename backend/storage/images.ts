@@ -38,6 +38,8 @@ export interface ImageWork {
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
 const mostFrames = 200;
+/** Most pixels of a side that may be asked for. */
+export const longestSide = 2500;
 const mostWaiting = 64;
 const mostSeconds = 30;
 
@@ -147,15 +149,13 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
         try {
           const { image, frames } = await openImage(source, from, format === 'webp' || format === 'gif');
           const upright = frames > 1 ? image : image.autoOrient();
-          const sized =
+          // Without a size asked for, what is larger than anybody may ask for is made smaller all the same.
+          const size =
             width || height
-              ? upright.resize({
-                  ...(width ? { width } : {}),
-                  ...(height ? { height } : {}),
-                  fit: resize === 'contain' ? 'inside' : resize,
-                  withoutEnlargement: true,
-                })
-              : upright;
+              ? { ...(width ? { width } : {}), ...(height ? { height } : {}) }
+              : { width: longestSide, height: longestSide };
+          const fit = resize === 'contain' || !(width || height) ? 'inside' : resize;
+          const sized = upright.resize({ ...size, fit, withoutEnlargement: true });
           return await written(sized, format, quality).toBuffer();
         } catch (error) {
           const found = asImageFault(error);

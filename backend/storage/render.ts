@@ -3,12 +3,11 @@ import type { Call, StorageContext } from './context.ts';
 import { fileName } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { faults } from './fault.ts';
-import { formatOfType, type ImageFormat, imageFormatOf, type Rendering } from './images.ts';
+import { formatOfType, type ImageFormat, imageFormatOf, longestSide, type Rendering } from './images.ts';
 import type { JsonBody } from './json-body.ts';
 import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
 
-const longestSide = 2500;
 const usualQuality = 80;
 const mostSourceBytes = 25 * 1024 * 1024;
 
