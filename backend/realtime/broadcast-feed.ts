@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../database/database.ts';
 import { type Broadcast, packBroadcast, unpackBroadcast } from './broadcast.ts';
+import { listening } from './listening.ts';
 
 const rowChannel = 'realtime_messages';
 const peerChannel = 'realtime_broadcasts';
@@ -53,33 +54,6 @@ export function startBroadcastFeed(
       await Promise.all([rows.close(), peers.close()]);
     },
   };
-}
-
-/**
- * Listens, and treats a first failure like a later one: the driver comes back by itself and then reports a gap.
- * @returns when the channel is heard
- */
-async function listening(
-  database: Database,
-  channel: string,
-  listener: (payload: string) => void,
-  onGap: () => void,
-  onFault: (error: unknown) => void,
-): Promise<() => Promise<void>> {
-  let hear = () => {};
-  const heardAfterGap = new Promise<void>((done) => {
-    hear = done;
-  });
-  try {
-    return await database.listen(channel, listener, () => {
-      hear();
-      onGap();
-    });
-  } catch (error) {
-    onFault(error);
-    await heardAfterGap;
-    return async () => {};
-  }
 }
 
 /** Rows of realtime.messages: announced with their id, fetched together, delivered in the order of the announcements. */

@@ -5,17 +5,19 @@ import { audienceOf, type Broadcast, type BroadcastFrames } from './broadcast.ts
 import { broadcastToAll, type Hub } from './channels.ts';
 import type { JoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
-import { acceptBindings, subscriptionProblem } from './postgres-changes.ts';
+import type { Follower } from './postgres-changes.ts';
 import type { PresenceDiff } from './presence.ts';
 import {
   type BroadcastData,
   encodeBroadcastText,
+  encodeChangeText,
   encodeText,
   isRecord,
   type Message,
   type Version,
 } from './protocol.ts';
 import { storedMessages } from './replay.ts';
+import { acceptBindings } from './subscription-params.ts';
 import { claimsOf, expired, secondsUntilExpiry, TokenRefused } from './tokens.ts';
 
 const recheckMilliseconds = 5 * 60_000;
@@ -51,6 +53,7 @@ export class Channel {
   #readRights: Rights;
   #writeRights: Promise<Rights> | null = null;
   #hasPresence: boolean;
+  #follower: Follower | null = null;
   #recheck: NodeJS.Timeout | null = null;
   #isClosed = false;
 
@@ -78,16 +81,32 @@ export class Channel {
 
   /** Answers the join and begins to take messages: in this order, and nothing in between. */
   open(ref: string | null): void {
-    const bindings = acceptBindings(this.#config.postgresChanges);
-    this.reply(ref, 'ok', { postgres_changes: bindings });
+    this.reply(ref, 'ok', { postgres_changes: acceptBindings(this.#config.postgresChanges) });
     this.#hub.channels.add(this);
     if (this.#hasPresence) this.#sendPresenceState();
     if (this.#config.wantsReplicationReady)
       this.#sendSystem('system', 'ok', 'Replication connection established');
-    // Changes of tables are not served yet; whoever asks for them is told so instead of waiting for them.
-    for (const binding of bindings)
-      this.#sendSystem('postgres_changes', 'error', subscriptionProblem(binding));
     this.#scheduleRecheck();
+  }
+
+  /** Subscribes to the changes of tables the client asked for, with the claims in force, and tells the client how it went. */
+  async followChanges(): Promise<void> {
+    if (this.#isClosed || this.#config.postgresChanges.length === 0) return;
+    const { topic } = this;
+    const { version } = this.#link;
+    const onServed = () => this.#sendSystem('postgres_changes', 'ok', 'Subscribed to PostgreSQL');
+    const follower: Follower = {
+      claims: this.#holder.claims,
+      bindings: acceptBindings(this.#config.postgresChanges),
+      tell: (ids, json) => this.#link.send(encodeChangeText(version, topic, ids, json)),
+      onServed,
+    };
+    const former = this.#follower;
+    this.#follower = follower;
+    const problem = await this.#hub.changes.follow(follower, former);
+    if (this.#isClosed) return this.#hub.changes.unfollow(follower);
+    if (problem === null) onServed();
+    else this.#sendSystem('postgres_changes', 'error', problem);
   }
 
   /** Sends what the client asked to have repeated. */
@@ -205,6 +224,7 @@ export class Channel {
     if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#recheck) clearTimeout(this.#recheck);
+    if (this.#follower) this.#hub.changes.unfollow(this.#follower);
     this.#hub.channels.remove(this);
     this.#hub.channels.deliverPresence(this.audience, this.#hub.presences.untrack(this.audience, this));
   }
@@ -248,6 +268,7 @@ export class Channel {
       this.#holder = { claims, token };
       this.#writeRights = null;
       await this.#renewReadRights();
+      await this.followChanges();
     } catch (error) {
       if (!(error instanceof TokenRefused)) throw error;
       this.shutDown(error.message);

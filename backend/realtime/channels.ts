@@ -5,6 +5,7 @@ import { audienceOf, type Broadcast, BroadcastFrames } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';
 import type { Channel } from './channel.ts';
 import type { Limits } from './limits.ts';
+import type { PostgresChanges } from './postgres-changes.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
 
 /** What all connections of this process share. */
@@ -16,6 +17,7 @@ export interface Hub {
   channels: Channels;
   presences: Presences<Channel>;
   feed: BroadcastFeed;
+  changes: PostgresChanges;
 }
 
 /** The channels of this process by topic; public and private topics of one name are separate. */

@@ -157,6 +157,7 @@ export class Connection implements ChannelLink {
       this.#channels.set(message.topic, channel);
       channel.open(message.ref);
       await channel.replay();
+      await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
       const isExpected = error instanceof JoinRefused || error instanceof TokenRefused;

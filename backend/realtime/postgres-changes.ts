@@ -1,28 +1,389 @@
-// Subscriptions to table changes, as far as they go today: they are answered in the protocol's terms and then refused.
-import { createHash } from 'node:crypto';
+// Subscriptions to changes of tables: who hears of which change, and how much of it.
+//
+// Changes come in batches. Each table of a batch is described once, its subscriptions' filters are asked once, and row
+// level security is asked once for all who have the same claims; then everybody is told in the order of the commits.
+// A row is shown to whom the policies show it as it is now, as on a hosted project.
+import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
+import type { Database } from '../database/database.ts';
+import {
+  askFilters,
+  checkInterest,
+  type FilterAnswer,
+  filtersKey,
+  isOutage,
+  UnfitInterest,
+} from './change-filters.ts';
+import { ChangeLog, type LoggedChange } from './change-log.ts';
+import { type ChangedTable, describeTables, publishedTables, quoted } from './changed-tables.ts';
+import { listening } from './listening.ts';
+import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
-/** A subscription as the client sees it accepted: its own words and a number. */
-export type AcceptedBinding = Record<string, unknown> & { id: number };
+const mostAskedAtOnce = 4;
+const policyMilliseconds = 5_000;
 
-/**
- * Numbers subscriptions: positive, and the same for the same words.
- * @param bindings what the client asked for; the answer has the same order and keys, which the client compares
- */
-export function acceptBindings(bindings: readonly Record<string, unknown>[]): AcceptedBinding[] {
-  return bindings.map((binding) => ({ ...binding, id: numberOf(binding) }));
+/** Somebody who wants to hear of changes. */
+export interface Follower {
+  claims: Claims;
+  /** Their subscriptions: the client's words, numbered. */
+  bindings: readonly (Readonly<Record<string, unknown>> & { id: number })[];
+  /** Takes a change: which subscriptions it is for, and the change as JSON text. */
+  tell(ids: readonly number[], json: string): void;
+  /** A subscription that was refused before is served now. */
+  onServed(): void;
 }
 
-/** Why a subscription cannot be served, as the text of a system message. */
-export function subscriptionProblem(binding: Record<string, unknown>): string {
-  const { event = '*', schema = 'public', table = '*', filter = '' } = binding;
-  return (
-    'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given connect ' +
-    `parameters: [event: ${event}, schema: ${schema}, table: ${table}, filters: [${filter}]]`
+interface Interest extends ChangeInterest {
+  id: number;
+  follower: Follower;
+  filtersKey: string;
+  selectKey: string;
+  /** The same for all who have the same claims. */
+  identity: string;
+}
+
+/** Everything known of a table for one batch. */
+interface TableAnswers {
+  table: ChangedTable;
+  filters: Map<number, FilterAnswer>;
+  /** By identity: the changes whose row is visible. */
+  visible: Map<string, ReadonlySet<number>>;
+}
+
+export class PostgresChanges {
+  readonly #database: Database;
+  readonly #onFault: (error: unknown) => void;
+  readonly #log: ChangeLog;
+  readonly #served = new Map<Follower, Interest[]>();
+  readonly #refused = new Set<Follower>();
+  #stops: (() => Promise<void>)[] = [];
+  #isClosed = false;
+  #watching: Promise<void> = Promise.resolve();
+  readonly #ready: Promise<void>;
+
+  /** Begins to listen. */
+  constructor(database: Database, onFault: (error: unknown) => void) {
+    this.#database = database;
+    this.#onFault = onFault;
+    this.#log = new ChangeLog(
+      database,
+      { isWanted: () => this.#served.size > 0, take: (changes) => this.#take(changes) },
+      onFault,
+    );
+    this.#ready = this.#start();
+    this.#ready.catch(onFault);
+  }
+
+  /**
+   * Serves a follower: of what is committed after this resolves nothing is missed.
+   * @param former the same client with older claims; it is served until the new one is, and then no longer
+   * @returns what is wrong with its subscriptions, as the text of a system message; null when they are served
+   * @throws DatabaseError when the database cannot be asked
+   */
+  async follow(follower: Follower, former: Follower | null = null): Promise<string | null> {
+    await this.#ready;
+    try {
+      const interests = await this.#interestsOf(follower);
+      await this.#log.atPresent(() => {
+        if (former) this.unfollow(former);
+        this.#served.set(follower, interests);
+      });
+      return null;
+    } catch (error) {
+      if (former) this.unfollow(former);
+      if (error instanceof UnusableParams) return error.message;
+      if (!(error instanceof UnfitInterest)) throw error;
+      this.#refused.add(follower);
+      return error.message;
+    }
+  }
+
+  unfollow(follower: Follower): void {
+    this.#served.delete(follower);
+    this.#refused.delete(follower);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#ready.catch(() => {});
+    await Promise.all(this.#stops.map((stop) => stop().catch(this.#onFault)));
+    await this.#watching;
+    await this.#log.close();
+  }
+
+  async #start(): Promise<void> {
+    const retry = () => this.#inOrder(() => this.#serveRefused());
+    const watch = (payload: string) => {
+      if (payload === 'reload schema' || payload === '') this.#inOrder(() => this.#watchTables());
+    };
+    const onGap = () => this.#inOrder(() => this.#watchTables());
+    this.#stops = await Promise.all([
+      listening(this.#database, 'realtime_tables', retry, retry, this.#onFault),
+      // Where the connecting role may not make event triggers, a schema reload is when the publication is looked at.
+      listening(this.#database, 'pgrst', watch, onGap, this.#onFault),
+    ]);
+    await this.#log.start();
+    this.#inOrder(() => this.#watchTables());
+  }
+
+  #inOrder(work: () => Promise<void>) {
+    this.#watching = this.#watching.then(() => (this.#isClosed ? undefined : work())).catch(this.#onFault);
+  }
+
+  async #watchTables(): Promise<void> {
+    await this.#database.query('select realtime.watch_tables()');
+    await this.#serveRefused();
+  }
+
+  async #serveRefused(): Promise<void> {
+    for (const follower of [...this.#refused]) {
+      if (!this.#refused.delete(follower)) continue;
+      // Claims may have changed or the client may have gone meanwhile: then it is in neither set.
+      this.#served.set(follower, []);
+      const interests = await this.#interestsOf(follower).catch((error) => {
+        if (!(error instanceof UnfitInterest)) this.#onFault(error);
+        return null;
+      });
+      if (!interests) {
+        if (this.#served.delete(follower)) this.#refused.add(follower);
+        continue;
+      }
+      await this.#log.atPresent(() => {
+        if (!this.#served.has(follower)) return;
+        this.#served.set(follower, interests);
+        follower.onServed();
+      });
+    }
+  }
+
+  /** @throws UnusableParams, UnfitInterest: nothing is served when anything is wrong, as on a hosted project */
+  async #interestsOf(follower: Follower): Promise<Interest[]> {
+    const { claims, bindings } = follower;
+    const interests = bindings.map((binding) => {
+      const interest = readInterest(binding);
+      return {
+        ...interest,
+        id: binding.id,
+        follower,
+        filtersKey: filtersKey(interest.filters),
+        selectKey: interest.select ? JSON.stringify(interest.select) : '',
+        identity: JSON.stringify(claims),
+      };
+    });
+    for (const interest of interests) {
+      const listed = `[${listedInterest(interest)}]`;
+      const relations = await publishedTables(this.#database, interest.schema, interest.table);
+      if (relations.length === 0 || !requestRoles.has(claims.role)) {
+        throw new UnfitInterest(
+          'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given ' +
+            `connect parameters: ${listed}`,
+        );
+      }
+      for (const table of (await describeTables(this.#database, relations)).values()) {
+        await checkInterest(this.#database, table, interest, claims.role).catch((error) => {
+          if (!(error instanceof UnfitInterest)) throw error;
+          throw new UnfitInterest(
+            'Unable to subscribe to changes with given parameters. An exception happened so please check your ' +
+              `connect parameters: ${listed}. Exception: ${error.message}`,
+          );
+        });
+      }
+    }
+    return interests;
+  }
+
+  async #take(changes: LoggedChange[]): Promise<void> {
+    const interestsOf = this.#lookUpInterests();
+    const wanted = changes.filter((change) => interestsOf(change).length > 0);
+    if (wanted.length === 0) return;
+    const byTable = new Map<number, LoggedChange[]>();
+    for (const change of wanted) {
+      const those = byTable.get(change.relation);
+      if (those) those.push(change);
+      else byTable.set(change.relation, [change]);
+    }
+    const tables = await describeTables(this.#database, [...byTable.keys()]);
+    const answers = new Map<number, TableAnswers>();
+    for (const [relation, ofTable] of byTable) {
+      const table = tables.get(relation);
+      if (table) answers.set(relation, await this.#ask(table, ofTable, interestsOf));
+    }
+    for (const change of wanted) {
+      const known = answers.get(change.relation);
+      if (known) this.#tell(change, known, interestsOf(change));
+    }
+  }
+
+  /** Finds who is interested in a change, once for all changes of one kind. */
+  #lookUpInterests(): (change: LoggedChange) => readonly Interest[] {
+    const all = [...this.#served.values()].flat();
+    const found = new Map<string, Interest[]>();
+    return ({ schema, table, type }) => {
+      const kind = JSON.stringify([schema, table, type]);
+      const before = found.get(kind);
+      if (before) return before;
+      const interests = all.filter(
+        (interest) =>
+          (interest.schema === '*' || interest.schema === schema) &&
+          (interest.table === '*' || interest.table === table) &&
+          (interest.event === '*' || interest.event === type),
+      );
+      found.set(kind, interests);
+      return interests;
+    };
+  }
+
+  async #ask(
+    table: ChangedTable,
+    changes: readonly LoggedChange[],
+    interestsOf: (change: LoggedChange) => readonly Interest[],
+  ): Promise<TableAnswers> {
+    const filterSets = new Map(
+      changes.flatMap(interestsOf).map((interest) => [interest.filtersKey, interest.filters]),
+    );
+    filterSets.delete('');
+    const visible = new Map<string, ReadonlySet<number>>();
+    const filters =
+      table.isSecured || filterSets.size > 0
+        ? await askFilters(this.#database, table, changes, [...filterSets.values()], this.#onFault)
+        : new Map<number, FilterAnswer>();
+    if (!table.isSecured) return { table, filters, visible };
+
+    const questions = new Map<string, { claims: Claims; ids: Set<number> }>();
+    for (const change of changes) {
+      if (change.type === 'DELETE') continue;
+      for (const interest of interestsOf(change)) {
+        const { claims } = interest.follower;
+        if (problemFor(table, change, claims.role) || !passes(interest, change, filters)) continue;
+        const question = questions.get(interest.identity) ?? { claims, ids: new Set() };
+        questions.set(interest.identity, question);
+        question.ids.add(change.id);
+      }
+    }
+    const asked = [...questions];
+    for (let from = 0; from < asked.length; from += mostAskedAtOnce) {
+      await Promise.all(
+        asked.slice(from, from + mostAskedAtOnce).map(async ([identity, { claims, ids }]) => {
+          visible.set(identity, await this.#visibleTo(claims, table, ids, filters));
+        }),
+      );
+    }
+    return { table, filters, visible };
+  }
+
+  async #visibleTo(
+    claims: Claims,
+    table: ChangedTable,
+    ids: ReadonlySet<number>,
+    filters: ReadonlyMap<number, FilterAnswer>,
+  ): Promise<ReadonlySet<number>> {
+    const keys = [...ids].map((id) => `{"n": ${id}, "key": ${filters.get(id)?.key ?? '{}'}}`);
+    const keyColumns = table.columns.filter(({ isKey }) => isKey);
+    const columns = keyColumns.map(({ name, type }) => `${quoted(name)} ${type}`).join(', ');
+    const isSame = keyColumns.map(({ name }) => `t.${quoted(name)} = k.${quoted(name)}`).join(' and ');
+    try {
+      const { rows } = await asRole(
+        this.#database,
+        claims,
+        (session) =>
+          session.query<{ n: number }>(
+            `select c.n from jsonb_to_recordset($1::jsonb) as c(n int8, key jsonb)
+             cross join lateral jsonb_to_record(c.key) as k(${columns})
+             where exists (select from ${table.name} as t where ${isSame})`,
+            [`[${keys.join(',')}]`],
+          ),
+        { readOnly: true, request: { statementTimeout: policyMilliseconds } },
+      );
+      return new Set(rows.map(({ n }) => n));
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      // A policy that fails shows nothing, and only to those it fails for.
+      this.#onFault(error);
+      return new Set();
+    }
+  }
+
+  #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]) {
+    const written = new Map<string, string>();
+    const ids = new Map<Follower, Map<string, number[]>>();
+    for (const interest of interests) {
+      const { follower } = interest;
+      const { role } = follower.claims;
+      if (!this.#served.has(follower)) continue;
+      const problem = problemFor(answers.table, change, role);
+      if (!problem) {
+        if (!passes(interest, change, answers.filters)) continue;
+        const isSeen = !answers.table.isSecured || change.type === 'DELETE';
+        if (!isSeen && !answers.visible.get(interest.identity)?.has(change.id)) continue;
+      }
+      const form = `${role} ${interest.selectKey}`;
+      if (!written.has(form)) {
+        const data = problem
+          ? withheld(change, problem)
+          : shown(change, answers.table, role, interest.select);
+        written.set(form, JSON.stringify(data));
+      }
+      const forms = ids.get(follower) ?? new Map<string, number[]>();
+      ids.set(follower, forms);
+      forms.set(form, [...(forms.get(form) ?? []), interest.id]);
+    }
+    for (const [follower, forms] of ids) {
+      for (const [form, these] of forms) follower.tell(these, written.get(form) ?? '{}');
+    }
+  }
+}
+
+/** Whether the filters let a change through; a deleted row is known by its replica identity only. */
+function passes(
+  { filters, filtersKey: key }: Interest,
+  change: LoggedChange,
+  answers: ReadonlyMap<number, FilterAnswer>,
+): boolean {
+  if (key === '') return true;
+  if (change.type === 'DELETE' && !filters.every(({ column }) => change.identity.includes(column)))
+    return false;
+  return answers.get(change.id)?.passed.has(key) ?? false;
+}
+
+/** Why a role is told of a change, but not what it is. */
+function problemFor(table: ChangedTable, { type }: LoggedChange, role: string): string | null {
+  const keys = table.columns.filter(({ isKey }) => isKey);
+  if (keys.length === 0 && table.isSecured) return 'Error 400: Bad Request, no primary key';
+  if (type === 'DELETE') return null;
+  const mayRead = keys.every(({ readers }) => readers.includes(role));
+  const mayReadAny = table.columns.some(({ readers }) => readers.includes(role));
+  return mayRead && mayReadAny ? null : 'Error 401: Unauthorized';
+}
+
+function withheld(change: LoggedChange, problem: string) {
+  return {
+    ...common(change),
+    columns: [],
+    ...(change.type === 'DELETE' ? {} : { record: {} }),
+    ...(change.type === 'INSERT' ? {} : { old_record: {} }),
+    errors: [problem],
+  };
+}
+
+function shown(change: LoggedChange, table: ChangedTable, role: string, select: readonly string[] | null) {
+  const columns = table.columns.filter(
+    ({ name, isKey, readers }) =>
+      readers.includes(role) && (select === null || isKey || select.includes(name)),
   );
+  // Whether somebody might see the old row cannot be asked any more: with policies, its key is all that is told.
+  const oldColumns = table.isSecured ? columns.filter(({ isKey }) => isKey) : columns;
+  const of = (row: LoggedChange['record'], names: readonly { name: string }[]) =>
+    Object.fromEntries(
+      names.flatMap(({ name }) => (row && Object.hasOwn(row, name) ? [[name, row[name]]] : [])),
+    );
+  return {
+    ...common(change),
+    columns: columns.map(({ name, typeName }) => ({ name, type: typeName })),
+    ...(change.type === 'DELETE' ? {} : { record: of(change.record, columns) }),
+    ...(change.type === 'INSERT' ? {} : { old_record: of(change.oldRecord, oldColumns) }),
+    errors: change.isTooLarge ? ['Error 413: Payload Too Large'] : null,
+  };
 }
 
-function numberOf(binding: Record<string, unknown>): number {
-  const sorted = Object.entries(binding).sort(([a], [b]) => (a < b ? -1 : 1));
-  const hash = createHash('sha256').update(JSON.stringify(sorted)).digest();
-  return (hash.readUInt32BE(0) >>> 5) + 1;
+function common({ schema, table, type, committedAt }: LoggedChange) {
+  return { schema, table, commit_timestamp: committedAt, type };
 }

@@ -87,6 +87,22 @@ export function encodeBroadcastText(
 }
 
 /**
+ * Writes the text frame of a table's change, of which one serialization serves many clients.
+ * @param topic the full topic, with `realtime:`
+ * @param ids the subscriptions it is for
+ * @param json the change, as JSON text
+ */
+export function encodeChangeText(
+  version: Version,
+  topic: string,
+  ids: readonly number[],
+  json: string,
+): string {
+  const payload = `{"ids":${JSON.stringify(ids)},"data":${json}}`;
+  return frameText(version, { joinRef: null, ref: null, topic, event: 'postgres_changes' }, payload);
+}
+
+/**
  * Reads a binary frame: kind 3, the only one clients send.
  * @throws MalformedFrame for another kind, a frame cut short, bad UTF-8 or a payload that is not the JSON it says it is
  */

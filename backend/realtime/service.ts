@@ -10,6 +10,7 @@ import { Channels, type Hub } from './channels.ts';
 import { Connection, type Handshake } from './connection.ts';
 import { answerBroadcastRequest } from './http-broadcast.ts';
 import { defaultLimits, type Limits } from './limits.ts';
+import { PostgresChanges } from './postgres-changes.ts';
 import { Presences } from './presence.ts';
 import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
@@ -61,6 +62,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     channels,
     presences: new Presences(),
     feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onFault),
+    changes: new PostgresChanges(options.database, onFault),
   };
   const server = new WebSocketServer({
     noServer: true,
@@ -117,7 +119,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
         [...server.clients].map((client) => new Promise((done) => client.once('close', done))),
       );
       clearTimeout(impatience);
-      await hub.feed.close();
+      await Promise.all([hub.feed.close(), hub.changes.close()]);
     },
   };
 }

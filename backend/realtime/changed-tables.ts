@@ -1,0 +1,83 @@
+// What the catalogue says of tables whose changes are told, as it is now.
+import { requestRoles } from '../database/as-role.ts';
+import type { Database } from '../database/database.ts';
+
+/** A column of a table. */
+export interface TableColumn {
+  name: string;
+  /** The type's bare name, such as int4 or _text: what clients are told. */
+  typeName: string;
+  /** The type with its schema, quoted: for SQL. */
+  type: string;
+  isKey: boolean;
+  /** Request roles that may select it. */
+  readers: string[];
+}
+
+/** A table. */
+export interface ChangedTable {
+  relation: number;
+  /** With its schema, quoted: for SQL. */
+  name: string;
+  /** Whether row level security is on. */
+  isSecured: boolean;
+  columns: TableColumn[];
+}
+
+/**
+ * Describes tables.
+ * @param relations oids
+ * @returns by oid; what is gone is missing
+ */
+export async function describeTables(
+  database: Database,
+  relations: readonly number[],
+): Promise<Map<number, ChangedTable>> {
+  const { rows } = await database.query<ChangedTable>(
+    `select c.oid::int8 as relation, format('%I.%I', n.nspname, c.relname) as name, c.relrowsecurity as "isSecured",
+            jsonb_agg(jsonb_build_object(
+              'name', a.attname,
+              'typeName', t.typname,
+              'type', format('%I.%I', tn.nspname, t.typname),
+              'isKey', coalesce(a.attnum = any(i.indkey), false),
+              'readers', (
+                select coalesce(jsonb_agg(role), '[]') from unnest($2::text[]) as role
+                where has_column_privilege(role, c.oid, a.attnum, 'select')
+              )
+            ) order by a.attnum) as columns
+     from pg_class as c
+     join pg_namespace as n on n.oid = c.relnamespace
+     join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+     join pg_type as t on t.oid = a.atttypid
+     join pg_namespace as tn on tn.oid = t.typnamespace
+     left join pg_index as i on i.indrelid = c.oid and i.indisprimary
+     where c.oid = any($1::oid[])
+     group by c.oid, n.nspname`,
+    [`{${relations.join(',')}}`, `{${[...requestRoles].join(',')}}`],
+  );
+  return new Map(rows.map((table) => [table.relation, table]));
+}
+
+/**
+ * Members of the publication.
+ * @param schema `*` for all
+ * @param table `*` for all
+ * @returns their oids
+ */
+export async function publishedTables(database: Database, schema: string, table: string): Promise<number[]> {
+  const { rows } = await database.query<{ relation: number }>(
+    `select c.oid::int8 as relation
+     from pg_publication_tables as p
+     join pg_namespace as n on n.nspname = p.schemaname
+     join pg_class as c on c.relnamespace = n.oid and c.relname = p.tablename
+     where p.pubname = 'supabase_realtime'
+       and $1::text in ('*', p.schemaname::text) and $2::text in ('*', p.tablename::text)`,
+    [schema, table],
+  );
+  return rows.map(({ relation }) => relation);
+}
+
+/** A name as an SQL identifier. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

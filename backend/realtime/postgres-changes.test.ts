@@ -1,0 +1,664 @@
+// Changes of tables as the official client hears of them.
+import {
+  type RealtimeChannel,
+  type RealtimeClient,
+  REALTIME_SUBSCRIBE_STATES as states,
+} from '@supabase/realtime-js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Database } from '../database/database.ts';
+import { openPostgresql } from '../database/postgresql.ts';
+import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+
+// A change that does not come is known before the suite's patience ends.
+vi.setConfig({ testTimeout: 10_000 });
+
+const platform = { name: 'platform', folder: 'backend/platform' };
+const anna = '00000000-0000-4000-8000-00000000000a';
+const otieno = '00000000-0000-4000-8000-00000000000b';
+
+const schema = `
+  create table public.drinks (
+    id int primary key, name text, price numeric, is_cold boolean, tags text[], made_at timestamptz, cost int
+  );
+  revoke all on public.drinks from anon, authenticated;
+  grant select (id, name, price, is_cold, tags, made_at) on public.drinks to anon, authenticated;
+  create table public.notes (id bigint generated always as identity primary key, owner uuid, text text);
+  alter table public.notes enable row level security;
+  create policy "everyone reads their own notes" on public.notes for select using (owner = (select auth.uid()));
+  create table public.secrets (id int primary key, text text);
+  revoke all on public.secrets from anon, authenticated;
+  create table public.keyless (text text);
+  alter table public.keyless enable row level security;
+  create policy "all" on public.keyless using (true);
+  alter table public.keyless replica identity full;
+  create table public.whole (id int primary key, name text, hidden text);
+  alter table public.whole replica identity full;
+  create table public.whole_notes (id int primary key, owner uuid);
+  alter table public.whole_notes enable row level security;
+  alter table public.whole_notes replica identity full;
+  create policy "all" on public.whole_notes using (true);
+  create table public.unwatched (id int primary key);
+  create schema backroom;
+  grant usage on schema backroom to anon;
+  create table backroom.kegs (id int primary key);
+  grant select on backroom.kegs to anon;
+  alter publication supabase_realtime
+    add table public.drinks, public.notes, public.secrets, public.keyless, public.whole, public.whole_notes, backroom.kegs;
+`;
+
+interface Change {
+  schema: string;
+  table: string;
+  commit_timestamp: string;
+  eventType: string;
+  new: Record<string, unknown>;
+  old: Record<string, unknown>;
+  errors: string[] | null;
+}
+
+interface Wanted {
+  event?: string;
+  schema?: string;
+  table?: string;
+  filter?: string;
+  select?: string[];
+}
+
+interface SystemMessage {
+  extension: string;
+  status: string;
+  message: string;
+}
+
+const told = (changes: readonly Change[]) =>
+  changes.map(({ eventType, new: record, old }) => [eventType, record.id ?? old.id]);
+
+let topics = 0;
+/** Subscribes, and waits for the database's answer. */
+async function following(
+  client: RealtimeClient,
+  ...wanted: Wanted[]
+): Promise<{ channel: RealtimeChannel; heard: Heard<Change>; system: Heard<SystemMessage> }> {
+  topics += 1;
+  const channel = client.channel(`changes-${topics}`);
+  const heard = new Heard<Change>();
+  const system = new Heard<SystemMessage>();
+  channel.on('system', {}, system.add as never);
+  for (const one of wanted) {
+    channel.on(
+      'postgres_changes',
+      { event: '*', schema: 'public', ...one } as never,
+      ((change: Change) => heard.add(change)) as never,
+    );
+  }
+  expect(await subscribed(channel)).toEqual({ status: states.SUBSCRIBED, error: undefined });
+  await system.atLeast(1);
+  return { channel, heard, system };
+}
+
+describe.each(testDatabases())('changes of tables on %s', (kind) => {
+  let database: Database & { url?: string };
+  let service: ThrowawayService;
+  beforeAll(async () => {
+    database = await throwawayDatabase(kind, [platform]);
+    await database.execute(schema);
+    service = await startService(database);
+  });
+  afterAll(async () => {
+    expect(service.faults).toEqual([]);
+    await service.close();
+    await database.close();
+  });
+
+  const member = async (sub: string, role = 'authenticated') => {
+    const client = service.client();
+    await client.setAuth(await tokenOf({ role, sub }));
+    return client;
+  };
+  const shop = () => service.client({ params: { apikey: 'sb_secret_test' } });
+  const empty = async (...tables: string[]) => {
+    for (const table of tables) await database.execute(`delete from ${table}`);
+  };
+
+  test('an insert, an update and a delete are told with all a client may know', async () => {
+    const { heard, system } = await following(service.client(), { table: 'drinks' });
+    expect(system.all).toMatchObject([
+      { extension: 'postgres_changes', status: 'ok', message: 'Subscribed to PostgreSQL' },
+    ]);
+    await database.query(
+      `insert into public.drinks values (1, 'Beet', 12.5, true, '{raw,"a,b"}', '2026-01-02 03:04:05+03', 7)`,
+    );
+    await database.query(`update public.drinks set name = 'Beet & mint' where id = 1`);
+    await database.query('delete from public.drinks where id = 1');
+    const [inserted, updated, deleted] = await heard.atLeast(3);
+    const record = {
+      id: 1,
+      name: 'Beet',
+      price: 12.5,
+      is_cold: true,
+      tags: ['raw', 'a,b'],
+      made_at: '2026-01-02T00:04:05+00:00',
+    };
+    expect(inserted).toEqual({
+      schema: 'public',
+      table: 'drinks',
+      commit_timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      eventType: 'INSERT',
+      new: record,
+      old: {},
+      errors: null,
+    });
+    expect(updated).toMatchObject({
+      eventType: 'UPDATE',
+      new: { ...record, name: 'Beet & mint' },
+      old: { id: 1 },
+    });
+    expect(updated?.old).toEqual({ id: 1 });
+    expect([deleted?.eventType, deleted?.new, deleted?.old]).toEqual(['DELETE', {}, { id: 1 }]);
+  });
+
+  test('the columns are named with their types, and only those the role may select', async () => {
+    const socket = new WebSocket(
+      `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+    );
+    const system = new Heard<unknown>();
+    const frames = new Heard<{ ids: number[]; data: Record<string, unknown> }>();
+    socket.on('message', (text) => {
+      const [joinRef, , , event, payload] = JSON.parse(String(text));
+      if (event === 'system') system.add(payload);
+      if (event === 'postgres_changes' && joinRef === null) frames.add(payload);
+    });
+    await new Promise((done) => socket.once('open', done));
+    const wanted = [{ event: '*', schema: 'public', table: 'drinks' }];
+    socket.send(
+      JSON.stringify(['1', '1', 'realtime:raw', 'phx_join', { config: { postgres_changes: wanted } }]),
+    );
+    await system.atLeast(1);
+    await database.query('insert into public.drinks (id, cost) values (2, 99)');
+    const [frame] = await frames.atLeast(1);
+    expect(Object.keys(frame?.data ?? {}).sort()).toEqual(
+      ['columns', 'commit_timestamp', 'errors', 'record', 'schema', 'table', 'type'].sort(),
+    );
+    expect(frame?.data.columns).toEqual([
+      { name: 'id', type: 'int4' },
+      { name: 'name', type: 'text' },
+      { name: 'price', type: 'numeric' },
+      { name: 'is_cold', type: 'bool' },
+      { name: 'tags', type: '_text' },
+      { name: 'made_at', type: 'timestamptz' },
+    ]);
+    expect(frame?.data.record).not.toHaveProperty('cost');
+    expect(frame?.ids).toEqual([expect.any(Number)]);
+    socket.close();
+    await empty('public.drinks');
+  });
+
+  test('a column list leaves out the others but the key', async () => {
+    const { heard } = await following(service.client(), { table: 'drinks', select: ['name'] });
+    await database.query(`insert into public.drinks (id, name, price) values (3, 'Kale', 2)`);
+    expect((await heard.atLeast(1))[0]?.new).toEqual({ id: 3, name: 'Kale' });
+    await empty('public.drinks');
+  });
+
+  test('rows that row level security hides are not told, those it shows are', async () => {
+    const mine = await following(await member(anna), { table: 'notes' });
+    const theirs = await following(await member(otieno), { table: 'notes' });
+    const visitor = await following(service.client(), { table: 'notes' });
+    const all = await following(shop(), { table: 'notes' });
+    const { rows } = await database.query<{ id: number; owner: string }>(
+      `insert into public.notes (owner, text) values ('${anna}', 'a'), ('${otieno}', 'b'), ('${anna}', 'c') returning id, owner`,
+    );
+    const ids = (owner: string) => rows.filter((row) => row.owner === owner).map(({ id }) => id);
+    // A row that is gone when its insert is looked at is visible to nobody.
+    await Promise.all([mine.heard.atLeast(2), theirs.heard.atLeast(1), all.heard.atLeast(3)]);
+    await database.query(`update public.notes set text = 'A' where owner = $1`, [anna]);
+    await Promise.all([mine.heard.atLeast(4), all.heard.atLeast(5)]);
+    // Comes last and to everybody: what came before it is all that came.
+    await database.query('delete from public.notes where owner = $1', [otieno]);
+    await Promise.all([
+      mine.heard.atLeast(5),
+      theirs.heard.atLeast(2),
+      visitor.heard.atLeast(1),
+      all.heard.atLeast(6),
+    ]);
+    const each = (type: string, these: unknown[]) => these.map((id) => [type, id]);
+    const deleted = each('DELETE', ids(otieno));
+    const updated = each('UPDATE', ids(anna));
+    expect(told(mine.heard.all)).toEqual([...each('INSERT', ids(anna)), ...updated, ...deleted]);
+    expect(told(theirs.heard.all)).toEqual([...each('INSERT', ids(otieno)), ...deleted]);
+    expect(told(visitor.heard.all)).toEqual(deleted);
+    const everyId = rows.map(({ id }) => id);
+    expect(told(all.heard.all)).toEqual([...each('INSERT', everyId), ...updated, ...deleted]);
+  });
+
+  test('whoever may not select a table hears that something happened, and nothing of it', async () => {
+    const { heard } = await following(service.client(), { table: 'secrets' });
+    const { heard: inside } = await following(shop(), { table: 'secrets' });
+    await database.query(`insert into public.secrets values (1, 'recipe')`);
+    expect((await inside.atLeast(1))[0]).toMatchObject({ new: { id: 1, text: 'recipe' }, errors: null });
+    expect((await heard.atLeast(1))[0]).toMatchObject({ new: {}, errors: ['Error 401: Unauthorized'] });
+    await empty('public.secrets');
+  });
+
+  test('a table with policies but no primary key cannot be told', async () => {
+    const { heard } = await following(service.client(), { table: 'keyless' });
+    await database.query(`insert into public.keyless values ('a')`);
+    await database.query(`update public.keyless set text = 'b'`);
+    await database.query('delete from public.keyless');
+    const error = ['Error 400: Bad Request, no primary key'];
+    expect((await heard.atLeast(3)).map(({ errors, new: record, old }) => [errors, record, old])).toEqual([
+      [error, {}, {}],
+      [error, {}, {}],
+      [error, {}, {}],
+    ]);
+  });
+
+  test('with full replica identity the old row is told, but of a table with policies its key only', async () => {
+    const { heard } = await following(service.client(), { table: 'whole' }, { table: 'whole_notes' });
+    await database.query(`insert into public.whole values (1, 'a', 'h')`);
+    await database.query(`update public.whole set name = 'b'`);
+    await database.query('delete from public.whole');
+    await database.query(`insert into public.whole_notes values (2, '${anna}')`);
+    await database.query('delete from public.whole_notes');
+    const changes = await heard.atLeast(4);
+    expect(
+      changes.map(({ eventType, old }) => [eventType, old]).filter(([type]) => type !== 'INSERT'),
+    ).toEqual([
+      ['UPDATE', { id: 1, name: 'a', hidden: 'h' }],
+      ['DELETE', { id: 1, name: 'b', hidden: 'h' }],
+      ['DELETE', { id: 2 }],
+    ]);
+  });
+
+  test.each([
+    ['id=eq.2', [2]],
+    ['id=neq.2', [1, 3]],
+    ['id=lt.2', [1]],
+    ['id=lte.2', [1, 2]],
+    ['id=gt.2', [3]],
+    ['price=gte.2.50', [2, 3]],
+    ['price=eq.2.5', [2]],
+    ['name=in.(Beet,"Kale, curly")', [1, 2]],
+    ['id=in.(1,3)', [1, 3]],
+    ['name=like.Kale%', [2]],
+    ['name=ilike.KALE%', [2]],
+    ['name=match.^(B|M)', [1]],
+    ['name=imatch.^b', [1]],
+    ['is_cold=is.true', [1]],
+    ['is_cold=is.null', [3]],
+    ['is_cold=not.is.null', [1, 2]],
+    ['name=isdistinct.Beet', [2, 3]],
+    ['name=not.isdistinct.Beet', [1]],
+    ['id=not.in.(1,2)', [3]],
+    ['name=not.like.Beet', [2]],
+    ['id=gt.1,price=lt.3', [2]],
+    ['name=eq."Kale, curly"', [2]],
+    ['tags=eq.{raw}', [1]],
+    ['made_at=lt.2026-01-01T00:00:00Z', [2]],
+    ['', [1, 2, 3]],
+  ])('the filter "%s" lets %j through', async (filter, expected) => {
+    const { channel, heard, system } = await following(
+      service.client(),
+      { table: 'drinks', filter },
+      { table: 'whole' },
+    );
+    expect(system.all[0]?.message).toBe('Subscribed to PostgreSQL');
+    await database.query(
+      `insert into public.drinks (id, name, price, is_cold, tags, made_at)
+       values (1, 'Beet', 1, true, '{raw}', '2026-02-01'), (2, 'Kale, curly', 2.5, false, '{}', '2025-12-31'),
+              (3, null, 3, null, null, null)`,
+    );
+    await database.query('insert into public.whole (id) values (0)');
+    const changes = await heard.atLeast(expected.length + 1);
+    expect(changes.map(({ new: record }) => record.id)).toEqual([...expected, 0]);
+    await channel.unsubscribe();
+    await empty('public.drinks', 'public.whole');
+  });
+
+  test('a deleted row passes filters on its key, and none on what is no longer known', async () => {
+    const byKey = await following(service.client(), { table: 'drinks', filter: 'id=eq.1' });
+    const byName = await following(service.client(), { table: 'drinks', filter: 'name=eq.Beet' });
+    await database.query(`insert into public.drinks (id, name) values (1, 'Beet'), (2, 'Kale')`);
+    await empty('public.drinks');
+    await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
+    expect(told(await byKey.heard.atLeast(3))).toEqual([
+      ['INSERT', 1],
+      ['DELETE', 1],
+      ['INSERT', 1],
+    ]);
+    expect(told(await byName.heard.atLeast(2))).toEqual([
+      ['INSERT', 1],
+      ['INSERT', 1],
+    ]);
+    await empty('public.drinks');
+  });
+
+  test('schemas, tables and events may be left open', async () => {
+    const everything = await following(service.client(), { schema: '*' });
+    const ofPublic = await following(service.client(), { schema: 'public' });
+    const updates = await following(service.client(), { event: 'UPDATE', schema: '*', table: '*' });
+    await database.query('insert into backroom.kegs values (1)');
+    await database.query('insert into public.drinks (id) values (1)');
+    await database.query('update backroom.kegs set id = 2');
+    await database.query('delete from backroom.kegs');
+    await empty('public.drinks');
+    const tables = (changes: Change[]) => changes.map(({ eventType, table }) => `${eventType} ${table}`);
+    expect(tables(await everything.heard.atLeast(5))).toEqual([
+      'INSERT kegs',
+      'INSERT drinks',
+      'UPDATE kegs',
+      'DELETE kegs',
+      'DELETE drinks',
+    ]);
+    expect(tables(await ofPublic.heard.atLeast(2))).toEqual(['INSERT drinks', 'DELETE drinks']);
+    expect(tables(await updates.heard.atLeast(1))).toEqual(['UPDATE kegs']);
+    expect(updates.heard.all[0]?.old).toEqual({ id: 1 });
+  });
+
+  test('several subscriptions of one channel each hear their own', async () => {
+    const channel = service.client().channel('several');
+    const heard = { inserts: new Heard<Change>(), beet: new Heard<Change>(), kale: new Heard<Change>() };
+    const system = new Heard<SystemMessage>();
+    channel.on('system', {}, system.add as never);
+    const on = (wanted: Wanted, to: Heard<Change>) =>
+      channel.on(
+        'postgres_changes',
+        { schema: 'public', table: 'drinks', ...wanted } as never,
+        to.add as never,
+      );
+    on({ event: 'INSERT' }, heard.inserts);
+    on({ event: '*', filter: 'name=eq.Beet', select: ['name'] }, heard.beet);
+    on({ event: '*', filter: 'name=eq.Kale' }, heard.kale);
+    await subscribed(channel);
+    await system.atLeast(1);
+    await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
+    await database.query(`insert into public.drinks (id, name) values (2, 'Kale')`);
+    await Promise.all([heard.inserts.atLeast(2), heard.beet.atLeast(1), heard.kale.atLeast(1)]);
+    expect(told(heard.inserts.all)).toEqual([
+      ['INSERT', 1],
+      ['INSERT', 2],
+    ]);
+    expect(heard.beet.all.map((change) => change.new)).toEqual([{ id: 1, name: 'Beet' }]);
+    expect(told(heard.kale.all)).toEqual([['INSERT', 2]]);
+    await empty('public.drinks');
+  });
+
+  test('hundreds of changes in several transactions come in order, and what is rolled back does not', async () => {
+    const { heard } = await following(service.client(), { table: 'drinks', event: 'INSERT' });
+    for (let from = 0; from < 500; from += 50) {
+      await database.transaction(async (session) => {
+        await session.query(
+          `insert into public.drinks (id, name) select n, 'one' from generate_series($1::int, $1::int + 24) as n`,
+          [from],
+        );
+        for (let n = from + 25; n < from + 50; n += 1)
+          await session.query(`insert into public.drinks (id, name) values ($1, 'by one')`, [n]);
+      });
+      const changeOfMind = database.transaction(async (session) => {
+        await session.query('insert into public.drinks (id) values ($1)', [10_000 + from]);
+        throw new Error('never mind');
+      });
+      await expect(changeOfMind).rejects.toThrow('never mind');
+    }
+    const changes = await heard.atLeast(500);
+    expect(changes.map(({ new: record }) => record.id)).toEqual(Array.from({ length: 500 }, (_, n) => n));
+    await database.query(`insert into public.drinks (id) select 1000 + n from generate_series(0, 1200) as n`);
+    expect((await heard.atLeast(1701)).at(-1)?.new.id).toBe(2200);
+    expect(heard.all).toHaveLength(1701);
+    await empty('public.drinks');
+  });
+
+  test('a transaction is announced once, and an unwatched table costs nothing', async () => {
+    const announced: string[] = [];
+    const stop = await database.listen('realtime_changes', (payload) => announced.push(payload));
+    const heard = await following(service.client(), { table: 'drinks' });
+    await database.query('insert into public.unwatched values (1)');
+    await database.query('insert into public.drinks (id) select n from generate_series(1, 20) as n');
+    await database.query('insert into public.drinks (id) values (21)');
+    await heard.heard.atLeast(21);
+    expect(announced).toHaveLength(2);
+    await stop();
+    await empty('public.drinks', 'public.unwatched');
+  });
+
+  test('of more than a mebibyte only the small values are told', async () => {
+    const { heard } = await following(service.client(), { table: 'drinks', filter: 'name=like.xx%' });
+    await database.query(`insert into public.drinks (id, name, price) values (1, repeat('x', 1100000), 5)`);
+    expect((await heard.atLeast(1))[0]).toMatchObject({
+      errors: ['Error 413: Payload Too Large'],
+      new: { id: 1, price: 5 },
+    });
+    expect(heard.all[0]?.new).not.toHaveProperty('name');
+    await empty('public.drinks');
+  });
+
+  test.each([
+    [{ table: 'drinks', filter: 'name=foo.hey' }, 'Error parsing `filter` params: ["foo", "hey"]'],
+    [
+      { schema: '*', table: 'drinks', select: ['id'] },
+      'Column selection is not supported for wildcard subscriptions. Provide an explicit schema and table name.',
+    ],
+    [
+      { table: 'unwatched', filter: 'id=eq.1' },
+      'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given connect ' +
+        'parameters: [event: *, schema: public, table: unwatched, filters: [{"id", "eq", "1", false}], select: nil]',
+    ],
+    [
+      { table: 'nowhere' },
+      /^Unable to subscribe to changes with given parameters\. Please check Realtime is enabled/,
+    ],
+    [
+      { table: 'drinks', filter: 'cost=eq.1' },
+      /^Unable to subscribe to changes with given parameters\. .* \[event: \*, schema: public, table: drinks, .*invalid column for filter cost$/,
+    ],
+    [{ table: 'drinks', select: ['nothing'] }, /invalid column for select nothing$/],
+    [{ table: 'drinks', filter: 'id=eq.one' }, /invalid input syntax for type integer: "one"$/],
+    [{ table: 'drinks', filter: 'name=match.(' }, /Unable to subscribe .*invalid regular expression/],
+    [{ table: 'drinks', filter: 'is_cold=is.maybe' }, /invalid value for is filter/],
+    [{ table: 'drinks', filter: 'id=like.1%' }, /Unable to subscribe /],
+    [
+      { table: 'drinks', filter: `id=in.(${Array.from({ length: 101 }, (_, n) => n)})` },
+      /too many values for `in` filter\. Maximum 100$/,
+    ],
+  ])('%j joins, and is told what is wrong', async (wanted, message) => {
+    const { system, channel } = await following(service.client(), wanted as Wanted);
+    expect(system.all).toEqual([
+      expect.objectContaining({
+        extension: 'postgres_changes',
+        status: 'error',
+        message: typeof message === 'string' ? message : expect.stringMatching(message),
+      }),
+    ]);
+    expect(channel.state).toBe('joined');
+  });
+
+  test('a table that joins the publication is told to those who had asked before', async () => {
+    const { heard, system } = await following(service.client(), { table: 'latecomers' });
+    expect(system.all[0]?.status).toBe('error');
+    await database.execute(`
+      create table public.latecomers (id int primary key);
+      alter publication supabase_realtime add table public.latecomers;
+    `);
+    expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
+    await database.query('insert into public.latecomers values (1)');
+    expect(told(await heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    await database.execute('alter table public.latecomers replica identity full');
+    await database.query('update public.latecomers set id = 2');
+    expect((await heard.atLeast(2))[1]?.old).toEqual({ id: 1 });
+    await database.execute('alter publication supabase_realtime drop table public.latecomers');
+    const { rows } = await database.query(
+      `select from pg_trigger where tgrelid = 'public.latecomers'::regclass`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('without event triggers a schema reload is enough', async () => {
+    await database.execute(`
+      alter event trigger watch_tables disable;
+      create table public.by_reload (id int primary key);
+      alter publication supabase_realtime add table public.by_reload;
+      alter event trigger watch_tables enable;
+      notify pgrst, 'reload schema';
+    `);
+    const isWatched = async () =>
+      (await database.query(`select from pg_trigger where tgrelid = 'public.by_reload'::regclass`)).rowCount >
+      0;
+    await expect.poll(isWatched).toBe(true);
+  });
+
+  test('a new token changes who is asked, without a change lost or told twice', async () => {
+    const client = await member(anna);
+    const { heard, system } = await following(client, { table: 'notes' });
+    const add = async (owner: string) =>
+      (
+        await database.query<{ id: number }>('insert into public.notes (owner) values ($1) returning id', [
+          owner,
+        ])
+      ).rows[0]?.id;
+    const first = await add(anna);
+    await heard.atLeast(1);
+    await client.setAuth(await tokenOf({ role: 'authenticated', sub: otieno }));
+    expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
+    await add(anna);
+    const second = await add(otieno);
+    expect(told(await heard.atLeast(2))).toEqual([
+      ['INSERT', first],
+      ['INSERT', second],
+    ]);
+  });
+
+  test('fifty subscribers of three roles each hear what is theirs, and each identity is asked once', async () => {
+    await database.execute(`
+      create table public.asked (role text);
+      create function public.note_asking() returns boolean language plpgsql volatile security definer as $$
+      begin perform pg_notify('asked', current_setting('request.jwt.claims')); return true; end $$;
+      create table public.tickets (id int primary key, owner uuid);
+      alter table public.tickets enable row level security;
+      create policy "owners" on public.tickets for select
+        using ((select public.note_asking()) and (owner = (select auth.uid()) or owner is null));
+      alter publication supabase_realtime add table public.tickets;
+    `);
+    const asked: string[] = [];
+    const stop = await database.listen('asked', (claims) => asked.push(claims));
+    const token = await tokenOf({ role: 'authenticated', sub: anna });
+    const clients = await Promise.all(
+      Array.from({ length: 50 }, async (_, n) => {
+        const client = n % 3 === 0 ? shop() : service.client();
+        if (n % 3 === 1) await client.setAuth(token);
+        return following(client, { table: 'tickets' });
+      }),
+    );
+    await database.query(`insert into public.tickets values (1, '${anna}'), (2, '${otieno}'), (3, null)`);
+    const expected = [[1, 2, 3], [1, 3], [3]];
+    await Promise.all(clients.map(({ heard }, n) => heard.atLeast(expected[n % 3]?.length ?? 0)));
+    clients.forEach(({ heard }, n) => {
+      expect(heard.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
+    });
+    // service_role passes policies by; a notification of one text is one in a transaction.
+    expect(asked.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
+    await stop();
+  });
+
+  test('whoever leaves hears no more', async () => {
+    const { channel, heard } = await following(service.client(), { table: 'drinks' });
+    const other = await following(service.client(), { table: 'drinks' });
+    await database.query('insert into public.drinks (id) values (1)');
+    await heard.atLeast(1);
+    expect(await channel.unsubscribe()).toBe('ok');
+    await database.query('insert into public.drinks (id) values (2)');
+    await other.heard.atLeast(2);
+    expect(told(heard.all)).toEqual([['INSERT', 1]]);
+    await empty('public.drinks');
+  });
+
+  test('requests cannot read or write the log, and it forgets what is older than an hour', async () => {
+    for (const sql of [
+      'select * from realtime.changes',
+      'delete from realtime.changes',
+      'select realtime.watch_tables()',
+    ]) {
+      const asVisitor = database.transaction((session) => session.query(sql), { settings: { role: 'anon' } });
+      await expect(asVisitor).rejects.toMatchObject({ code: '42501' });
+    }
+    await database.query(`update realtime.changes set changed_at = now() - interval '2 hours'`);
+    await database.query('insert into public.drinks (id) values (77)');
+    await database.query('select realtime.prune_messages()');
+    expect((await database.query('select record from realtime.changes')).rows).toMatchObject([
+      { record: { id: 77 } },
+    ]);
+  });
+});
+
+describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two processes', () => {
+  let database: Database & { url?: string };
+  let otherDatabase: Database;
+  let here: ThrowawayService;
+  let there: ThrowawayService;
+  beforeAll(async () => {
+    database = await throwawayDatabase('postgresql', [platform]);
+    await database.execute(schema);
+    otherDatabase = openPostgresql(database.url ?? '', { onFault: () => {} });
+    here = await startService(database);
+    there = await startService(otherDatabase);
+  });
+  afterAll(async () => {
+    expect([here.faults, there.faults]).toEqual([[], []]);
+    await here.close();
+    await there.close();
+    await otherDatabase.close();
+    await database.close();
+  });
+  const ids = (changes: Change[]) => changes.map(({ new: record }) => record.id);
+
+  test('transactions that overlap are told by both in the order of their commits', async () => {
+    const a = await following(here.client(), { table: 'drinks' });
+    const b = await following(there.client(), { table: 'drinks' });
+    // The second begins and writes first, but commits last.
+    await database.transaction(async (late) => {
+      await late.query('insert into public.drinks (id) values (1)');
+      await otherDatabase.transaction(async (early) => {
+        await early.query('insert into public.drinks (id) values (2)');
+        await late.query('insert into public.drinks (id) values (3)');
+        await early.query('insert into public.drinks (id) values (4)');
+      });
+      await database.query('insert into public.drinks (id) values (5)');
+    });
+    expect(ids(await a.heard.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
+    expect(ids(await b.heard.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
+    await database.execute('delete from public.drinks');
+  });
+
+  test('writers in parallel are told by both alike, once each', async () => {
+    const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
+    const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
+    await Promise.all(
+      Array.from({ length: 120 }, (_, n) =>
+        (n % 2 ? database : otherDatabase).query('insert into public.drinks (id) values ($1)', [n]),
+      ),
+    );
+    const first = ids(await a.heard.atLeast(120));
+    expect(ids(await b.heard.atLeast(120))).toEqual(first);
+    expect(new Set(first).size).toBe(120);
+    await database.execute('delete from public.drinks');
+  });
+
+  test('nothing is lost or told twice when the connection for notifications is', async () => {
+    const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
+    const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
+    const add = (n: number) => database.query('insert into public.drinks (id) values ($1)', [n]);
+    await add(1);
+    await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
+    const lost = await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'backend notifications'`,
+    );
+    expect(lost.rowCount).toBe(2);
+    for (const n of [2, 3, 4]) await add(n);
+    await Promise.all([a.heard.atLeast(4), b.heard.atLeast(4)]);
+    await add(5);
+    expect(ids(await a.heard.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
+    expect(ids(await b.heard.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
+  });
+});

@@ -1,0 +1,199 @@
+// What a client asks for when it subscribes to changes of tables, read with the words a hosted project has for problems.
+import { createHash } from 'node:crypto';
+import { isRecord } from './protocol.ts';
+
+/** Operators of filters. */
+export const filterOperators = [
+  'eq',
+  'neq',
+  'lt',
+  'lte',
+  'gt',
+  'gte',
+  'in',
+  'like',
+  'ilike',
+  'is',
+  'match',
+  'imatch',
+  'isdistinct',
+] as const;
+
+/** One condition on a column. */
+export interface ChangeFilter {
+  column: string;
+  operator: (typeof filterOperators)[number];
+  /** As text; of `in`, PostgreSQL's text form of an array. */
+  value: string;
+  isNegated: boolean;
+}
+
+export type ChangeType = 'INSERT' | 'UPDATE' | 'DELETE';
+
+/** What somebody wants to hear of. */
+export interface ChangeInterest {
+  event: ChangeType | '*';
+  /** `*` stands for all, also as table. */
+  schema: string;
+  table: string;
+  /** All of them must hold. */
+  filters: readonly ChangeFilter[];
+  /** Columns wanted besides the primary key; null for all. */
+  select: readonly string[] | null;
+}
+
+/** A subscription as the client sees it accepted: its own words and a number. */
+export type AcceptedBinding = Record<string, unknown> & { id: number };
+
+/** Words of a client that make no subscription; the message is for it. */
+export class UnusableParams extends Error {
+  override readonly name = 'UnusableParams';
+}
+
+/**
+ * Numbers subscriptions: positive, and the same for the same words.
+ * @param bindings what the client asked for; the answer has the same order and keys, which the client compares
+ */
+export function acceptBindings(bindings: readonly Record<string, unknown>[]): AcceptedBinding[] {
+  return bindings.map((binding) => ({ ...binding, id: numberOf(binding) }));
+}
+
+/**
+ * Reads one subscription.
+ * @param params `{ event?, schema?, table?, filter?, select? }` as the client sent it
+ * @throws UnusableParams
+ */
+export function readInterest(params: Readonly<Record<string, unknown>>): ChangeInterest {
+  const { schema, table, filter } = params;
+  const select = readSelect(params.select);
+  const isTold = (value: unknown): value is string => typeof value === 'string';
+  const isAbsent = (value: unknown) => value === undefined || value === null;
+  const event = readEvent(params.event);
+  const hasTable = isTold(table) && (isTold(schema) || isAbsent(schema));
+  const hasSchemaOnly = isTold(schema) && isAbsent(table);
+  const mayHaveFilter = isTold(schema) && isTold(table) && isTold(filter);
+  if (!(hasTable || hasSchemaOnly) || !(isAbsent(filter) || mayHaveFilter)) {
+    throw new UnusableParams(
+      'No subscription params provided. Please provide at least a `schema` or `table` to subscribe to: ' +
+        inspected(params),
+    );
+  }
+  const interest: ChangeInterest = {
+    event,
+    schema: isTold(schema) ? schema : 'public',
+    table: isTold(table) ? table : '*',
+    filters: isTold(filter) ? readFilters(filter) : [],
+    select,
+  };
+  if (select && (interest.schema === '*' || interest.table === '*')) {
+    throw new UnusableParams(
+      'Column selection is not supported for wildcard subscriptions. Provide an explicit schema and table name.',
+    );
+  }
+  return interest;
+}
+
+/** An interest in the words a hosted project lists it in, for messages. */
+export function listedInterest({ event, schema, table, filters, select }: ChangeInterest): string {
+  const listed = filters.map(
+    ({ column, operator, value, isNegated }) =>
+      `{${[column, operator, value].map((part) => inspected(part)).join(', ')}, ${isNegated}}`,
+  );
+  return `event: ${event}, schema: ${schema}, table: ${table}, filters: [${listed.join(', ')}], select: ${inspected(select)}`;
+}
+
+function readEvent(event: unknown): ChangeInterest['event'] {
+  const upper = typeof event === 'string' ? event.toUpperCase() : '*';
+  return upper === 'INSERT' || upper === 'UPDATE' || upper === 'DELETE' ? upper : '*';
+}
+
+function readSelect(select: unknown): string[] | null {
+  if (typeof select === 'string') {
+    throw new UnusableParams(
+      'Error parsing `select` params: expected a list of column name strings, e.g. select: ["col1", "col2"]',
+    );
+  }
+  if (!Array.isArray(select)) return null;
+  const columns = select.filter((column) => typeof column === 'string');
+  return columns.length > 0 ? [...new Set(columns)].sort() : null;
+}
+
+function readFilters(text: string): ChangeFilter[] {
+  if (text.trim() === '') return [];
+  return segmentsOf(text.trim()).map(readFilter);
+}
+
+/**
+ * Cuts at commas that are neither in parentheses nor in quotes; quotes count at the beginning of a value only.
+ * @param isList whether the segments themselves are values
+ */
+function segmentsOf(text: string, isList = false): string[] {
+  const segments: string[] = [];
+  let current = '';
+  let depth = 0;
+  let isQuoted = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const char = text[index] ?? '';
+    if (isQuoted) {
+      if (char === '\\') {
+        current += char;
+        index += 1;
+      } else if (char === '"') isQuoted = false;
+    } else if (char === '"') isQuoted = /[.(,]$/.test(current) || (isList && current.trim() === '');
+    else if (char === '(') depth += 1;
+    else if (char === ')') depth = Math.max(0, depth - 1);
+    else if (char === ',' && depth === 0) {
+      segments.push(current);
+      current = '';
+      continue;
+    }
+    current += text[index] ?? '';
+  }
+  return [...segments, current];
+}
+
+function readFilter(segment: string): ChangeFilter {
+  const text = segment.trim();
+  if (text === '') throw unreadable('filter must not contain empty segments (check for extra commas)');
+  const [, column, prefix, rest] = /^([^=]*)=(not\.)?(.*)$/s.exec(text) ?? [];
+  if (column === undefined || rest === undefined) throw unreadable(inspected([text]));
+  const [, operator, value] = /^([^.]*)\.(.*)$/s.exec(rest) ?? [];
+  if (operator === undefined || value === undefined) throw unreadable(inspected([rest]));
+  const known = filterOperators.find((name) => name === operator);
+  if (!known) throw unreadable(inspected([operator, value]));
+  const isNegated = prefix !== undefined;
+  if (known !== 'in') return { column, operator: known, value: unquoted(value), isNegated };
+  if (!/^\(.*\)$/s.test(value)) throw unreadable('`in` filter value must be wrapped by parentheses');
+  // The list's quoting is that of PostgreSQL's arrays; the braces of a value are not.
+  return { column, operator: known, value: arrayTextOf(value.slice(1, -1)), isNegated };
+}
+
+function unreadable(what: string): UnusableParams {
+  return new UnusableParams(`Error parsing \`filter\` params: ${what}`);
+}
+
+function unquoted(value: string): string {
+  return /^"(?:[^"\\]|\\.)*"$/s.test(value) ? value.slice(1, -1).replace(/\\(.)/gs, '$1') : value;
+}
+
+function arrayTextOf(list: string): string {
+  const items = list.trim() === '' ? [] : segmentsOf(list, true);
+  const quoted = items.map((item) => `"${unquoted(item.trim()).replace(/["\\]/g, '\\$&')}"`);
+  return `{${quoted.join(',')}}`;
+}
+
+/** Values as Elixir prints them, which clients of a hosted project read. */
+function inspected(value: unknown): string {
+  if (value === null || value === undefined) return 'nil';
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(inspected).join(', ')}]`;
+  if (!isRecord(value)) return String(value);
+  const entries = Object.entries(value).map(([key, entry]) => `${inspected(key)} => ${inspected(entry)}`);
+  return `%{${entries.join(', ')}}`;
+}
+
+function numberOf(binding: Record<string, unknown>): number {
+  const sorted = Object.entries(binding).sort(([a], [b]) => (a < b ? -1 : 1));
+  const hash = createHash('sha256').update(JSON.stringify(sorted)).digest();
+  return (hash.readUInt32BE(0) >>> 5) + 1;
+}
