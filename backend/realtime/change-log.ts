@@ -31,6 +31,8 @@ export interface LoggedChange {
   /** Names of the old values there are, also when they are too large to be told. */
   identity: string[];
   isTooLarge: boolean;
+  /** The number of the look at the log that first saw it committed. */
+  look: number;
   /** YYYY-MM-DDTHH:MM:SS.mmmZ */
   committedAt: string;
 }
@@ -39,6 +41,7 @@ interface Committed {
   transaction: string;
   changes: number;
   committedAt: string;
+  look: number;
 }
 
 /** What the log is read for. */
@@ -62,7 +65,8 @@ export class ChangeLog {
   #due: Committed[] = [];
   #takenId = 0;
   #isCatchUpDue = false;
-  #waiting: (() => void)[] = [];
+  #looks = 0;
+  #waiting: ((look: number) => void)[] = [];
   #work: Promise<void> | null = null;
   #retry: NodeJS.Timeout | null = null;
   #isClosed = false;
@@ -88,11 +92,15 @@ export class ChangeLog {
     this.#stop = await listening(this.#database, channel, onAnnounced, onGap, this.#onFault);
   }
 
-  /** Runs `action` when everything committed up to now was taken; what is committed later will be. */
-  atPresent(action: () => void): Promise<void> {
+  /**
+   * Runs `action` after a look at the log.
+   * @param action gets the look's number: whatever was committed before `atPresent` was called has it or a lower one,
+   *   but may still be taken later, as it waits for its announcement; whatever is committed after `action` has a higher one
+   */
+  atPresent(action: (look: number) => void): Promise<void> {
     return new Promise((done) => {
-      this.#waiting.push(() => {
-        action();
+      this.#waiting.push((look) => {
+        action(look);
         done();
       });
       this.#workSoon();
@@ -139,7 +147,7 @@ export class ChangeLog {
       if (this.#announced.length === 0 && !this.#isCatchUpDue && waiting === 0) continue;
       await this.#look();
       await this.#takeDue();
-      for (const action of this.#waiting.splice(0, waiting)) action();
+      for (const action of this.#waiting.splice(0, waiting)) action(this.#looks);
     }
   }
 
@@ -156,7 +164,7 @@ export class ChangeLog {
     this.#isCatchUpDue = false;
     try {
       // One statement sees by one snapshot, the one it tells.
-      const { rows } = await this.#database.query<{ snapshot: string; committed: Committed[] }>(
+      const { rows } = await this.#database.query<{ snapshot: string; committed: Omit<Committed, 'look'>[] }>(
         `select pg_current_snapshot()::text as snapshot, (
            select coalesce(jsonb_agg(jsonb_build_object(
              'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at
@@ -174,7 +182,8 @@ export class ChangeLog {
       );
       for (const { snapshot, committed } of rows) {
         this.#snapshot = snapshot;
-        for (const one of committed) this.#held.set(one.transaction, one);
+        this.#looks += 1;
+        for (const one of committed) this.#held.set(one.transaction, { ...one, look: this.#looks });
       }
     } catch (error) {
       this.#isCatchUpDue ||= isCatchUp;
@@ -214,7 +223,7 @@ export class ChangeLog {
   }
 
   async #fetch(together: readonly Committed[]): Promise<LoggedChange[]> {
-    const { rows } = await this.#database.query<Omit<LoggedChange, 'committedAt'>>(
+    const { rows } = await this.#database.query<Omit<LoggedChange, 'committedAt' | 'look'>>(
       `select transaction::text as transaction, id, relation::int8 as relation, table_schema as schema,
               table_name as "table", type, is_large as "isTooLarge",
               case when is_large then (
@@ -240,12 +249,13 @@ export class ChangeLog {
         largestKeptValue,
       ],
     );
-    const times = new Map(together.map(({ transaction, committedAt }) => [transaction, committedAt]));
+    const transactions = new Map(together.map((one) => [one.transaction, one]));
     return rows.map((row) => ({
       ...row,
       record: row.type === 'DELETE' ? null : row.record,
       oldRecord: row.type === 'INSERT' ? null : row.oldRecord,
-      committedAt: times.get(row.transaction) ?? '',
+      look: transactions.get(row.transaction)?.look ?? 0,
+      committedAt: transactions.get(row.transaction)?.committedAt ?? '',
     }));
   }
 }

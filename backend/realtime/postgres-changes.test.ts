@@ -355,6 +355,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(tables(await ofPublic.heard.atLeast(2))).toEqual(['INSERT drinks', 'DELETE drinks']);
     expect(tables(await updates.heard.atLeast(1))).toEqual(['UPDATE kegs']);
     expect(updates.heard.all[0]?.old).toEqual({ id: 1 });
+    for (const { channel } of [everything, ofPublic, updates]) await channel.unsubscribe();
   });
 
   test('several subscriptions of one channel each hear their own', async () => {
@@ -411,14 +412,19 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a transaction is announced once, and an unwatched table costs nothing', async () => {
-    const announced: string[] = [];
-    const stop = await database.listen('realtime_changes', (payload) => announced.push(payload));
-    const heard = await following(service.client(), { table: 'drinks' });
-    await database.query('insert into public.unwatched values (1)');
-    await database.query('insert into public.drinks (id) select n from generate_series(1, 20) as n');
-    await database.query('insert into public.drinks (id) values (21)');
-    await heard.heard.atLeast(21);
-    expect(announced).toHaveLength(2);
+    const announced = new Heard<string>();
+    const stop = await database.listen('realtime_changes', announced.add);
+    const transactionOf = async (sql: string) =>
+      (
+        await database.query<{ id: string }>(
+          `with work as (${sql} returning 1) select pg_current_xact_id()::text as id from work limit 1`,
+        )
+      ).rows[0]?.id;
+    const unwatched = await transactionOf('insert into public.unwatched values (1)');
+    const many = await transactionOf('insert into public.drinks (id) select generate_series(1, 20)');
+    const one = await transactionOf('insert into public.drinks (id) values (21)');
+    await vi.waitFor(() => expect(announced.all).toContain(one));
+    expect(announced.all.filter((id) => [unwatched, many, one].includes(id))).toEqual([many, one]);
     await stop();
     await empty('public.drinks', 'public.unwatched');
   });
@@ -557,8 +563,45 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       expect(heard.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
     });
     // service_role passes policies by; a notification of one text is one in a transaction.
+    await vi.waitFor(() => expect(asked).toHaveLength(2));
     expect(asked.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
     await stop();
+  });
+
+  test('a policy or a filter that begins to fail costs nobody else anything, and is reported', async () => {
+    await database.execute(`
+      create table public.brittle (id int primary key, size int);
+      alter table public.brittle enable row level security;
+      create policy "visitors fail" on public.brittle for select to anon using (1 / (id - id) > 0);
+      create policy "members read" on public.brittle for select to authenticated using (true);
+      alter publication supabase_realtime add table public.brittle;
+    `);
+    const own = await startService(database);
+    const visitor = await following(own.client(), { table: 'brittle' });
+    const token = await tokenOf({ role: 'authenticated', sub: anna });
+    const memberOf = async (filter: string) => {
+      const client = own.client();
+      await client.setAuth(token);
+      return following(client, { table: 'brittle', filter });
+    };
+    const bySize = await memberOf('size=eq.5');
+    const byId = await memberOf('id=gt.0');
+    await database.execute(`
+      alter table public.brittle alter column size type date using null;
+      insert into public.brittle values (1, '2026-01-01');
+    `);
+    expect(told(await byId.heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    await database.execute('delete from public.brittle');
+    await Promise.all([byId.heard.atLeast(2), visitor.heard.atLeast(1)]);
+    expect(told(visitor.heard.all)).toEqual([['DELETE', 1]]);
+    expect(bySize.heard.all).toEqual([]);
+    expect(own.faults).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ code: '22012' }),
+        expect.objectContaining({ code: '22007' }),
+      ]),
+    );
+    await own.close();
   });
 
   test('whoever leaves hears no more', async () => {

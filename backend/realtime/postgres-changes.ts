@@ -41,6 +41,12 @@ interface Interest extends ChangeInterest {
   identity: string;
 }
 
+interface Served {
+  interests: readonly Interest[];
+  /** The look at the log it began after. */
+  since: number;
+}
+
 /** Everything known of a table for one batch. */
 interface TableAnswers {
   table: ChangedTable;
@@ -53,7 +59,7 @@ export class PostgresChanges {
   readonly #database: Database;
   readonly #onFault: (error: unknown) => void;
   readonly #log: ChangeLog;
-  readonly #served = new Map<Follower, Interest[]>();
+  readonly #served = new Map<Follower, Served>();
   readonly #refused = new Set<Follower>();
   #stops: (() => Promise<void>)[] = [];
   #isClosed = false;
@@ -83,9 +89,11 @@ export class PostgresChanges {
     await this.#ready;
     try {
       const interests = await this.#interestsOf(follower);
-      await this.#log.atPresent(() => {
+      await this.#log.atPresent((look) => {
+        // What the former was still to be told is told to its successor.
+        const since = (former && this.#served.get(former)?.since) ?? look;
         if (former) this.unfollow(former);
-        this.#served.set(follower, interests);
+        this.#served.set(follower, { interests, since });
       });
       return null;
     } catch (error) {
@@ -104,7 +112,6 @@ export class PostgresChanges {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#ready.catch(() => {});
     await Promise.all(this.#stops.map((stop) => stop().catch(this.#onFault)));
     await this.#watching;
     await this.#log.close();
@@ -138,7 +145,7 @@ export class PostgresChanges {
     for (const follower of [...this.#refused]) {
       if (!this.#refused.delete(follower)) continue;
       // Claims may have changed or the client may have gone meanwhile: then it is in neither set.
-      this.#served.set(follower, []);
+      this.#served.set(follower, { interests: [], since: 0 });
       const interests = await this.#interestsOf(follower).catch((error) => {
         if (!(error instanceof UnfitInterest)) this.#onFault(error);
         return null;
@@ -147,9 +154,9 @@ export class PostgresChanges {
         if (this.#served.delete(follower)) this.#refused.add(follower);
         continue;
       }
-      await this.#log.atPresent(() => {
+      await this.#log.atPresent((since) => {
         if (!this.#served.has(follower)) return;
-        this.#served.set(follower, interests);
+        this.#served.set(follower, { interests, since });
         follower.onServed();
       });
     }
@@ -215,18 +222,22 @@ export class PostgresChanges {
 
   /** Finds who is interested in a change, once for all changes of one kind. */
   #lookUpInterests(): (change: LoggedChange) => readonly Interest[] {
-    const all = [...this.#served.values()].flat();
+    const all = [...this.#served.values()].flatMap(({ interests, since }) =>
+      interests.map((interest) => ({ interest, since })),
+    );
     const found = new Map<string, Interest[]>();
-    return ({ schema, table, type }) => {
-      const kind = JSON.stringify([schema, table, type]);
+    return ({ schema, table, type, look }) => {
+      const kind = JSON.stringify([schema, table, type, look]);
       const before = found.get(kind);
       if (before) return before;
-      const interests = all.filter(
-        (interest) =>
+      const interests = all.flatMap(({ interest, since }) => {
+        const isMeant =
+          since < look &&
           (interest.schema === '*' || interest.schema === schema) &&
           (interest.table === '*' || interest.table === table) &&
-          (interest.event === '*' || interest.event === type),
-      );
+          (interest.event === '*' || interest.event === type);
+        return isMeant ? [interest] : [];
+      });
       found.set(kind, interests);
       return interests;
     };

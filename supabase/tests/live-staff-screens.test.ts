@@ -1,0 +1,30 @@
+// What staff screens can follow: the tables are published, and their changes are written to the log.
+import { describe, expect, test } from 'vitest';
+import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+
+describe.each(testDatabases())('on %s', (kind) => {
+  test('changes of orders, inquiries, deliveries and payments are told, of other tables not', async () => {
+    const database = await throwawayDatabase(kind, shopMigrations);
+    const { rows } = await database.query(
+      `select relation::regclass::text as name, is_watched from realtime.watched_tables order by 1`,
+    );
+    expect(rows).toEqual(
+      ['deliveries', 'inquiries', 'orders', 'payments'].map((name) => ({ name, is_watched: true })),
+    );
+    await database.query(
+      `insert into public.orders
+         (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+       values ('JJ-20261121-0001', 'Wanjiku', 'wanjiku@mail.example', '+254712345678', 'Westlands', 100, 1100)`,
+    );
+    await database.query(`update public.orders set status = 'processing'`);
+    const logged = await database.query(
+      `select table_name, type, record ->> 'status' as status from realtime.changes order by id`,
+    );
+    expect(logged.rows).toEqual([
+      { table_name: 'orders', type: 'INSERT', status: 'pending' },
+      { table_name: 'orders', type: 'UPDATE', status: 'processing' },
+    ]);
+    await database.close();
+  });
+});
