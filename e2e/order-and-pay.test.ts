@@ -1,8 +1,8 @@
 // A visitor orders a drink, pays by M-PESA and follows it.
 import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
 import {
   amina,
   fillOrder,
@@ -12,6 +12,7 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from './shopper.ts';
+import { storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -25,20 +26,7 @@ afterAll(async () => {
   await shop.close();
   expect(problems, "the server's log").toEqual([]);
 });
-// Each story has visitors of its own, also those that run side by side.
-const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
-  newVisitor: async ({ task }, use) => {
-    const visitors: Visitor[] = [];
-    await use(async (options) => {
-      const visitor = await visit(browser, options);
-      visitors.push(visitor);
-      return visitor;
-    });
-    const complaints = visitors.flatMap((visitor) => visitor.complaints);
-    await Promise.all(visitors.map((visitor) => visitor.close()));
-    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
-  },
-});
+const story = storyIn(() => browser);
 
 interface Prompt {
   checkoutRequestId: string;

@@ -5,8 +5,9 @@ import { Secret, TOTP } from 'otpauth';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
+import { storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -20,20 +21,7 @@ afterAll(async () => {
   await shop.close();
   expect(problems, "the server's log").toEqual([]);
 });
-// Each story has visitors of its own.
-const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
-  newVisitor: async ({ task }, use) => {
-    const visitors: Visitor[] = [];
-    await use(async (options) => {
-      const visitor = await visit(browser, { viewport: desktop, ...options });
-      visitors.push(visitor);
-      return visitor;
-    });
-    const complaints = visitors.flatMap((visitor) => visitor.complaints);
-    await Promise.all(visitors.map((visitor) => visitor.close()));
-    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
-  },
-});
+const story = storyIn(() => browser, { viewport: desktop });
 
 interface Account {
   id: string;

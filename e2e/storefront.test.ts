@@ -4,10 +4,11 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, type Visitor, visit } from './browser.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, trackingNumberIn } from './shopper.ts';
+import { storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -26,19 +27,7 @@ afterAll(async () => {
   await shop.close();
   expect(problems, "the server's log").toEqual([]);
 });
-const story = test.extend<{ newVisitor: (options?: Parameters<typeof visit>[1]) => Promise<Visitor> }>({
-  newVisitor: async ({ task }, use) => {
-    const visitors: Visitor[] = [];
-    await use(async (options) => {
-      const visitor = await visit(browser, options);
-      visitors.push(visitor);
-      return visitor;
-    });
-    const complaints = visitors.flatMap((visitor) => visitor.complaints);
-    await Promise.all(visitors.map((visitor) => visitor.close()));
-    expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
-  },
-});
+const story = storyIn(() => browser);
 
 /** The browser's own line about a page that is missing on purpose. */
 const missingPage = /404 \(Not Found\)/;

@@ -1,0 +1,27 @@
+// A story: a test whose visitors are its own, also beside others, and whose browser consoles must stay clean.
+import type { Browser } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { type Visitor, visit } from './browser.ts';
+
+type VisitOptions = Parameters<typeof visit>[1];
+
+/**
+ * Makes the `story` of a file.
+ * @param browser gives the file's browser once it is open
+ * @param usually options of every visitor
+ */
+export function storyIn(browser: () => Browser, usually: VisitOptions = {}) {
+  return test.extend<{ newVisitor: (options?: VisitOptions) => Promise<Visitor> }>({
+    newVisitor: async ({ task }, use) => {
+      const visitors: Visitor[] = [];
+      await use(async (options) => {
+        const visitor = await visit(browser(), { ...usually, ...options });
+        visitors.push(visitor);
+        return visitor;
+      });
+      const complaints = visitors.flatMap((visitor) => visitor.complaints);
+      await Promise.all(visitors.map((visitor) => visitor.close()));
+      expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+    },
+  });
+}
