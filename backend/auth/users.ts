@@ -182,10 +182,10 @@ export async function putIdentity(
 export async function listProviders(session: Session, userId: string): Promise<void> {
   await session.query(
     `update auth.users set raw_app_meta_data = raw_app_meta_data || (
-       select jsonb_build_object('provider', (array_agg(provider order by created_at, id))[1],
-         'providers', jsonb_agg(provider order by created_at, id))
-       from (select distinct on (provider) provider, created_at, id from auth.identities
-             where user_id = $1::uuid order by provider, created_at, id) as first_of_each
+       select jsonb_build_object('provider', (array_agg(provider order by created_at, provider))[1],
+         'providers', jsonb_agg(provider order by created_at, provider))
+       from (select distinct on (provider) provider, created_at from auth.identities
+             where user_id = $1::uuid order by provider, created_at) as first_of_each
        having count(*) > 0)
      where id = $1::uuid and exists (select from auth.identities where user_id = $1::uuid)`,
     [userId],

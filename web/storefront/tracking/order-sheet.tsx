@@ -188,14 +188,14 @@ function Item({ item }: { item: TrackedItem }) {
 
 function Reveal({ problem }: { problem: string | null }) {
   const { state } = useNavigation();
-  const isAsking = state !== 'idle';
-  const isAnswered = state !== 'submitting';
+  // Only until it is answered: who types the digits again while the page is still brought up to date is heard.
+  const isAsking = state === 'submitting';
   const form = useRef<HTMLFormElement>(null);
   // Wrong digits are typed again: the field says what was wrong with them.
   useEffect(() => {
     const digits = form.current?.elements.namedItem('digits');
-    if (problem && isAnswered && digits instanceof HTMLInputElement) digits.select();
-  }, [problem, isAnswered]);
+    if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
+  }, [problem, isAsking]);
   return (
     <Form
       ref={form}
