@@ -126,7 +126,7 @@ export async function updateUser(
 export async function identitiesOf(session: Session, userId: string): Promise<IdentityRow[]> {
   const { rows } = await session.query<IdentityRow>(
     `select id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at, email
-     from auth.identities where user_id = $1::uuid order by created_at, id`,
+     from auth.identities where user_id = $1::uuid order by created_at, provider, id`,
     [userId],
   );
   return rows;
