@@ -43,7 +43,7 @@ export interface AccessTokens {
   publicKeys: readonly JWK[];
 }
 
-// Hosted projects' legacy keys are tokens of these issuers, signed with the shared secret.
+// Hosted projects' legacy keys are tokens of these issuers.
 const legacyIssuers = ['supabase', 'supabase-demo'];
 
 /**
@@ -78,7 +78,9 @@ export function createAccessTokens(
     publicKeys,
     async sign(claims) {
       if (signing?.alg) {
-        signer ??= importJWK(signing, signing.alg);
+        // Keys made elsewhere may name uses ("verify" beside "sign") that no private key is taken with.
+        const { key_ops: _uses, ...unrestricted } = signing;
+        signer ??= importJWK(unrestricted as JWK, signing.alg);
         const header = { alg: signing.alg, typ: 'JWT', ...(signing.kid ? { kid: signing.kid } : {}) };
         return new SignJWT(claims).setProtectedHeader(header).sign(await signer);
       }
@@ -94,7 +96,7 @@ export function createAccessTokens(
           throw new InvalidToken('PGRST303', 'JWT not yet valid');
         throw new InvalidToken('PGRST301', 'No suitable key or wrong key type');
       });
-      if (origin) checkOrigin(payload, origin, key === secret);
+      if (origin) checkOrigin(payload, origin);
       return payload;
     },
   };
@@ -128,12 +130,13 @@ export function roleOfKey(
   return isSameSecret(token, keys.secret) ? 'service_role' : null;
 }
 
-function checkOrigin({ iss, aud }: JWTPayload, { issuer, audience }: TokenOrigin, isShared: boolean): void {
-  // Whoever holds the shared secret may make tokens that name neither.
-  const isFromHere = iss === issuer || (isShared && (iss === undefined || legacyIssuers.includes(iss)));
+function checkOrigin({ iss, aud }: JWTPayload, { issuer, audience }: TokenOrigin): void {
+  // Whoever holds a key may sign tokens by hand (the role keys of an application) that name neither.
+  const isFromHere = iss === issuer || iss === undefined || legacyIssuers.includes(iss);
   if (!isFromHere) throw new InvalidToken('PGRST303', 'JWT not from this issuer');
-  const isForUs = [aud].flat().includes(audience) || (isShared && aud === undefined);
-  if (!isForUs) throw new InvalidToken('PGRST303', 'JWT not in audience');
+  if (aud !== undefined && ![aud].flat().includes(audience)) {
+    throw new InvalidToken('PGRST303', 'JWT not in audience');
+  }
 }
 
 function headerOf(token: string): { alg: string | undefined; kid: string | undefined } {

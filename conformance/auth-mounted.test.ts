@@ -4,6 +4,7 @@ import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiKeys } from '../backend/api-keys.ts';
+import { createAccessTokens, InvalidToken } from '../backend/authenticate.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
@@ -106,5 +107,31 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
       body: '{}',
     });
     expect(foreign.status).toBe(403);
+  });
+});
+
+describe('a private key made elsewhere', () => {
+  const origin = { issuer: `${publicUrl}/auth/v1`, audience: 'authenticated' };
+  const tokensOf = async () => {
+    const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+    const key = { ...(await exportJWK(privateKey)), alg: 'RS256', kid: 'rsa', key_ops: ['sign', 'verify'] };
+    return createAccessTokens({ signingKeys: [key] }, origin);
+  };
+
+  test('signs although it names the use of its public half', async () => {
+    const tokens = await tokensOf();
+    const token = await tokens.sign({ role: 'anon', iss: origin.issuer, aud: origin.audience });
+    await expect(tokens.verify(token)).resolves.toMatchObject({ role: 'anon' });
+    expect(tokens.publicKeys[0]).toMatchObject({ kid: 'rsa', key_ops: ['verify'] });
+  });
+
+  test('signs role keys that name no issuer, but none of another issuer or audience', async () => {
+    const tokens = await tokensOf();
+    const verified = async (claims: Record<string, unknown>) =>
+      tokens.verify(await tokens.sign({ role: 'service_role', ...claims }));
+    await expect(verified({})).resolves.toMatchObject({ role: 'service_role' });
+    await expect(verified({ iss: 'supabase-demo' })).resolves.toBeDefined();
+    await expect(verified({ iss: 'https://elsewhere.example' })).rejects.toBeInstanceOf(InvalidToken);
+    await expect(verified({ aud: 'others' })).rejects.toBeInstanceOf(InvalidToken);
   });
 });
