@@ -672,6 +672,13 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
       422,
       'email_exists',
     ]);
+    const wanted = {
+      type: 'signup' as const,
+      email: newEmail(),
+      password,
+      options: { data: { status: 'new' } },
+    };
+    expect((await admin.generateLink(wanted)).data.user?.user_metadata).toEqual({ status: 'new' });
     const fresh = await admin.generateLink({ type: 'magiclink', email: newEmail() });
     expect(fresh.data.properties?.verification_type).toBe('signup');
     expect(

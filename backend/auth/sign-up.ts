@@ -95,12 +95,15 @@ async function addOrFind(
   return { user: await readUserJson(tx, user.id), sent };
 }
 
-/** Makes a person with one address, not confirmed, and the identity for it. */
+/**
+ * Makes a person with one address, not confirmed, and the identity for it.
+ * @param details `tellsAddress: false` keeps the user's own metadata to what was given, as links made by the secret key do
+ */
 export async function addUser(
   tx: Session,
   context: AuthContext,
   address: Address,
-  details: { hashed?: string | null; data?: Json },
+  details: { hashed?: string | null; data?: Json; tellsAddress?: boolean },
 ): Promise<UserRow> {
   const provider = 'email' in address ? 'email' : 'phone';
   const id = randomUUID();
@@ -110,7 +113,7 @@ export async function addUser(
     ...address,
     encrypted_password: details.hashed ?? null,
     raw_app_meta_data: { provider, providers: [provider] },
-    raw_user_meta_data: about,
+    raw_user_meta_data: details.tellsAddress === false ? (details.data ?? {}) : about,
   });
   await putIdentity(tx, context, { userId: user.id, provider, providerId: user.id, data: about });
   return user;

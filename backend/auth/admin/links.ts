@@ -106,7 +106,7 @@ async function makeLink(
           raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
           ...(hashed ? { encrypted_password: hashed } : {}),
         })
-      : await addUser(tx, context, { email }, { hashed, data });
+      : await addUser(tx, context, { email }, { hashed, data, tellsAddress: false });
     const token = await makeConfirmation(tx, context, user, { email }, null);
     return { userId: user.id, token, type: 'signup', verificationType: 'signup' };
   }
