@@ -1,9 +1,9 @@
 // A shop of its own for a story: started as `npm start` starts it, on free ports and in a folder that is thrown away.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from './free-port.ts';
 
 export interface OpenShop {
   url: string;
@@ -92,17 +92,4 @@ export async function until(holds: () => Promise<boolean>, what: string, withinM
     await new Promise((done) => setTimeout(done, 50));
   }
   throw new Error(`waited in vain until ${what}${last ? `: ${last}` : ''}`);
-}
-
-function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer();
-    server.once('error', fail);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        address && typeof address === 'object' ? done(address.port) : fail(new Error('no port')),
-      );
-    });
-  });
 }

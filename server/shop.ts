@@ -76,8 +76,9 @@ async function wire(
   closers.push(() => drained);
   if (database) await prepareDatabase(database, config, root, log);
 
-  const keys: Pick<ApiKeys, 'publishable' | 'secret'> = config.supabase
-    ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey }
+  // A hosted project signs for itself: its own keys stay with it.
+  const keys: ApiKeys = config.supabase
+    ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey, signingKeys: [] }
     : await loadApiKeys(config.dataDir, givenKeys(config));
 
   // The port is known only once we listen, and the simulator must know where to send its notices.
@@ -102,7 +103,7 @@ async function wire(
     });
     backend = await createBackend({
       database,
-      keys: await loadApiKeys(config.dataDir, givenKeys(config)),
+      keys,
       functions: { 'mobile-money': mobileMoney },
       files: openFiles(config),
       publicUrl: config.publicUrl,
