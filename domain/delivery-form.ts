@@ -1,0 +1,43 @@
+// The form that assigns a delivery: what must hold, in the words it is told.
+
+export interface DeliveryForm {
+  person: string;
+  phone: string;
+  vehicle: string;
+  notes: string;
+}
+
+/** What is wrong, by field; a field that is missing here is as it should be. */
+export type DeliveryFormProblems = Partial<Record<keyof DeliveryForm, string>>;
+
+const required = {
+  person: 'Delivery person name is required',
+  phone: 'Phone number is required',
+  vehicle: 'Vehicle information is required',
+} as const;
+
+/** How many characters the database keeps of each. */
+export const deliveryFormLimits = { person: 120, phone: 40, vehicle: 120, notes: 500 } as const;
+
+const tooLong = {
+  person: `The name is longer than ${deliveryFormLimits.person} characters`,
+  phone: `The phone number is longer than ${deliveryFormLimits.phone} characters`,
+  vehicle: `The vehicle information is longer than ${deliveryFormLimits.vehicle} characters`,
+  notes: `The delivery notes are longer than ${deliveryFormLimits.notes} characters`,
+} as const;
+
+/**
+ * Everything wrong with an assignment (specification §5, Admin delivery assignment form). A phone may be written in any
+ * way, since riders have foreign numbers and land lines too.
+ * @returns the problems by field, or null when the form may be sent
+ */
+export function checkDeliveryForm(form: DeliveryForm): DeliveryFormProblems | null {
+  const problems: DeliveryFormProblems = {};
+  for (const field of ['person', 'phone', 'vehicle', 'notes'] as const) {
+    // The database counts characters, not their halves.
+    const length = [...form[field].trim()].length;
+    if (length === 0 && field !== 'notes') problems[field] = required[field];
+    if (length > deliveryFormLimits[field]) problems[field] = tooLong[field];
+  }
+  return Object.keys(problems).length > 0 ? problems : null;
+}
