@@ -92,6 +92,7 @@ export type Database = {
     Views: { [name in never]: never };
     Functions: {
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };

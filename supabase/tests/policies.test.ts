@@ -199,6 +199,7 @@ const procedures: Record<string, Person[]> = {
   track_order: all,
   is_admin: signedIn,
   list_own_sessions: signedIn,
+  count_product_orders: signedIn,
   begin_payment: service,
   record_push: service,
   settle_payment: service,
