@@ -1,0 +1,203 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  categoryProblemOf,
+  changedFields,
+  checkCategoryName,
+  checkProductForm,
+  emptyProductForm,
+  type ProductForm,
+  productFormOf,
+  productProblemOf,
+  productValues,
+  readShillings,
+  slugFromName,
+  tidyCategoryName,
+  writeShillings,
+} from './product-form.ts';
+
+const good: ProductForm = {
+  name: 'Embu Fresh Mango',
+  slug: 'embu-fresh-mango',
+  tagline: '',
+  price: '950.50',
+  stock: '12',
+  category: 'Mango',
+  description: '',
+};
+
+describe('checking the form', () => {
+  test('a well-filled form has no problem, without tagline and description too', () => {
+    expect(checkProductForm(good)).toEqual({});
+    expect(checkProductForm({ ...good, price: '0', stock: '0' })).toEqual({});
+  });
+
+  test('an empty form names everything that is required', () => {
+    expect(checkProductForm({ ...emptyProductForm, stock: '' })).toEqual({
+      name: 'Product name is required',
+      slug: 'Product slug is required',
+      price: 'Price is required',
+      stock: 'Stock quantity must be a whole number',
+      category: 'Category is required',
+    });
+  });
+
+  test.each<[Partial<ProductForm>, Partial<ProductForm>]>([
+    [{ name: '  ' }, { name: 'Product name is required' }],
+    [{ name: 'x'.repeat(161) }, { name: 'Product name is longer than 160 characters' }],
+    [{ slug: ' ' }, { slug: 'Product slug is required' }],
+    [{ slug: 'x'.repeat(201) }, { slug: 'Product slug is longer than 200 characters' }],
+    [{ price: '-0.01' }, { price: 'Price must be positive' }],
+    [{ price: '10000000.01' }, { price: 'Price is more than KES 10,000,000' }],
+    [{ price: 'dear' }, { price: 'Price must be a number with at most two decimals' }],
+    [{ price: '9.505' }, { price: 'Price must be a number with at most two decimals' }],
+    [{ stock: '-1' }, { stock: 'Stock quantity must be non-negative' }],
+    [{ stock: '1.5' }, { stock: 'Stock quantity must be a whole number' }],
+    [{ stock: '2147483648' }, { stock: 'Stock quantity is more than 2,147,483,647' }],
+    [{ category: '' }, { category: 'Category is required' }],
+  ])('%o is told as %o', (change, problems) => {
+    expect(checkProductForm({ ...good, ...change })).toEqual(problems);
+  });
+
+  test.each(['Mango', 'mango juice', '-mango', 'mango-', 'man--go', 'mängo', 'mango/1'])(
+    'the slug %s is not taken',
+    (slug) => {
+      expect(checkProductForm({ ...good, slug }).slug).toMatch(/small letters a-z and digits/);
+    },
+  );
+
+  test('the largest values the database holds are taken', () => {
+    const largest = { ...good, name: '🥭'.repeat(160), price: '10000000', stock: '2147483647' };
+    expect(checkProductForm(largest)).toEqual({});
+  });
+});
+
+describe('shillings', () => {
+  test.each<[string, number | null]>([
+    ['950', 95_000],
+    ['950.5', 95_050],
+    ['950.50', 95_050],
+    ['950.500', 95_050],
+    ['0.1', 10],
+    ['.29', 29],
+    ['5.', 500],
+    [' 7 ', 700],
+    ['1.15', 115],
+    ['-1', -100],
+    ['-0', 0],
+    ['', null],
+    ['.', null],
+    ['-', null],
+    ['1e3', null],
+    ['1,000', null],
+    ['0.005', null],
+    ['9'.repeat(20), null],
+  ])('%j is %s cents', (text, cents) => {
+    expect(readShillings(text)).toBe(cents);
+  });
+
+  test('every amount is read back as it was written', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -1_000_000_000, max: 1_000_000_000 }), (cents) => {
+        expect(readShillings(writeShillings(cents))).toBe(cents);
+      }),
+    );
+    expect([5, 50, 95_000, 95_050].map(writeShillings)).toEqual(['0.05', '0.50', '950', '950.50']);
+  });
+});
+
+test('a form becomes columns, trimmed and with null for what was left empty, and back', () => {
+  const values = productValues({
+    ...good,
+    name: ' Embu Fresh Mango ',
+    tagline: ' ',
+    description: ' Cold.\n',
+  });
+  expect(values).toEqual({
+    name: 'Embu Fresh Mango',
+    slug: 'embu-fresh-mango',
+    tagline: null,
+    price: 95_050,
+    stock_quantity: 12,
+    category: 'Mango',
+    description: 'Cold.',
+  });
+  expect(productFormOf(values)).toEqual({ ...good, description: 'Cold.' });
+  expect(() => productValues({ ...good, price: 'dear' })).toThrow(RangeError);
+});
+
+test('fields that differ are named in their order, spaces at the ends aside', () => {
+  expect(changedFields(good, { ...good, name: 'Embu Fresh Mango ' })).toEqual([]);
+  expect(changedFields(good, { ...good, description: 'New', price: '900', name: 'New' })).toEqual([
+    'name',
+    'price',
+    'description',
+  ]);
+});
+
+describe('slugs', () => {
+  test.each([
+    ['Embu Fresh Mango', 'embu-fresh-mango'],
+    ['  Mango  &  Lime! ', 'mango-lime'],
+    ['Café Crème – 330ml', 'cafe-creme-330ml'],
+    ["Wanjikũ's Best", 'wanjikus-best'],
+    ['Smørrebrød Straße Łódź', 'smorrebrod-strasse-lodz'],
+    ['--a - - b--', 'a-b'],
+    ['Ｆｕｌｌ width', 'full-width'],
+    ['🥭', ''],
+    ['ምሳሌ', ''],
+  ])('%s becomes %j', (name, slug) => {
+    expect(slugFromName(name)).toBe(slug);
+  });
+
+  test('whatever the name, the slug is one that the form takes, or none', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (name) => {
+        const slug = slugFromName(name);
+        expect(slug === '' || checkProductForm({ ...good, slug }).slug === undefined, slug).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('what the database says', () => {
+  const refusal = (code: string, constraint: string) => ({
+    code,
+    message: `duplicate key value violates unique constraint "${constraint}"`,
+  });
+
+  test('a taken slug and a vanished category are told beside their field', () => {
+    expect(productProblemOf(refusal('23505', 'product slugs are unique'))).toEqual({
+      field: 'slug',
+      text: 'Another product has this slug already',
+    });
+    expect(productProblemOf(refusal('23503', "a product's category exists"))?.field).toBe('category');
+    expect(productProblemOf(refusal('23514', 'a price is not negative'))?.field).toBe('price');
+  });
+
+  test('what is about no field is left to the message', () => {
+    expect(productProblemOf({ code: '42501', message: 'permission denied for table products' })).toBeNull();
+    expect(productProblemOf({ message: 'Failed to fetch' })).toBeNull();
+    expect(productProblemOf(refusal('23505', 'something else'))).toBeNull();
+  });
+
+  test('a category name that is taken, in this case or another, is told beside it', () => {
+    for (const name of ['category names are unique', 'category names are unique in any case']) {
+      expect(categoryProblemOf(refusal('23505', name))).toBe('There is a category of this name already');
+    }
+    expect(categoryProblemOf({ message: 'Failed to fetch' })).toBeNull();
+  });
+});
+
+describe('category names', () => {
+  test('are compared without regard to case and spaces', () => {
+    expect(checkCategoryName(' passion  fruit ', ['Mango', 'Passion Fruit'])).toMatch(/already/);
+    expect(checkCategoryName('Passion', ['Mango', 'Passion Fruit'])).toBeNull();
+    expect(tidyCategoryName(' Passion \n fruit ')).toBe('Passion fruit');
+  });
+
+  test('must be there and not too long', () => {
+    expect(checkCategoryName('  ', [])).toBe('Category name is required');
+    expect(checkCategoryName('x'.repeat(81), [])).toBe('Category name is longer than 80 characters');
+  });
+});

@@ -1,0 +1,241 @@
+// The staff's form of a product: what must hold, in the words it is told, and what becomes of it in the database.
+
+/** A product as it stands in the form: what was typed, not yet what it means. */
+export interface ProductForm {
+  name: string;
+  slug: string;
+  tagline: string;
+  /** In shillings, such as `950` or `950.50`. */
+  price: string;
+  stock: string;
+  category: string;
+  description: string;
+}
+export type ProductField = keyof ProductForm;
+
+/** The columns of a product that its form holds. Price in cents. */
+export interface ProductValues {
+  name: string;
+  slug: string;
+  tagline: string | null;
+  price: number;
+  stock_quantity: number;
+  category: string | null;
+  description: string | null;
+}
+
+export type ProductProblems = Partial<Record<ProductField, string>>;
+
+/** What the database, and the addresses of product pages, can hold. */
+export const productLimits = {
+  nameLength: 160,
+  slugLength: 200,
+  categoryLength: 80,
+  /** Cents. */
+  price: 1_000_000_000,
+  stock: 2_147_483_647,
+} as const;
+
+export const emptyProductForm: ProductForm = {
+  name: '',
+  slug: '',
+  tagline: '',
+  price: '',
+  stock: '0',
+  category: '',
+  description: '',
+};
+
+const inWords = new Intl.NumberFormat('en-KE');
+
+/**
+ * What is wrong with a product's form, per field (specification §5, Admin product form).
+ * @returns an empty object when it may be saved
+ */
+export function checkProductForm(form: ProductForm): ProductProblems {
+  const problems: ProductProblems = {};
+  const name = form.name.trim();
+  if (!name) problems.name = 'Product name is required';
+  else if ([...name].length > productLimits.nameLength) {
+    problems.name = `Product name is longer than ${productLimits.nameLength} characters`;
+  }
+  const slug = form.slug.trim();
+  if (!slug) problems.slug = 'Product slug is required';
+  else if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(slug)) {
+    problems.slug = 'Product slug takes small letters a-z and digits, with single hyphens between them';
+  } else if (slug.length > productLimits.slugLength) {
+    problems.slug = `Product slug is longer than ${productLimits.slugLength} characters`;
+  }
+  const price = readShillings(form.price);
+  if (!form.price.trim()) problems.price = 'Price is required';
+  else if (price === null) problems.price = 'Price must be a number with at most two decimals';
+  else if (price < 0) problems.price = 'Price must be positive';
+  else if (price > productLimits.price) {
+    problems.price = `Price is more than KES ${inWords.format(productLimits.price / 100)}`;
+  }
+  const stock = readWhole(form.stock);
+  if (stock === null) problems.stock = 'Stock quantity must be a whole number';
+  else if (stock < 0) problems.stock = 'Stock quantity must be non-negative';
+  else if (stock > productLimits.stock) {
+    problems.stock = `Stock quantity is more than ${inWords.format(productLimits.stock)}`;
+  }
+  if (!form.category) problems.category = 'Category is required';
+  return problems;
+}
+
+/**
+ * A form as the columns it fills: trimmed, price in cents, empty texts as null (specification §7, Admin management).
+ * @throws RangeError when the form has a problem
+ */
+export function productValues(form: ProductForm): ProductValues {
+  const price = readShillings(form.price);
+  const stock = readWhole(form.stock);
+  if (price === null || stock === null) throw new RangeError('The form was not checked');
+  return {
+    name: form.name.trim(),
+    slug: form.slug.trim(),
+    tagline: form.tagline.trim() || null,
+    price,
+    stock_quantity: stock,
+    category: form.category || null,
+    description: form.description.trim() || null,
+  };
+}
+
+/** A product's columns as they stand in its form. */
+export function productFormOf(product: ProductValues): ProductForm {
+  return {
+    name: product.name,
+    slug: product.slug,
+    tagline: product.tagline ?? '',
+    price: writeShillings(product.price),
+    stock: String(product.stock_quantity ?? 0),
+    category: product.category ?? '',
+    description: product.description ?? '',
+  };
+}
+
+/** The fields in which two forms differ, in the order they are shown. Spaces at the ends are no difference. */
+export function changedFields(before: ProductForm, after: ProductForm): ProductField[] {
+  const fields = Object.keys(emptyProductForm) as ProductField[];
+  return fields.filter((field) => before[field].trim() !== after[field].trim());
+}
+
+/**
+ * Shillings as somebody typed them, in cents. Exact: no fraction of a cent is ever made or rounded away.
+ * @returns null when it is no number, or has more than two decimals, or is too long to be counted
+ */
+export function readShillings(text: string): number | null {
+  const [, sign, whole = '', decimals = ''] = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text.trim()) ?? [];
+  if (sign === undefined || !(whole || decimals) || /[^0]/.test(decimals.slice(2))) return null;
+  const cents = Number(`${whole}${decimals.slice(0, 2).padEnd(2, '0')}`);
+  if (!Number.isSafeInteger(cents)) return null;
+  return sign === '-' && cents > 0 ? -cents : cents;
+}
+
+/** Cents as shillings for a number field: `950`, or `950.50` when there are cents. */
+export function writeShillings(cents: number): string {
+  const sign = cents < 0 ? '-' : '';
+  const digits = String(Math.abs(cents)).padStart(3, '0');
+  const decimals = digits.slice(-2);
+  return `${sign}${digits.slice(0, -2)}${decimals === '00' ? '' : `.${decimals}`}`;
+}
+
+function readWhole(text: string): number | null {
+  const trimmed = text.trim();
+  if (!/^[+-]?\d+(\.0*)?$/.test(trimmed)) return null;
+  const value = Number(trimmed);
+  return value === 0 ? 0 : value;
+}
+
+// Letters that no accent can be taken from.
+const spelledOut: Record<string, string> = {
+  æ: 'ae',
+  œ: 'oe',
+  ø: 'o',
+  ß: 'ss',
+  ł: 'l',
+  đ: 'd',
+  ð: 'd',
+  þ: 'th',
+  ı: 'i',
+  ŋ: 'ng',
+};
+
+/**
+ * A slug for a new product: lower-cased, other characters than letters, digits, spaces and hyphens removed, spaces to
+ * hyphens, repeated hyphens collapsed (specification §5). Letters are written without accents and no hyphen is at an
+ * end, since the database takes no others.
+ * @returns '' when the name holds nothing a slug could be made of
+ */
+export function slugFromName(name: string): string {
+  return name
+    .toLowerCase()
+    .replace(/[æœøßłđðþıŋ]/g, (letter) => spelledOut[letter] ?? '')
+    .normalize('NFKD')
+    .replace(/[^a-z0-9\s-]/g, '')
+    .replace(/[\s-]+/g, '-')
+    .slice(0, productLimits.slugLength)
+    .replace(/^-|-$/g, '');
+}
+
+/**
+ * What is wrong with a category's name.
+ * @param name as typed
+ * @param others the names of the other categories
+ * @returns null when it may be saved
+ */
+export function checkCategoryName(name: string, others: readonly string[]): string | null {
+  const tidy = tidyCategoryName(name);
+  if (!tidy) return 'Category name is required';
+  if ([...tidy].length > productLimits.categoryLength) {
+    return `Category name is longer than ${productLimits.categoryLength} characters`;
+  }
+  return others.some((other) => other.toLowerCase() === tidy.toLowerCase()) ? categoryTaken : null;
+}
+
+/** A category's name as the database keeps it: no spaces around it, single ones inside. */
+export function tidyCategoryName(name: string): string {
+  return name.trim().replace(/\s+/g, ' ');
+}
+
+const categoryTaken = 'There is a category of this name already';
+
+/** An answer of the table service that refuses a change. */
+interface Refusal {
+  code?: string;
+  message: string;
+}
+
+// Constraints are named by what they promise; the message quotes the one that was broken.
+const brokenPromises: [string, ProductField, string][] = [
+  ['product slugs are unique', 'slug', 'Another product has this slug already'],
+  ['a product has a name', 'name', `Product name takes 1 to ${productLimits.nameLength} characters`],
+  [
+    'a slug is lower-case letters, digits and hyphens',
+    'slug',
+    'Product slug takes small letters a-z and digits, with single hyphens between them',
+  ],
+  ['a price is not negative', 'price', 'Price must be positive'],
+  ['stock is never below zero', 'stock', 'Stock quantity must be non-negative'],
+  ["a product's category exists", 'category', 'This category was renamed or removed: choose again'],
+];
+
+/**
+ * The field an answer of the database is about, and what to say beside it.
+ * @returns null when it is about none of them
+ */
+export function productProblemOf(refusal: Refusal): { field: ProductField; text: string } | null {
+  if (!refusal.code?.startsWith('23')) return null;
+  const found = brokenPromises.find(([promise]) => refusal.message.includes(`"${promise}"`));
+  return found ? { field: found[1], text: found[2] } : null;
+}
+
+/** What to say beside a category's name when the database refuses it, or null when that is not about the name. */
+export function categoryProblemOf({ code, message }: Refusal): string | null {
+  if (code === '23505' && message.includes('category names are unique')) return categoryTaken;
+  if (code === '23514' && message.includes('a category has a name')) {
+    return `Category name takes 1 to ${productLimits.categoryLength} characters`;
+  }
+  return null;
+}
