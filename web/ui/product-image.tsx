@@ -1,8 +1,10 @@
 // A product's picture in the size shown, or a glass of juice when there is none.
 import { useCallback, useState } from 'react';
+import { renderedPicture } from '../../domain/product-picture.ts';
 
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
-const widths = [240, 480, 960];
+const drawnWidths = [240, 480, 960];
+const renderedWidths = [120, ...drawnWidths];
 
 interface ProductImageProps {
   src: string | null;
@@ -14,17 +16,42 @@ interface ProductImageProps {
   className?: string;
 }
 
+interface Source {
+  src: string;
+  srcSet?: string;
+  avif?: string;
+}
+
+/** What to try, one after the other, to show a picture. */
+function sourcesOf(src: string): Source[] {
+  const set = (widths: number[], address: (width: number) => string | null) =>
+    widths.map((width) => `${address(width)} ${width}w`).join(', ');
+  const stem = drawn.exec(src)?.[1];
+  if (stem) {
+    const of = (format: string) => set(drawnWidths, (width) => `${stem}-${width}.${format}`);
+    return [{ src, srcSet: of('webp'), avif: of('avif') }];
+  }
+  const rendered = renderedPicture(src, 960);
+  // Not every project renders images: then the picture comes as it was uploaded.
+  return rendered
+    ? [{ src: rendered, srcSet: set(renderedWidths, (width) => renderedPicture(src, width)) }, { src }]
+    : [{ src }];
+}
+
 export function ProductImage({ src, alt, sizes, isFirst = false, className = '' }: ProductImageProps) {
-  const [failed, setFailed] = useState<string | null>(null);
+  const [failed, setFailed] = useState<{ src: string | null; times: number }>({ src, times: 0 });
+  const times = failed.src === src ? failed.times : 0;
+  const fail = useCallback(() => setFailed({ src, times: times + 1 }), [src, times]);
   // Before hydration nobody hears the error event, so a picture that is already broken is asked when it is attached.
   const inspect = useCallback(
     (image: HTMLImageElement | null) => {
-      if (image?.complete && image.naturalWidth === 0) setFailed(src);
+      if (image?.complete && image.naturalWidth === 0) fail();
     },
-    [src],
+    [fail],
   );
 
-  if (!src || failed === src) {
+  const source = src ? sourcesOf(src)[times] : undefined;
+  if (!source) {
     return (
       <span
         role="img"
@@ -36,21 +63,20 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
     );
   }
 
-  const stem = drawn.exec(src)?.[1];
-  const set = (format: string) => widths.map((width) => `${stem}-${width}.${format} ${width}w`).join(', ');
   return (
     <picture className="contents">
-      {stem ? <source type="image/avif" srcSet={set('avif')} sizes={sizes} /> : null}
+      {source.avif ? <source type="image/avif" srcSet={source.avif} sizes={sizes} /> : null}
       <img
+        key={source.src}
         ref={inspect}
-        src={src}
-        {...(stem ? { srcSet: set('webp'), sizes } : {})}
+        src={source.src}
+        {...(source.srcSet ? { srcSet: source.srcSet, sizes } : {})}
         alt={alt}
         width={960}
         height={960}
         decoding="async"
         {...(isFirst ? { fetchPriority: 'high' as const } : { loading: 'lazy' as const })}
-        onError={() => setFailed(src)}
+        onError={fail}
         className={`object-cover ${className}`}
       />
     </picture>
