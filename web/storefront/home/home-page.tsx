@@ -23,18 +23,22 @@ export async function loader({ context }: Route.LoaderArgs) {
   const { tables } = context.get(shopContext).store;
   const active = <Columns extends string>(columns: Columns) =>
     tables.from('products').select(columns).eq('is_active', true);
-  const [featured, newest, flavoured] = await Promise.all([
+  const [featured, newest, flavoured, categories] = await Promise.all([
     active(`${cardColumns}, home_section`).not('home_section', 'is', null).order('home_position'),
     active(cardColumns).order('created_at', { ascending: false }).limit(collectionSize),
-    active('category').not('category', 'is', null).order('category'),
+    active('category').not('category', 'is', null),
+    tables.from('categories').select('name').eq('is_active', true).order('name'),
   ]);
-  if (featured.error || newest.error || flavoured.error) return data(null, { status: 503 });
+  if (featured.error || newest.error || flavoured.error || categories.error) {
+    return data(null, { status: 503 });
+  }
+  const inUse = new Set(flavoured.data.map(({ category }) => category));
   const section = (name: string) => featured.data.filter((product) => product.home_section === name);
   return {
     topPicks: section('top_picks'),
     onOffer: section('drinks_on_offer'),
     collection: newest.data,
-    flavours: [...new Set(flavoured.data.map(({ category }) => category))],
+    flavours: categories.data.map(({ name }) => name).filter((name) => inUse.has(name)),
   };
 }
 
@@ -60,7 +64,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
   );
 }
 
-function Flavours({ names }: { names: (string | null)[] }) {
+function Flavours({ names }: { names: string[] }) {
   if (names.length === 0) return null;
   return (
     <nav aria-label="Flavors" className="border-b border-line bg-card">
@@ -68,7 +72,7 @@ function Flavours({ names }: { names: (string | null)[] }) {
         {names.map((name) => (
           <li key={name} className="shrink-0">
             <Link
-              to={`/shop?category=${encodeURIComponent(name ?? '')}`}
+              to={`/shop?category=${encodeURIComponent(name)}`}
               className="inline-flex min-h-11 items-center gap-2.5 rounded-pill px-3 text-sm font-semibold text-ink-soft hover:bg-paper-deep hover:text-ink"
             >
               <FlavourDot category={name} className="size-4" />

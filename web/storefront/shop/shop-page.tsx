@@ -22,14 +22,18 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   });
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { data: products, error } = await context
-    .get(shopContext)
-    .store.tables.from('products')
-    .select(`${cardColumns}, description, created_at`)
-    .eq('is_active', true)
-    .order('created_at', { ascending: false });
+  const { tables } = context.get(shopContext).store;
+  const [products, categories] = await Promise.all([
+    tables
+      .from('products')
+      .select(`${cardColumns}, description, created_at`)
+      .eq('is_active', true)
+      .order('created_at', { ascending: false }),
+    tables.from('categories').select('name').eq('is_active', true),
+  ]);
   // An answer, not a crash: the page says so in its own words.
-  return error ? data({ products: null }, { status: 503 }) : { products };
+  if (products.error || categories.error) return data({ products: null, categories: [] }, { status: 503 });
+  return { products: products.data, categories: categories.data.map(({ name }) => name) };
 }
 
 // Another search is another view of the same list.
@@ -43,7 +47,7 @@ export function shouldRevalidate({
     : defaultShouldRevalidate;
 }
 
-export default function ShopPage({ loaderData: { products } }: Route.ComponentProps) {
+export default function ShopPage({ loaderData: { products, categories } }: Route.ComponentProps) {
   const { settings } = useShop();
   return (
     <>
@@ -60,7 +64,11 @@ export default function ShopPage({ loaderData: { products } }: Route.ComponentPr
         </div>
       </header>
       <div className="page relative -mt-10">
-        {products ? <Catalogue products={products} deliveryFee={settings.delivery_fee} /> : <LoadError />}
+        {products ? (
+          <Catalogue products={products} categories={categories} deliveryFee={settings.delivery_fee} />
+        ) : (
+          <LoadError />
+        )}
       </div>
     </>
   );
@@ -68,7 +76,14 @@ export default function ShopPage({ loaderData: { products } }: Route.ComponentPr
 
 type Products = NonNullable<Route.ComponentProps['loaderData']['products']>;
 
-function Catalogue({ products, deliveryFee }: { products: Products; deliveryFee: number }) {
+interface CatalogueProps {
+  products: Products;
+  /** The active ones: they are offered as flavours when there is a product of theirs. */
+  categories: string[];
+  deliveryFee: number;
+}
+
+function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
   const { query, change, formKey } = useCatalogueQuery();
   const shown = selectProducts(products, query);
   const distinct = (values: (string | null)[]) =>
@@ -80,7 +95,10 @@ function Catalogue({ products, deliveryFee }: { products: Products; deliveryFee:
         key={formKey}
         query={query}
         brands={distinct(products.map(({ brand }) => brand))}
-        categories={distinct(products.map(({ category }) => category))}
+        // A flavour that an old link has chosen can be seen to be chosen, offered or not.
+        categories={distinct(products.map(({ category }) => category)).filter(
+          (category) => categories.includes(category) || category === query.category,
+        )}
         onChange={change}
       />
       <p className="mt-5 flex items-center gap-3 rounded-md bg-leaf-100 px-4 py-3 text-sm font-semibold text-leaf-900">
