@@ -851,6 +851,18 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       .toEqual([{ id: 1, books: { title: 'Engines' } }]);
   });
 
+  test('sees what DDL changes without being told to look', async () => {
+    await database.execute(
+      'create table public.lamps (id int primary key); insert into public.lamps values (1)',
+    );
+    const statusOf = async (path: string) => (await raw(path)).status;
+    await expect.poll(() => statusOf('/lamps')).toBe(200);
+    await database.execute('alter table public.lamps add column watts int');
+    await expect.poll(() => statusOf('/lamps?select=watts')).toBe(200);
+    await database.execute('drop table public.lamps');
+    await expect.poll(() => statusOf('/lamps')).toBe(404);
+  });
+
   test('keeps serving the schema it knows while the database cannot tell it anew, and tries again', async () => {
     let isFailing = false;
     const told: unknown[] = [];

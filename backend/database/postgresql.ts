@@ -229,6 +229,8 @@ class NotificationConnection {
   async #connect(): Promise<pg.Client> {
     const client = new pg.Client({
       connectionString: this.#url,
+      // Several begin to listen at once.
+      pipeline: true,
       keepAlive: true,
       application_name: 'backend notifications',
     });

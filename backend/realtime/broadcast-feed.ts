@@ -4,7 +4,7 @@
 // or read back, and a hosted project does not keep them either. The sender's own process does not wait for any of it.
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../database/database.ts';
-import { type Broadcast, packBroadcast, unpackBroadcast } from './broadcast.ts';
+import { type Broadcast, packBroadcast, storedData, unpackBroadcast } from './broadcast.ts';
 import { listening } from './listening.ts';
 
 const rowChannel = 'realtime_messages';
@@ -32,6 +32,7 @@ interface MessageRow {
   event: string | null;
   private: boolean;
   payload: string | null;
+  binary_payload: Uint8Array | null;
   inserted_at: number;
 }
 
@@ -148,7 +149,7 @@ class RowFeed {
 
   async #select(condition: string, parameter: unknown): Promise<MessageRow[]> {
     const { rows } = await this.#database.query<MessageRow>(
-      `select id, topic, event, private, payload::text as payload,
+      `select id, topic, event, private, payload::text as payload, binary_payload,
               extract(epoch from inserted_at)::float8 as inserted_at
        from realtime.messages where extension = 'broadcast' and ${condition} order by inserted_at`,
       [parameter],
@@ -168,7 +169,7 @@ class RowFeed {
       topic: row.topic,
       isPrivate: row.private,
       event: row.event ?? '',
-      data: { encoding: 'json', text: row.payload ?? 'null' },
+      data: storedData(row.payload, row.binary_payload),
       meta: { id: row.id },
       isFramedBinary: false,
     });

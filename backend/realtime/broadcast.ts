@@ -20,6 +20,11 @@ export function audienceOf(topic: string, isPrivate: boolean): string {
   return `${isPrivate ? 'private' : 'public'}:${topic}`;
 }
 
+/** What a row of realtime.messages carries: bytes, or JSON text. */
+export function storedData(json: string | null, bytes: Uint8Array | null): BroadcastData {
+  return bytes ? { encoding: 'binary', bytes } : { encoding: 'json', text: json ?? 'null' };
+}
+
 /** Writes a broadcast for many sockets, once per version. */
 export class BroadcastFrames {
   readonly #broadcast: Broadcast;

@@ -9,6 +9,7 @@ import type { Follower } from './postgres-changes.ts';
 import type { PresenceDiff } from './presence.ts';
 import {
   type BroadcastData,
+  encodeBroadcast,
   encodeBroadcastText,
   encodeChangeText,
   encodeText,
@@ -113,13 +114,18 @@ export class Channel {
   async replay(): Promise<void> {
     const { replay } = this.#config;
     if (!replay || replay === 'invalid') return;
-    for (const { id, event, payload } of await storedMessages(this.#hub.database, this.#name, replay)) {
+    const { version } = this.#link;
+    for (const { id, event, data } of await storedMessages(this.#hub.database, this.#name, replay)) {
+      if (this.#isClosed) return;
       if (this.#replayed.has(id)) continue;
       this.#replayed.add(id);
       const meta = { replayed: true, id };
-      this.#link.send(
-        encodeBroadcastText(this.#link.version, this.topic, event, payload, meta, this.joinRef),
-      );
+      if (data.encoding === 'json') {
+        this.#link.send(encodeBroadcastText(version, this.topic, event, data.text, meta, this.joinRef));
+        continue;
+      }
+      const frame = version === 2 ? encodeBroadcast(this.topic, event, data, meta) : null;
+      if (frame) this.#link.send(frame);
     }
   }
 

@@ -1,12 +1,13 @@
 // Stored messages for someone who comes late to a private topic.
 import type { Database } from '../database/database.ts';
+import { storedData } from './broadcast.ts';
+import type { BroadcastData } from './protocol.ts';
 
 /** A stored message. */
 export interface StoredMessage {
   id: string;
   event: string;
-  /** JSON text. */
-  payload: string;
+  data: BroadcastData;
 }
 
 /**
@@ -18,12 +19,19 @@ export async function storedMessages(
   topic: string,
   { since, limit }: { since: number; limit: number },
 ): Promise<StoredMessage[]> {
-  const { rows } = await database.query<StoredMessage>(
-    `select id, coalesce(event, '') as event, coalesce(payload::text, 'null') as payload
+  const { rows } = await database.query<{
+    id: string;
+    event: string;
+    payload: string | null;
+    binary_payload: Uint8Array | null;
+  }>(
+    `select id, coalesce(event, '') as event, payload::text as payload, binary_payload
      from realtime.messages
      where topic = $1 and extension = 'broadcast' and private and inserted_at >= to_timestamp($2::float8 / 1000)
      order by inserted_at desc limit $3::int`,
     [topic, since, limit],
   );
-  return rows.reverse();
+  return rows
+    .reverse()
+    .map((row) => ({ id: row.id, event: row.event, data: storedData(row.payload, row.binary_payload) }));
 }

@@ -271,6 +271,33 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     });
   });
 
+  test('bytes that SQL sends reach clients of protocol 2, at once and when repeated', async () => {
+    const sendBytes = (event: string) =>
+      database.query(`select realtime.send_binary('\\xdeadbeef00ff', $1, 'news')`, [event]);
+    await sendBytes('before');
+    const told: Record<string, Heard<Told>> = { '1.0.0': new Heard(), '2.0.0': new Heard() };
+    for (const [vsn, heard] of Object.entries(told)) {
+      const channel = service.client({ vsn }).channel('news', {
+        config: { private: true, broadcast: { replay: { since: Date.now() - 60_000, limit: 1 } } },
+      });
+      channel.on('broadcast', { event: '*' }, heard.add as never);
+      expect(await subscribed(channel)).toEqual(joined);
+    }
+    await sendBytes('after');
+    await send({}, 'words', 'news', true);
+    const bytes = new Uint8Array([0xde, 0xad, 0xbe, 0xef, 0, 0xff]);
+    const [repeated, fresh, words] = (await told['2.0.0']?.atLeast(3)) ?? [];
+    expect([repeated?.event, repeated?.meta?.replayed, new Uint8Array(repeated?.payload as never)]).toEqual([
+      'before',
+      true,
+      bytes,
+    ]);
+    expect([fresh?.event, new Uint8Array(fresh?.payload as never)]).toEqual(['after', bytes]);
+    expect(words?.event).toBe('words');
+    // Protocol 1 has no frames for bytes.
+    expect((await told['1.0.0']?.atLeast(1))?.map(({ event }) => event)).toEqual(['words']);
+  });
+
   test('a channel ends when its token runs out', async () => {
     const client = service.client();
     await client.setAuth(await tokenOf({ role: 'authenticated', sub }, Math.floor(Date.now() / 1000) + 2));
