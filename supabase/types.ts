@@ -12,6 +12,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      backups: {
+        Row: { file_name: string | null; finished_at: string; id: number; outcome: string; problem: string | null; size: number | null; started_at: string; };
+        Insert: { file_name?: string | null; finished_at?: string; id?: never; outcome: string; problem?: string | null; size?: number | null; started_at: string; };
+        Update: { file_name?: string | null; finished_at?: string; id?: never; outcome?: string; problem?: string | null; size?: number | null; started_at?: string; };
+        Relationships: [
+        ];
+      };
       categories: {
         Row: { created_at: string; id: string; is_active: boolean; name: string; };
         Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; };
@@ -57,6 +64,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      page_views: {
+        Row: { day: string; path: string; views: number; };
+        Insert: { day: string; path: string; views: number; };
+        Update: { day?: string; path?: string; views?: number; };
+        Relationships: [
+        ];
+      };
       payment_messages: {
         Row: { body: string; id: number; outcome: string | null; payment_id: string | null; received_at: string; source: string; source_address: string | null; };
         Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; source: string; source_address?: string | null; };
@@ -93,6 +107,8 @@ export type Database = {
     Functions: {
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
+      daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
+      dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; paid_revenue: number; }[] };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
@@ -100,9 +116,13 @@ export type Database = {
       lease_payment_queries: { Args: { at_most?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
+      record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
+      record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
+      request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
+      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
     };
     Enums: { [name in never]: never };

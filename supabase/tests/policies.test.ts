@@ -192,6 +192,28 @@ const matrix: MatrixRow[] = [
     updates: service,
     deletes: service,
   },
+  {
+    table: 'page_views',
+    row: 'of a day',
+    where: `day = '2026-11-21'`,
+    set: 'views = 3',
+    insert: `values ('2026-11-22', '/', 1)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'backups',
+    row: 'that failed',
+    where: `problem = 'full'`,
+    set: `problem = 'full'`,
+    insert: `(started_at, outcome, problem) values (now(), 'failed', 'full')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
 ];
 
 const procedures: Record<string, Person[]> = {
@@ -208,6 +230,12 @@ const procedures: Record<string, Person[]> = {
   lease_payment_queries: service,
   expire_reservations: service,
   subscribe_to_newsletter: all,
+  record_page_views: service,
+  dashboard_figures: signedIn,
+  daily_figures: signedIn,
+  system_status: signedIn,
+  record_backup: service,
+  request_backup: signedIn,
 };
 
 // Which columns a signed-in person's request may write at all; row level security then asks for staff.
@@ -286,6 +314,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
       insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');
+      insert into public.page_views values ('2026-11-21', '/', 2);
+      insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
     `);
   });
