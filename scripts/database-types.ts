@@ -21,7 +21,9 @@ interface Procedure {
   name: string;
   arguments: { name: string; type: string; has_default: boolean }[];
   returns: string;
-  /** Of a function that returns a table. */
+  /** The table whose rows it returns. */
+  rows_of: string | null;
+  /** Of a function that returns a table of its own. */
   returned_columns: { name: string; type: string }[] | null;
   is_set: boolean;
 }
@@ -51,6 +53,8 @@ const relationshipsQuery = `
 
 const proceduresQuery = `
   select p.proname as name, t.typname as returns, p.proretset as is_set,
+         (select c.relname from pg_class c
+            where c.oid = t.typrelid and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p')) as rows_of,
          coalesce((
            select json_agg(json_build_object(
              'name', u.name, 'type', format_type(u.type, null), 'has_default', u.position > p.pronargs - p.pronargdefaults
@@ -135,6 +139,7 @@ function describeProcedure({
   name,
   arguments: parameters,
   returns,
+  rows_of,
   returned_columns,
   is_set,
 }: Procedure): string {
@@ -150,8 +155,14 @@ function describeProcedure({
     ? `{ ${columns.join(' ')} }`
     : returns === 'void'
       ? 'undefined'
-      : typeScriptType(returns);
-  return `      ${name}: { Args: ${args}; Returns: ${returned}${is_set ? '[]' : ''} };`;
+      : rows_of
+        ? `Database['public']['Tables']['${rows_of}']['Row']`
+        : typeScriptType(returns);
+  // By this the client knows that columns and related tables of its rows can be selected.
+  const options = rows_of
+    ? `; SetofOptions: { from: '*'; to: '${rows_of}'; isOneToOne: ${!is_set}; isSetofReturn: ${is_set} };`
+    : '';
+  return `      ${name}: { Args: ${args}; Returns: ${returned}${is_set ? '[]' : ''}${options} };`;
 }
 
 const shortNames: Record<string, string> = {

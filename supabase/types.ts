@@ -105,6 +105,7 @@ export type Database = {
     };
     Views: { [name in never]: never };
     Functions: {
+      assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
@@ -115,6 +116,8 @@ export type Database = {
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       lease_payment_queries: { Args: { at_most?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
+      mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
+      mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };

@@ -1,0 +1,393 @@
+// Deliveries in the hands of staff: who assigns, what time it is, and what their orders do.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import {
+  call,
+  everyone,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type Person,
+  type PlacedOrder,
+  people,
+} from './shop-database.ts';
+
+interface Delivery {
+  id: string;
+  order_id: string;
+  delivery_status: string;
+  delivery_person: string | null;
+  delivery_phone: string | null;
+  delivery_vehicle: string | null;
+  delivery_notes: string | null;
+  pickup_time: string | null;
+  delivery_time: string | null;
+  updated_at: string;
+}
+
+const joseph = {
+  delivery_person: ' Joseph Otieno ',
+  delivery_phone: '0722 000 111',
+  delivery_vehicle: 'Motorbike',
+};
+const kamau = { delivery_person: 'Kamau', delivery_phone: '0733000222', delivery_vehicle: 'Van' };
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 1000);
+  });
+  afterAll(() => database.close());
+
+  async function makeOrder(status = 'processing'): Promise<string> {
+    const { id } = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    await database.query(
+      `update public.orders set status = $2, payment_status = 'paid', reserved_until = null where id = $1`,
+      [id, status],
+    );
+    return id;
+  }
+  /** As a payment leaves it: an order with a delivery that nobody has. */
+  async function makePaidOrder(): Promise<string> {
+    const order = await makeOrder();
+    await database.query('select private.make_delivery($1)', [order]);
+    return order;
+  }
+  const rows = async <Row>(sql: string, parameters: unknown[], person: Person = 'staff'): Promise<Row[]> =>
+    (await asRole(database, people[person], (session) => session.query<Row>(sql, parameters))).rows;
+  async function deliveryOf(order: string): Promise<Delivery> {
+    const [found] = await rows<Delivery>('select * from public.deliveries where order_id = $1', [order]);
+    if (!found) throw new Error('The order has no delivery');
+    return found;
+  }
+  const statusOf = async (order: string) =>
+    (await rows<{ status: string }>('select status from public.orders where id = $1', [order]))[0]?.status;
+  const assign = (order: string, given: Record<string, unknown>, person: Person = 'staff') =>
+    call<unknown>(database, person, 'assign_delivery', { order_id: order, ...given });
+  const setOrder = (order: string, status: string) =>
+    rows('update public.orders set status = $2 where id = $1', [order, status]);
+  const move = (order: string, status: string) =>
+    rows<Delivery>('update public.deliveries set delivery_status = $2 where order_id = $1 returning *', [
+      order,
+      status,
+    ]);
+
+  describe('assigning', () => {
+    test('fills the delivery that the payment made', async () => {
+      const order = await makePaidOrder();
+      const before = await deliveryOf(order);
+      await assign(order, { ...joseph, delivery_notes: '  ' });
+      expect(await deliveryOf(order)).toMatchObject({
+        id: before.id,
+        delivery_status: 'assigned',
+        delivery_person: 'Joseph Otieno',
+        delivery_phone: '0722 000 111',
+        delivery_vehicle: 'Motorbike',
+        delivery_notes: null,
+      });
+    });
+
+    test('makes a delivery where the order has none yet', async () => {
+      const order = await makeOrder('pending');
+      await assign(order, { ...joseph, delivery_notes: 'Call at the gate' });
+      expect(await deliveryOf(order)).toMatchObject({
+        delivery_status: 'assigned',
+        delivery_notes: 'Call at the gate',
+      });
+      expect(await statusOf(order)).toBe('pending');
+    });
+
+    test.each([
+      [{ delivery_person: ' ' }, 'delivery_person_missing', 'Delivery person name is required'],
+      [{ delivery_phone: null }, 'delivery_phone_missing', 'Phone number is required'],
+      [{ delivery_vehicle: '' }, 'delivery_vehicle_missing', 'Vehicle information is required'],
+      [{ delivery_notes: 'x'.repeat(501) }, 'delivery_too_long', 'too long'],
+    ])('with %j is refused and changes nothing', async (change, code, message) => {
+      const order = await makePaidOrder();
+      const before = await deliveryOf(order);
+      const error = await expectRefusal(assign(order, { ...joseph, ...change }), 400, code);
+      expect(error.message).toContain(message);
+      expect(await deliveryOf(order)).toEqual(before);
+    });
+
+    test('an unknown order is refused', async () => {
+      await expectRefusal(assign(randomUUID(), joseph), 404, 'order_not_found');
+    });
+
+    test('what another member has just assigned stays, and is told by name', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      const before = await deliveryOf(order);
+      const error = await expectRefusal(assign(order, kamau), 409, 'delivery_already_assigned');
+      expect(error.message).toBe('Joseph Otieno already has this delivery. Nothing was changed');
+      expect(await deliveryOf(order)).toEqual(before);
+    });
+
+    test('the same again is the same assignment', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      const before = await deliveryOf(order);
+      await assign(order, joseph);
+      expect(await deliveryOf(order)).toEqual(before);
+    });
+
+    test('of members who assign at once one succeeds', async () => {
+      for (const order of [await makePaidOrder(), await makeOrder()]) {
+        const persons = ['Achieng', 'Baraka', 'Chebet', 'Daudi'];
+        const outcomes = await Promise.allSettled(
+          persons.map((delivery_person) => assign(order, { ...joseph, delivery_person })),
+        );
+        const winners = persons.filter((_, index) => outcomes[index]?.status === 'fulfilled');
+        expect(winners).toHaveLength(1);
+        expect((await deliveryOf(order)).delivery_person).toBe(winners[0]);
+        const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+        expect(refused.map(({ reason }) => reason.detail)).toEqual(
+          Array(3).fill('delivery_already_assigned'),
+        );
+      }
+    });
+
+    test('who names what they saw changes an assignment, and its status stays', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      await move(order, 'picked_up');
+      const { updated_at: seen } = await deliveryOf(order);
+      await assign(order, { ...kamau, seen_updated_at: seen });
+      expect(await deliveryOf(order)).toMatchObject({
+        delivery_person: 'Kamau',
+        delivery_vehicle: 'Van',
+        delivery_status: 'picked_up',
+      });
+      const before = await deliveryOf(order);
+      await expectRefusal(assign(order, { ...joseph, seen_updated_at: seen }), 409, 'delivery_changed');
+      expect(await deliveryOf(order)).toEqual(before);
+    });
+
+    test('is for staff only', async () => {
+      const order = await makePaidOrder();
+      for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
+        await expectRefusal(assign(order, joseph, person), 403, 'staff_only');
+      }
+      await expect(assign(order, joseph, 'visitor')).rejects.toMatchObject({ code: '42501' });
+      expect((await deliveryOf(order)).delivery_person).toBeNull();
+      await assign(order, joseph, 'service');
+      expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
+    });
+
+    test('texts that are too long are refused on the table too', async () => {
+      const order = await makePaidOrder();
+      const attempt = rows('update public.deliveries set delivery_person = $2 where order_id = $1', [
+        order,
+        'x'.repeat(121),
+      ]);
+      await expect(attempt).rejects.toMatchObject({ code: '23514' });
+    });
+  });
+
+  describe('the times', () => {
+    test('are the database’s, whatever clock a device has', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      const long_ago = '2001-01-01T00:00:00Z';
+      const [{ now: began } = { now: '' }] = await rows<{ now: string }>(
+        'select clock_timestamp() as now',
+        [],
+      );
+      const [picked] = await rows<Delivery>(
+        `update public.deliveries set delivery_status = 'picked_up', pickup_time = $2, delivery_time = $2, updated_at = $2
+         where order_id = $1 returning *`,
+        [order, long_ago],
+      );
+      expect(new Date(picked?.pickup_time ?? 0) >= new Date(began)).toBe(true);
+      expect(new Date(picked?.updated_at ?? 0) >= new Date(began)).toBe(true);
+      expect(picked?.delivery_time).toBeNull();
+      const [delivered] = await rows<Delivery>(
+        `update public.deliveries set delivery_status = 'delivered', delivery_time = $2 where order_id = $1 returning *`,
+        [order, long_ago],
+      );
+      expect(new Date(delivered?.delivery_time ?? 0) >= new Date(began)).toBe(true);
+      expect(delivered?.pickup_time).toEqual(picked?.pickup_time);
+      const [noted] = await rows<Delivery>(
+        `update public.deliveries set delivery_notes = 'Left at the gate', delivery_time = null, pickup_time = $2
+         where order_id = $1 returning *`,
+        [order, long_ago],
+      );
+      expect(noted).toMatchObject({
+        pickup_time: picked?.pickup_time,
+        delivery_time: delivered?.delivery_time,
+      });
+    });
+
+    test('that a step back undoes are taken back', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      const seen: unknown[] = [];
+      for (const status of ['picked_up', 'delivered', 'in_transit', 'delivered', 'failed', 'assigned']) {
+        const [{ pickup_time, delivery_time } = { pickup_time: null, delivery_time: null }] = await move(
+          order,
+          status,
+        );
+        seen.push([status, pickup_time !== null, delivery_time !== null]);
+      }
+      expect(seen).toEqual([
+        ['picked_up', true, false],
+        ['delivered', true, true],
+        ['in_transit', true, false],
+        ['delivered', true, true],
+        ['failed', true, false],
+        ['assigned', false, false],
+      ]);
+    });
+
+    test('of two changes are never the same', async () => {
+      const order = await makePaidOrder();
+      await database.query(`alter table public.deliveries disable trigger deliveries_follow_their_status`);
+      await database.query(
+        `update public.deliveries set updated_at = now() + interval '1 hour' where order_id = $1`,
+        [order],
+      );
+      await database.query(`alter table public.deliveries enable trigger deliveries_follow_their_status`);
+      const before = await deliveryOf(order);
+      await move(order, 'assigned');
+      expect(new Date((await deliveryOf(order)).updated_at) >= new Date(before.updated_at)).toBe(true);
+      expect((await deliveryOf(order)).updated_at).not.toBe(before.updated_at);
+    });
+  });
+
+  describe('the order', () => {
+    test('follows its delivery, forth and back', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      const followed: unknown[] = [];
+      for (const status of [
+        'picked_up',
+        'in_transit',
+        'delivered',
+        'in_transit',
+        'failed',
+        'assigned',
+        'in_transit',
+        'assigned',
+        'delivered',
+        'failed',
+      ]) {
+        await move(order, status);
+        followed.push([status, await statusOf(order)]);
+      }
+      expect(followed).toEqual([
+        ['picked_up', 'out_for_delivery'],
+        ['in_transit', 'out_for_delivery'],
+        ['delivered', 'delivered'],
+        ['in_transit', 'out_for_delivery'],
+        ['failed', 'processing'],
+        ['assigned', 'processing'],
+        ['in_transit', 'out_for_delivery'],
+        ['assigned', 'processing'],
+        ['delivered', 'delivered'],
+        ['failed', 'processing'],
+      ]);
+    });
+
+    test('is moved by a delivery that is new and on its way already', async () => {
+      const order = await makeOrder();
+      await rows(
+        `insert into public.deliveries (order_id, delivery_status, delivery_person) values ($1, 'in_transit', 'Kamau')`,
+        [order],
+      );
+      expect(await statusOf(order)).toBe('out_for_delivery');
+    });
+
+    test('that staff shipped by hand comes back with a failed delivery; another choice of theirs stays', async () => {
+      const [shipped, delivered, pending] = [
+        await makePaidOrder(),
+        await makePaidOrder(),
+        await makePaidOrder(),
+      ];
+      for (const order of [shipped, delivered, pending]) await assign(order, joseph);
+      await move(shipped, 'in_transit');
+      await setOrder(shipped, 'shipped');
+      await move(shipped, 'failed');
+      expect(await statusOf(shipped)).toBe('processing');
+
+      await move(delivered, 'in_transit');
+      await setOrder(delivered, 'delivered');
+      await move(delivered, 'failed');
+      expect(await statusOf(delivered)).toBe('delivered');
+
+      await setOrder(pending, 'pending');
+      await move(pending, 'failed');
+      expect(await statusOf(pending)).toBe('pending');
+    });
+
+    test('is not moved by a change of anything but the status', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      await move(order, 'picked_up');
+      await setOrder(order, 'delivered');
+      await rows(
+        `update public.deliveries set delivery_status = 'picked_up', delivery_notes = 'Gate 2' where order_id = $1`,
+        [order],
+      );
+      expect(await statusOf(order)).toBe('delivered');
+    });
+
+    test('that is cancelled stays so: its delivery can fail, and nothing else', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      await move(order, 'in_transit');
+      await setOrder(order, 'cancelled');
+      for (const status of ['assigned', 'picked_up', 'delivered']) {
+        await expectRefusal(move(order, status), 409, 'delivery_of_cancelled_order');
+      }
+      expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'in_transit' });
+      await move(order, 'failed');
+      expect(await statusOf(order)).toBe('cancelled');
+      await setOrder(order, 'processing');
+      await move(order, 'delivered');
+      expect(await statusOf(order)).toBe('delivered');
+    });
+
+    test('that is cancelled cannot be assigned, whether it has a delivery or not', async () => {
+      for (const order of [await makePaidOrder(), await makeOrder()]) {
+        await setOrder(order, 'cancelled');
+        await expectRefusal(assign(order, joseph), 409, 'delivery_of_cancelled_order');
+      }
+    });
+
+    test('and its delivery wait for each other in one order: moved and assigned at once, none is stuck', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      for (let round = 0; round < 5; round += 1) {
+        const { updated_at } = await deliveryOf(order);
+        const outcomes = await Promise.allSettled([
+          move(order, 'picked_up'),
+          assign(order, { ...kamau, delivery_notes: `${round}`, seen_updated_at: updated_at }),
+          move(order, 'in_transit'),
+          database.query('select private.make_delivery($1)', [order]),
+        ]);
+        for (const outcome of outcomes) {
+          if (outcome.status === 'rejected') expect(outcome.reason.detail).toBe('delivery_changed');
+        }
+      }
+      expect(await statusOf(order)).toBe('out_for_delivery');
+    });
+  });
+
+  test('nobody but staff sees or moves a delivery', async () => {
+    const order = await makePaidOrder();
+    const seen = [];
+    for (const person of everyone) {
+      const found = await rows('select from public.deliveries where order_id = $1', [order], person).catch(
+        () => [],
+      );
+      seen.push([person, found.length]);
+    }
+    expect(seen.filter(([, count]) => count === 1).map(([person]) => person)).toEqual(['staff', 'service']);
+  });
+});
