@@ -1,12 +1,12 @@
 // Staff come in, and nobody else does.
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { Secret, TOTP } from 'otpauth';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
+import { asOwner, fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -23,52 +23,6 @@ afterAll(async () => {
 });
 const story = storyIn(() => browser, { viewport: desktop });
 
-interface Account {
-  id: string;
-  email: string;
-  password: string;
-}
-const asAdministrator = async (path: string, method: string, body: unknown): Promise<Response> => {
-  const { secret } = await shop.keys();
-  const answer = await fetch(`${shop.url}${path}`, {
-    method,
-    headers: { apikey: secret, authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  expect(answer.ok, `${method} ${path}: ${answer.status}`).toBe(true);
-  return answer;
-};
-let made = 0;
-/** An account of its own for a story. */
-async function makeAccount(kind: 'staff' | 'customer'): Promise<Account> {
-  made += 1;
-  const email = `${kind}-${made}@jani.example`;
-  const password = `correct horse ${made}`;
-  const answer = await asAdministrator('/auth/v1/admin/users', 'POST', {
-    email,
-    password,
-    email_confirm: true,
-  });
-  const { id } = (await answer.json()) as { id: string };
-  if (kind === 'staff') await asAdministrator('/rest/v1/admin_profiles', 'POST', { user_id: id });
-  return { id, email, password };
-}
-
-const signInButton = (page: Page) => page.getByRole('button', { name: 'Sign In', exact: true });
-async function fillSignIn(
-  page: Page,
-  { email, password }: Pick<Account, 'email' | 'password'>,
-): Promise<void> {
-  await page.getByLabel(/^Email/).fill(email);
-  await page.getByLabel(/^Password/).fill(password);
-  await signInButton(page).click();
-}
-async function signIn(page: Page, account: Account): Promise<void> {
-  await page.goto(`${shop.url}/admin/login`);
-  await fillSignIn(page, account);
-  await page.waitForURL('**/admin/dashboard');
-  await page.getByText(`Welcome, ${account.email}`).waitFor();
-}
 const signOut = async (page: Page): Promise<void> => {
   await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
   await page.waitForURL('**/admin/login');
@@ -91,7 +45,7 @@ describe('the way in', () => {
     await until(async () => told.test(shop.output()), 'the account is told');
     const [, email = '', password = ''] = told.exec(shop.output()) ?? [];
     const { page } = await newVisitor();
-    await signIn(page, { id: '', email, password });
+    await signIn(shop, page, { id: '', email, password });
     for (const [path, heading] of screens) {
       await page
         .getByRole('link', { name: heading.split(' ')[0]?.replace('Delivery', 'Deliveries') ?? '' })
@@ -113,7 +67,7 @@ describe('the way in', () => {
   );
 
   story('a wrong password is told in words and lets nobody in', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: failedSignIn });
     await page.goto(`${shop.url}/admin/login`);
     await fillSignIn(page, { ...account, password: 'wrong horse' });
@@ -129,7 +83,7 @@ describe('the way in', () => {
   story(
     'who is signed in but not staff stays outside and is told why after a second',
     async ({ newVisitor }) => {
-      const account = await makeAccount('customer');
+      const account = await makeAccount(shop, 'customer');
       const { page } = await newVisitor({ expectedFailures: notAdmin });
       await page.goto(`${shop.url}/admin/login`);
       await fillSignIn(page, account);
@@ -145,7 +99,7 @@ describe('the way in', () => {
     'who is signed in and staff is led on to the dashboard, also after a reload',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
-      await signIn(page, await makeAccount('staff'));
+      await signIn(shop, page, await makeAccount(shop, 'staff'));
       await page.goto(`${shop.url}/admin/login`);
       await page.waitForURL('**/admin/dashboard');
       await page.goto(`${shop.url}/admin/reset-password`);
@@ -154,10 +108,10 @@ describe('the way in', () => {
   );
 
   story('staff who are made inactive are out at the next step', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: notAdmin });
-    await signIn(page, account);
-    await asAdministrator(`/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
+    await signIn(shop, page, account);
+    await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
     await page.getByRole('link', { name: 'Orders' }).click();
     await page.waitForURL('**/admin/login');
   });
@@ -166,7 +120,7 @@ describe('the way in', () => {
 describe('the panel', () => {
   story('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
     const { page, context } = await newVisitor();
-    await signIn(page, await makeAccount('staff'));
+    await signIn(shop, page, await makeAccount(shop, 'staff'));
     const widthIs = (width: number) =>
       until(
         async () => (await page.locator('#sidebar').boundingBox())?.width === width,
@@ -188,7 +142,7 @@ describe('the panel', () => {
 
   story('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    await signIn(page, await makeAccount('staff'));
+    await signIn(shop, page, await makeAccount(shop, 'staff'));
     await page.getByRole('button', { name: 'Toggle sidebar' }).click();
     const drawer = page.getByRole('dialog', { name: 'Menu' });
     await until(async () => (await drawer.boundingBox())?.width === 288, 'the drawer is 288 pixels wide');
@@ -205,7 +159,7 @@ describe('the panel', () => {
   story('signing out in one tab signs out the other', async ({ newVisitor }) => {
     // The other tab may be asking who it is at that very moment.
     const { page, context } = await newVisitor({ expectedFailures: sessionGone });
-    await signIn(page, await makeAccount('staff'));
+    await signIn(shop, page, await makeAccount(shop, 'staff'));
     const second = await context.newPage();
     await second.goto(`${shop.url}/admin/orders`);
     await second.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
@@ -217,27 +171,15 @@ describe('the panel', () => {
     ['on a phone', phone],
     ['on a desktop', desktop],
   ] as const)('nothing stands in the way of a screen reader, %s', async ([, viewport], { newVisitor }) => {
-    const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
     const { page } = await newVisitor({ viewport });
-    const check = async () => {
-      await page.evaluate(axe);
-      const found = await page.evaluate(async () => {
-        const { axe: runner } = window as unknown as {
-          axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-        };
-        const { violations } = await runner.run();
-        return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-      });
-      expect(found, page.url()).toEqual([]);
-    };
     await page.goto(`${shop.url}/admin/login`);
     await signInButton(page).waitFor();
-    await check();
-    await signIn(page, await makeAccount('staff'));
+    await expectAccessible(page);
+    await signIn(shop, page, await makeAccount(shop, 'staff'));
     for (const path of ['dashboard', 'products', 'orders', 'account']) {
       await page.goto(`${shop.url}/admin/${path}`);
       await page.getByRole('heading', { level: 1 }).waitFor();
-      await check();
+      await expectAccessible(page);
     }
   });
 });
@@ -266,9 +208,9 @@ describe('the second factor', () => {
   }
 
   story('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /422 .*\/verify/ });
-    await signIn(page, account);
+    await signIn(shop, page, account);
     const secret = await addApp(page);
     await signOut(page);
 
@@ -301,11 +243,11 @@ describe('the second factor', () => {
     await page.getByRole('button', { name: 'Remove My phone', exact: true }).click();
     await page.getByText('My phone', { exact: true }).waitFor({ state: 'detached' });
     await signOut(page);
-    await signIn(page, account);
+    await signIn(shop, page, account);
   });
 
   story('a passkey is made, signs in, is renamed and removed', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page, context } = await newVisitor();
     const session = await context.newCDPSession(page);
     await session.send('WebAuthn.enable');
@@ -319,7 +261,7 @@ describe('the second factor', () => {
         automaticPresenceSimulation: true,
       },
     });
-    await signIn(page, account);
+    await signIn(shop, page, account);
     await page.goto(`${shop.url}/admin/account`);
     await page.getByRole('button', { name: 'Add a passkey' }).click();
     await page.getByRole('button', { name: /^Rename/ }).click();
@@ -350,7 +292,7 @@ describe('the password', () => {
   }
 
   story('a forgotten one is replaced by a link from a mail, on whatever device', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor();
     await askForLink(page, account.email);
     const link = await linkInMail(shop.outbox, account.email);
@@ -364,7 +306,7 @@ describe('the password', () => {
     await other.getByLabel(/^New password, again/).fill('a better horse');
     await other.getByRole('button', { name: 'Set password' }).click();
     await other.waitForURL('**/admin/dashboard');
-    await signIn(page, { ...account, password: 'a better horse' });
+    await signIn(shop, page, { ...account, password: 'a better horse' });
 
     const { page: third } = await newVisitor();
     await third.goto(link);
@@ -373,7 +315,7 @@ describe('the password', () => {
   });
 
   story('the code in that mail does as well as its link', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /403 .*\/auth\/v1\/verify/ });
     await askForLink(page, account.email);
     await page.getByLabel(/^Code from the mail/).fill('000000');
@@ -395,13 +337,13 @@ describe('the password', () => {
   });
 
   story('a change takes the current one and ends the other sessions', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor({ expectedFailures: /400 .*\/auth\/v1\/user/ }),
       await newVisitor({ expectedFailures: sessionGone }),
     ];
-    await signIn(page, account);
-    await signIn(other, account);
+    await signIn(shop, page, account);
+    await signIn(shop, other, account);
     await page.goto(`${shop.url}/admin/account`);
     await page.getByLabel(/^Current password/).fill('wrong horse');
     await page.getByLabel(/^New password \*/).fill('a better horse');
@@ -419,13 +361,13 @@ describe('the password', () => {
   });
 
   story('other sessions are seen and ended', async ({ newVisitor }) => {
-    const account = await makeAccount('staff');
+    const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor(),
       await newVisitor({ expectedFailures: sessionGone }),
     ];
-    await signIn(other, account);
-    await signIn(page, account);
+    await signIn(shop, other, account);
+    await signIn(shop, page, account);
     await page.goto(`${shop.url}/admin/account`);
     const sessions = page.getByRole('listitem').filter({ hasText: 'last seen' });
     await sessions.first().getByText('This device').waitFor();

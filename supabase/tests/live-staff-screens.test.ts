@@ -4,13 +4,15 @@ import { testDatabases, throwawayDatabase } from '../../backend/database/throwaw
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  test('changes of orders, inquiries, deliveries and payments are told, of other tables not', async () => {
+  test('changes of what staff screens show are told, of other tables not', async () => {
     const database = await throwawayDatabase(kind, shopMigrations);
     const { rows } = await database.query(
       `select relation::regclass::text as name, is_watched from realtime.watched_tables order by 1`,
     );
     expect(rows).toEqual(
-      ['deliveries', 'inquiries', 'orders', 'payments'].map((name) => ({ name, is_watched: true })),
+      ['categories', 'deliveries', 'inquiries', 'orders', 'payments', 'products', 'store_settings'].map(
+        (name) => ({ name, is_watched: true }),
+      ),
     );
     await database.query(
       `insert into public.orders

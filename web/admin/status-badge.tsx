@@ -14,8 +14,14 @@ const tones: Record<string, BadgeTone> = {
   failed: 'red',
 };
 
+/** A status as words: `picked_up` is 'Picked Up'. */
+export const statusWords = (status: string): string =>
+  status
+    .split('_')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join(' ');
+
 export function StatusBadge({ status }: { status: string | null }) {
   const shown = status || 'pending';
-  const words = shown.replaceAll('_', ' ');
-  return <Badge tone={tones[shown] ?? 'grey'}>{words.charAt(0).toUpperCase() + words.slice(1)}</Badge>;
+  return <Badge tone={tones[shown] ?? 'grey'}>{statusWords(shown)}</Badge>;
 }

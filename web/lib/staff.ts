@@ -7,6 +7,8 @@ import {
   isAuthSessionMissingError,
 } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
+import type { RealtimeClient } from '@supabase/realtime-js';
+import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
@@ -26,6 +28,10 @@ export interface Staff {
   standing(): Promise<Standing>;
   /** Whether the auth service takes passkeys. */
   takesPasskeys(): Promise<boolean>;
+  /** The files, as this member may see and change them. Its code is loaded when it is first asked for. */
+  storage(): Promise<StorageClient>;
+  /** A connection of its own to what happens, as this member may hear it. Its code is loaded when it is first asked for. */
+  live(): Promise<RealtimeClient>;
 }
 
 export const passwordResetPath = '/admin/reset-password';
@@ -65,14 +71,17 @@ export function createStaff(
     experimental: { passkey: true },
     fetch: transport,
   });
+  const accessToken = async (): Promise<string | null> =>
+    (await auth.getSession()).data.session?.access_token ?? null;
+  const asMember: typeof fetch = async (input, init) => {
+    const token = await accessToken();
+    const headers = new Headers(init?.headers);
+    if (token) headers.set('authorization', `Bearer ${token}`);
+    return transport(input, { ...init, headers });
+  };
   const tables = new PostgrestClient<Database>(`${origin}/rest/v1`, {
     headers: { apikey: address.key },
-    fetch: async (input, init) => {
-      const { data } = await auth.getSession();
-      const headers = new Headers(init?.headers);
-      if (data.session) headers.set('authorization', `Bearer ${data.session.access_token}`);
-      return transport(input, { ...init, headers });
-    },
+    fetch: asMember,
   });
   return {
     auth,
@@ -86,6 +95,17 @@ export function createStaff(
       } catch {
         return false;
       }
+    },
+    async storage() {
+      const { StorageClient } = await import('@supabase/storage-js');
+      return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMember);
+    },
+    async live() {
+      const { RealtimeClient } = await import('@supabase/realtime-js');
+      return new RealtimeClient(`${origin.replace(/^http/, 'ws')}/realtime/v1`, {
+        params: { apikey: address.key },
+        accessToken,
+      });
     },
   };
 }
@@ -129,6 +149,17 @@ async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database
 export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
   const { data } = auth.onAuthStateChange((event) => {
     if (standingEvents.includes(event)) listener();
+  });
+  return () => data.subscription.unsubscribe();
+}
+
+/**
+ * Tells when the session has a new access token.
+ * @returns a function that stops it
+ */
+export function onSessionRenewed({ auth }: Staff, listener: () => void): () => void {
+  const { data } = auth.onAuthStateChange((event) => {
+    if (event === 'TOKEN_REFRESHED') listener();
   });
   return () => data.subscription.unsubscribe();
 }

@@ -1,7 +1,7 @@
 // Buttons, and links that look like them.
 import type { ComponentProps } from 'react';
 
-export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glass';
+export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glass' | 'danger';
 export type ButtonSize = 'medium' | 'large';
 
 const shape =
@@ -17,6 +17,7 @@ const tones: Record<ButtonTone, string> = {
   outline: 'border-2 border-dusk-800 text-dusk-800 hover:bg-dusk-800 hover:text-white',
   quiet: 'bg-paper-deep text-ink hover:bg-line',
   glass: 'border border-white/45 bg-dusk-950/35 text-white hover:border-white hover:bg-dusk-950/60',
+  danger: 'bg-danger text-white hover:brightness-110',
 };
 
 const sizes: Record<ButtonSize, string> = {

@@ -23,14 +23,22 @@ interface Surface {
 
 const SurfaceContext = createContext<Surface>({ isBusy: false, setBusy() {} });
 
+const widths = {
+  medium: 'w-[min(36rem,calc(100vw-3rem))]',
+  large: 'w-[min(42rem,calc(100vw-3rem))]',
+  wide: 'w-[min(60rem,calc(100vw-3rem))]',
+};
+
 interface DialogOrDrawerProps {
   open: boolean;
   onOpenChange(open: boolean): void;
+  /** How wide it may get where it is a dialog: 36, 42 or 60 rem. */
+  size?: keyof typeof widths;
   /** Holds a DialogHeading, which labels the dialog. */
   children: ReactNode;
 }
 
-export function DialogOrDrawer({ open, onOpenChange, children }: DialogOrDrawerProps) {
+export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }: DialogOrDrawerProps) {
   const [isBusy, setBusy] = useState(false);
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
@@ -70,7 +78,7 @@ export function DialogOrDrawer({ open, onOpenChange, children }: DialogOrDrawerP
           <Dialog.Overlay className="dialog-veil fixed inset-0 z-50 bg-dusk-950/55 backdrop-blur-[3px]" />
           <Dialog.Content
             {...content}
-            className="dialog-sheet fixed top-1/2 left-1/2 z-50 flex max-h-[min(90dvh,56rem)] w-[min(36rem,calc(100vw-3rem))] -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none"
+            className={`dialog-sheet fixed top-1/2 left-1/2 z-50 flex max-h-[min(90dvh,56rem)] ${widths[size]} -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none`}
           >
             {inside}
           </Dialog.Content>

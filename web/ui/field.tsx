@@ -67,6 +67,22 @@ export function TextField({ label, hint, problem, ...input }: Described & Compon
   );
 }
 
+export function SelectField({ label, hint, problem, ...select }: Described & ComponentProps<'select'>) {
+  const ownId = useId();
+  const id = select.id ?? ownId;
+  return (
+    <Frame id={id} label={label} hint={hint} problem={problem} required={select.required}>
+      <select
+        {...select}
+        id={id}
+        aria-invalid={problem ? true : undefined}
+        aria-describedby={describedBy(id, { label, hint, problem })}
+        className={inputStyle}
+      />
+    </Frame>
+  );
+}
+
 export function TextArea({ label, hint, problem, ...input }: Described & ComponentProps<'textarea'>) {
   const ownId = useId();
   const id = input.id ?? ownId;

@@ -30,16 +30,20 @@ const ready = new Promise<void>((resolve) => {
             toast:
               'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg ' +
               'data-[type=success]:border-leaf-300 data-[type=success]:bg-card data-[type=success]:[&_[data-icon]]:bg-success-soft data-[type=success]:[&_[data-icon]]:text-success ' +
+              'data-[type=info]:border-dusk-200 data-[type=info]:bg-card data-[type=info]:[&_[data-icon]]:bg-dusk-100 data-[type=info]:[&_[data-icon]]:text-dusk-700 ' +
               'data-[type=error]:border-danger/40 data-[type=error]:bg-card data-[type=error]:[&_[data-icon]]:bg-danger-soft data-[type=error]:[&_[data-icon]]:text-danger',
             icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill',
             content: 'min-w-0 flex-1',
             title: 'font-display text-base leading-snug font-bold text-ink',
             description: 'mt-0.5 text-sm text-ink-soft',
+            actionButton:
+              'min-h-9 shrink-0 self-center rounded-pill bg-paper-deep px-3.5 text-sm font-bold text-ink hover:bg-line',
           },
         }}
         icons={{
           success: <Icon name="check" className="size-4" />,
           error: <Icon name="close" className="size-4" />,
+          info: <Icon name="arrow" className="size-4" />,
         }}
       />
     </div>,
@@ -49,12 +53,15 @@ const ready = new Promise<void>((resolve) => {
 const lastOn = new Map<string, string | number>();
 
 /** Shows one. */
-export function raiseToast({ title, text, kind = 'success', topic }: Toast): void {
+export function raiseToast({ title, text, kind = 'success', topic, action }: Toast): void {
   // The region must be in the page before its first message, or a screen reader does not notice it.
   void ready.then(() => {
     const before = topic && lastOn.get(topic);
     if (before) sonner.dismiss(before);
-    const id = sonner[kind](title, { description: text });
+    const id = sonner[kind](title, {
+      description: text,
+      ...(action && { action: { label: action.label, onClick: () => action.run() } }),
+    });
     if (topic) lastOn.set(topic, id);
   });
 }

@@ -3,7 +3,9 @@
 export interface Toast {
   title: string;
   text: string;
-  kind?: 'success' | 'error';
+  kind?: 'success' | 'error' | 'info';
+  /** Something to do about it. */
+  action?: { label: string; run(): void };
   /** A newer message on the same topic takes the older one's place. */
   topic?: string;
 }

@@ -1,10 +1,33 @@
-// The entries of the sidebar, in their order (specification §2, Admin layout).
+// The entries of the sidebar, in their order (specification §2, Admin layout); below them what is not daily work.
+import type { Waiting } from '../live/use-waiting.ts';
 import type { StaffIconName } from './staff-icons.tsx';
 
-export const screens: { label: string; to: string; icon: StaffIconName }[] = [
+export interface Entry {
+  label: string;
+  to: string;
+  icon: StaffIconName;
+  /** What of it waits for staff, shown as a number. */
+  waiting?: { count: keyof Waiting; words: string };
+}
+
+export const screens: readonly Entry[] = [
   { label: 'Dashboard', to: '/admin/dashboard', icon: 'dashboard' },
   { label: 'Products', to: '/admin/products', icon: 'bottle' },
-  { label: 'Orders', to: '/admin/orders', icon: 'receipt' },
-  { label: 'Deliveries', to: '/admin/deliveries', icon: 'scooter' },
-  { label: 'Inquiries', to: '/admin/inquiries', icon: 'inbox' },
+  { label: 'Orders', to: '/admin/orders', icon: 'receipt', waiting: { count: 'orders', words: 'new' } },
+  {
+    label: 'Deliveries',
+    to: '/admin/deliveries',
+    icon: 'scooter',
+    waiting: { count: 'deliveries', words: 'to assign' },
+  },
+  {
+    label: 'Inquiries',
+    to: '/admin/inquiries',
+    icon: 'inbox',
+    waiting: { count: 'inquiries', words: 'unread' },
+  },
+];
+
+export const rarelyNeeded: readonly Entry[] = [
+  { label: 'Settings', to: '/admin/settings', icon: 'settings' },
 ];

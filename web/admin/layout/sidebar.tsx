@@ -2,16 +2,18 @@
 import type { RefObject } from 'react';
 import { NavLink } from 'react-router';
 import { Icon } from '../../ui/icons.tsx';
-import { screens } from './navigation.ts';
+import type { Waiting } from '../live/use-waiting.ts';
+import { type Entry, rarelyNeeded, screens } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
 import { StaffMark } from './staff-mark.tsx';
 
 interface SidebarProps {
   storeName: string;
+  waiting: Waiting;
   isExpanded: boolean;
 }
 
-export function Sidebar({ storeName, isExpanded }: SidebarProps) {
+export function Sidebar({ storeName, waiting, isExpanded }: SidebarProps) {
   return (
     <aside
       id="sidebar"
@@ -19,7 +21,7 @@ export function Sidebar({ storeName, isExpanded }: SidebarProps) {
       className="group/sidebar on-dusk sticky top-0 hidden h-dvh w-64 shrink-0 flex-col gap-6 overflow-hidden bg-dusk-900 px-3 py-4 text-dusk-100 transition-[width,padding] data-[state=collapsed]:w-12 data-[state=collapsed]:px-1 md:flex"
     >
       <Title storeName={storeName} />
-      <Entries />
+      <Entries waiting={waiting} />
       <p className="mt-auto flex items-center gap-2 px-3 text-xs text-dusk-300 group-data-[state=collapsed]/sidebar:invisible">
         <kbd className="rounded-sm border border-white/25 px-1.5 font-body">Ctrl</kbd>
         <kbd className="rounded-sm border border-white/25 px-1.5 font-body">B</kbd>
@@ -31,9 +33,11 @@ export function Sidebar({ storeName, isExpanded }: SidebarProps) {
 
 export function SidebarDrawer({
   storeName,
+  waiting,
   drawer,
 }: {
   storeName: string;
+  waiting: Waiting;
   drawer: RefObject<HTMLDialogElement | null>;
 }) {
   const close = () => drawer.current?.close();
@@ -56,7 +60,7 @@ export function SidebarDrawer({
             <Icon name="close" />
           </button>
         </div>
-        <Entries onChoose={close} />
+        <Entries waiting={waiting} onChoose={close} />
       </div>
     </dialog>
   );
@@ -74,24 +78,51 @@ function Title({ storeName }: { storeName: string }) {
   );
 }
 
-function Entries({ onChoose }: { onChoose?: () => void }) {
+function Entries({ waiting, onChoose }: { waiting: Waiting; onChoose?: () => void }) {
+  const list = (entries: readonly Entry[]) => (
+    <ul className="grid gap-1">
+      {entries.map((entry) => (
+        <li key={entry.to}>
+          <EntryLink
+            {...entry}
+            number={entry.waiting ? waiting[entry.waiting.count] : 0}
+            words={entry.waiting?.words ?? ''}
+            onChoose={onChoose}
+          />
+        </li>
+      ))}
+    </ul>
+  );
   return (
-    <nav aria-label="Admin">
-      <ul className="grid gap-1">
-        {screens.map(({ label, to, icon }) => (
-          <li key={to}>
-            <NavLink
-              to={to}
-              onClick={onChoose}
-              title={label}
-              className="flex min-h-11 items-center gap-3 rounded-md px-2.5 text-sm font-semibold whitespace-nowrap transition-colors hover:bg-white/10 hover:text-white aria-[current=page]:bg-dusk-700 aria-[current=page]:text-white"
-            >
-              <StaffIcon name={icon} />
-              <span className="group-data-[state=collapsed]/sidebar:sr-only">{label}</span>
-            </NavLink>
-          </li>
-        ))}
-      </ul>
+    <nav aria-label="Admin" className="grid gap-4">
+      {list(screens)}
+      <div className="border-t border-white/15 pt-4">{list(rarelyNeeded)}</div>
     </nav>
+  );
+}
+
+interface EntryLinkProps extends Pick<Entry, 'label' | 'to' | 'icon'> {
+  number: number;
+  words: string;
+  onChoose: (() => void) | undefined;
+}
+
+function EntryLink({ label, to, icon, number, words, onChoose }: EntryLinkProps) {
+  return (
+    <NavLink
+      to={to}
+      onClick={onChoose}
+      title={number > 0 ? `${label}: ${number} ${words}` : label}
+      className="relative flex min-h-11 items-center gap-3 rounded-md px-2.5 text-sm font-semibold whitespace-nowrap transition-colors hover:bg-white/10 hover:text-white aria-[current=page]:bg-dusk-700 aria-[current=page]:text-white"
+    >
+      <StaffIcon name={icon} />
+      <span className="group-data-[state=collapsed]/sidebar:sr-only">{label}</span>
+      {number > 0 ? (
+        <span className="ml-auto min-w-6 rounded-pill bg-ember-300 px-1.5 py-0.5 text-center text-xs leading-tight font-bold text-dusk-950 tabular-nums group-data-[state=collapsed]/sidebar:absolute group-data-[state=collapsed]/sidebar:top-1 group-data-[state=collapsed]/sidebar:right-0 group-data-[state=collapsed]/sidebar:min-w-4.5 group-data-[state=collapsed]/sidebar:px-1">
+          {number > 99 ? '99+' : number}
+          <span className="sr-only"> {words}</span>
+        </span>
+      ) : null}
+    </NavLink>
   );
 }

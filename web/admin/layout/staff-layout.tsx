@@ -1,11 +1,17 @@
 // The frame of every staff screen, and its guard: nobody but active staff gets past it.
-import { useEffect, useRef, useState } from 'react';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
-import { memberContext } from '../member.ts';
+import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
+import { useNotices } from '../live/use-notices.ts';
+import { useWaiting } from '../live/use-waiting.ts';
+import { type Member, memberContext } from '../member.ts';
+import { queryClient } from '../query-client.ts';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
+import { MemberScope } from '../use-member.tsx';
 import { useStoreName } from '../use-store-name.ts';
 import type { Route } from './+types/staff-layout.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
@@ -13,19 +19,26 @@ import { StaffIcon } from './staff-icons.tsx';
 import { useSidebar } from './use-sidebar.ts';
 import './staff-layout.css';
 
+/** Who was let in last, in this tab. */
+let admitted: Member | null = null;
+
 const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
   const staff = staffFor(request);
-  const standing = await staff.standing();
-  if (standing.is !== 'staff') throw redirect('/admin/login');
-  context.set(memberContext, { staff, id: standing.id, email: standing.email });
+  // From one screen to the next nobody waits for the services: the layout asks them meanwhile, and they show nothing to
+  // who has no right to it. Asking for the same address again is how the layout has the whole check made.
+  if (admitted?.staff !== staff || request.url === window.location.href) {
+    const standing = await staff.standing();
+    admitted = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
+    if (!admitted) throw redirect('/admin/login');
+  }
+  context.set(memberContext, admitted);
   return next();
 };
 
 export const clientMiddleware: Route.ClientMiddlewareFunction[] = [guard];
 
 export async function clientLoader({ context }: Route.ClientLoaderArgs) {
-  const { staff, email } = context.get(memberContext);
-  return { staff, email };
+  return context.get(memberContext);
 }
 clientLoader.hydrate = true as const;
 
@@ -39,13 +52,28 @@ export function HydrateFallback() {
   );
 }
 
-export default function StaffLayout({ loaderData: { staff, email } }: Route.ComponentProps) {
+export default function StaffLayout({ loaderData: { staff, id, email } }: Route.ComponentProps) {
+  const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
+  // The next one at this device finds nothing of what this one saw.
+  useEffect(() => () => queryClient.clear(), []);
+  return (
+    <QueryClientProvider client={queryClient}>
+      <MemberScope value={member}>
+        <Panel {...member} />
+      </MemberScope>
+    </QueryClientProvider>
+  );
+}
+
+function Panel({ staff, email }: Member) {
   const main = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   const { revalidate } = useRevalidator();
   const isOnItsWay = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const { isExpanded, drawer, toggle } = useSidebar();
+  const waiting = useWaiting();
+  const live = useLiveChanges(useNotices());
 
   // Asking anew runs the guard anew: who is no longer staff is out.
   useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
@@ -53,9 +81,14 @@ export default function StaffLayout({ loaderData: { staff, email } }: Route.Comp
   const shown = useRef(pathname);
   useEffect(() => {
     if (shown.current === pathname) return;
+    const [before, now] = [shown.current, pathname].map(screenOf);
     shown.current = pathname;
-    main.current?.focus({ preventScroll: true });
-  }, [pathname]);
+    void staff.standing().then(({ is }) => {
+      if (is !== 'staff') void revalidate();
+    });
+    // Within a screen, such as from the list to one of its orders, the focus is that screen's affair.
+    if (before !== now) main.current?.focus({ preventScroll: true });
+  }, [pathname, staff, revalidate]);
 
   return (
     <div className="flex min-h-dvh">
@@ -70,8 +103,8 @@ export default function StaffLayout({ loaderData: { staff, email } }: Route.Comp
         data-on-its-way={isOnItsWay || undefined}
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
-      <Sidebar storeName={storeName} isExpanded={isExpanded} />
-      <SidebarDrawer storeName={storeName} drawer={drawer} />
+      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
+      <SidebarDrawer storeName={storeName} waiting={waiting} drawer={drawer} />
       <div className="min-w-0 flex-1">
         <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-3 border-b border-line bg-card px-3 py-2 md:flex-nowrap md:px-5">
           <button
@@ -84,6 +117,7 @@ export default function StaffLayout({ loaderData: { staff, email } }: Route.Comp
             <StaffIcon name="sidebar" />
           </button>
           <p className="font-display text-lg font-bold">Admin Panel</p>
+          <LiveDot state={live} />
           <p className="order-last min-w-0 basis-full truncate px-3 pb-1 text-sm text-ink-soft md:order-none md:ml-auto md:basis-auto md:px-0 md:pb-0">
             Welcome, {email}
           </p>
@@ -107,6 +141,31 @@ export default function StaffLayout({ loaderData: { staff, email } }: Route.Comp
         </main>
       </div>
     </div>
+  );
+}
+
+/** '/admin/orders' of '/admin/orders/{id}'. */
+const screenOf = (pathname: string): string => pathname.split('/', 3).join('/');
+
+const liveWords: Record<LiveState, [title: string, dot: string]> = {
+  connecting: ['Connecting to live updates', 'bg-ember-300'],
+  live: ['Live: changes appear by themselves', 'bg-leaf-500'],
+  lost: ['Live updates are interrupted; trying again', 'bg-danger'],
+};
+
+function LiveDot({ state }: { state: LiveState }) {
+  const [words, dot] = liveWords[state];
+  return (
+    <span
+      role="status"
+      title={words}
+      className="flex items-center gap-1.5 text-xs font-semibold text-ink-soft"
+    >
+      <span aria-hidden="true" className={`size-2.5 rounded-pill ${dot}`} />
+      <span className={state === 'lost' ? '' : 'sr-only'}>
+        {state === 'lost' ? 'Reconnecting...' : words}
+      </span>
+    </span>
   );
 }
 

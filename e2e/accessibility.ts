@@ -1,0 +1,23 @@
+// What axe finds wrong with a page as it is now.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+
+const source = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Axe {
+  run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+}
+
+/** Fails the test when axe finds anything. */
+export async function expectAccessible(page: Page, what = page.url()): Promise<void> {
+  // Once a page: a second copy of axe would not know that the first is at work.
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(await source);
+  const found = await page.evaluate(async () => {
+    const { axe } = window as unknown as { axe: Axe };
+    const { violations } = await axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+  });
+  expect(found, what).toEqual([]);
+}

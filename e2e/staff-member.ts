@@ -1,0 +1,75 @@
+// Members of staff for the stories: accounts of their own, and their way in.
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import type { OpenShop } from '../scripts/open-shop.ts';
+
+export interface Account {
+  id: string;
+  email: string;
+  password: string;
+}
+
+/** Asks the shop's services with the secret key, as its owner's own programs may. */
+export async function asOwner(
+  shop: OpenShop,
+  path: string,
+  method: string,
+  body?: unknown,
+): Promise<Response> {
+  const { secret } = await shop.keys();
+  const answer = await fetch(`${shop.url}${path}`, {
+    method,
+    headers: {
+      apikey: secret,
+      authorization: `Bearer ${secret}`,
+      'content-type': 'application/json',
+      prefer: 'return=representation',
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  expect(answer.ok, `${method} ${path}: ${answer.status}`).toBe(true);
+  return answer;
+}
+
+let made = 0;
+
+/** An account of its own for a story. */
+export async function makeAccount(shop: OpenShop, kind: 'staff' | 'customer' = 'staff'): Promise<Account> {
+  made += 1;
+  const email = `${kind}-${made}@jani.example`;
+  const password = `correct horse ${made}`;
+  const answer = await asOwner(shop, '/auth/v1/admin/users', 'POST', {
+    email,
+    password,
+    email_confirm: true,
+  });
+  const { id } = (await answer.json()) as { id: string };
+  if (kind === 'staff') await asOwner(shop, '/rest/v1/admin_profiles', 'POST', { user_id: id });
+  return { id, email, password };
+}
+
+export const signInButton = (page: Page) => page.getByRole('button', { name: 'Sign In', exact: true });
+
+export async function fillSignIn(
+  page: Page,
+  { email, password }: Pick<Account, 'email' | 'password'>,
+): Promise<void> {
+  await page.getByLabel(/^Email/).fill(email);
+  await page.getByLabel(/^Password/).fill(password);
+  await signInButton(page).click();
+}
+
+/** Leads to the dashboard. */
+export async function signIn(shop: OpenShop, page: Page, account: Account): Promise<void> {
+  await page.goto(`${shop.url}/admin/login`);
+  await fillSignIn(page, account);
+  await page.waitForURL('**/admin/dashboard');
+  await page.getByText(`Welcome, ${account.email}`).waitFor();
+}
+
+/** Makes a member of staff and lets them in. */
+export async function enterAsStaff(shop: OpenShop, page: Page): Promise<Account> {
+  const account = await makeAccount(shop);
+  await signIn(shop, page, account);
+  return account;
+}

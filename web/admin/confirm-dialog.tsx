@@ -1,0 +1,52 @@
+// Asks before something is lost.
+import type { ReactNode } from 'react';
+import { Button } from '../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../ui/dialog-or-drawer.tsx';
+
+interface ConfirmDialogProps {
+  open: boolean;
+  title: string;
+  /** What will happen. */
+  text: ReactNode;
+  /** More to read before deciding. */
+  children?: ReactNode;
+  /** On the button that does it, such as 'Delete product'. */
+  confirm: string;
+  tone?: 'danger' | 'leaf';
+  isBusy?: boolean;
+  /** A milder way out, beside the two. */
+  alternative?: ReactNode;
+  onConfirm(): void;
+  onCancel(): void;
+}
+
+export function ConfirmDialog({
+  open,
+  title,
+  text,
+  children,
+  confirm,
+  tone = 'danger',
+  isBusy = false,
+  alternative,
+  onConfirm,
+  onCancel,
+}: ConfirmDialogProps) {
+  return (
+    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onCancel()}>
+      <DialogHeading title={title} description={text} />
+      {children ? <DialogBody>{children}</DialogBody> : null}
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onCancel}>
+            Cancel
+          </Button>
+          {alternative}
+          <Button tone={tone} isBusy={isBusy} onClick={onConfirm}>
+            {confirm}
+          </Button>
+        </div>
+      </DialogFooter>
+    </DialogOrDrawer>
+  );
+}

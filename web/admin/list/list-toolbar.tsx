@@ -1,0 +1,80 @@
+// Above a list: what is searched, what is filtered, and what else can be done with the rows.
+import { type ReactNode, useId } from 'react';
+import { Icon } from '../../ui/icons.tsx';
+import { useTypedSearch } from './use-list-filters.ts';
+
+const box =
+  'min-h-11 rounded-md border border-line-strong bg-card text-sm text-ink transition-[border-color] hover:border-dusk-500';
+
+export function ListToolbar({ children }: { children: ReactNode }) {
+  return <div className="flex flex-wrap items-center gap-3">{children}</div>;
+}
+
+interface SearchBoxProps {
+  /** As the specification words it, such as 'Search orders...'. */
+  placeholder: string;
+  searched: string;
+  onSearch(text: string): void;
+}
+
+export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
+  const { typed, type, searchNow } = useTypedSearch(searched, onSearch);
+  return (
+    <search className="min-w-48 flex-1 basis-64">
+      <form
+        className="relative"
+        onSubmit={(event) => {
+          event.preventDefault();
+          searchNow();
+        }}
+      >
+        <Icon
+          name="search"
+          className="pointer-events-none absolute top-1/2 left-3.5 size-4.5 -translate-y-1/2 text-ink-faint"
+        />
+        <input
+          type="search"
+          aria-label={placeholder.replace(/\.+$/, '')}
+          placeholder={placeholder}
+          value={typed}
+          maxLength={200}
+          autoComplete="off"
+          onChange={(event) => type(event.target.value)}
+          className={`${box} w-full pr-3 pl-10 placeholder:text-ink-faint`}
+        />
+      </form>
+    </search>
+  );
+}
+
+interface FilterSelectProps {
+  label: string;
+  value: string;
+  /** The first one stands for no filter and has the value ''. */
+  options: readonly { value: string; label: string }[];
+  onChoose(value: string): void;
+}
+
+export function FilterSelect({ label, value, options, onChoose }: FilterSelectProps) {
+  const id = useId();
+  return (
+    <>
+      <label htmlFor={id} className="sr-only">
+        {label}
+      </label>
+      <select
+        id={id}
+        value={value}
+        onChange={(event) => onChoose(event.target.value)}
+        className={`${box} max-w-full px-3 font-semibold`}
+      >
+        {options.some((option) => option.value === value) ? null : <option value={value}>{value}</option>}
+        {options.map((option) => (
+          <option key={option.value} value={option.value}>
+            {option.label}
+          </option>
+        ))}
+      </select>
+    </>
+  );
+}

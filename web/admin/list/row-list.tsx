@@ -1,0 +1,311 @@
+// Rows as a table where there is room for one, as cards where there is not, and every state of a list without rows.
+import { type ReactNode, useEffect, useId, useRef, useSyncExternalStore } from 'react';
+import { Button } from '../../ui/button.tsx';
+import type { Rows } from './use-rows.ts';
+
+export interface Column<Row> {
+  title: string;
+  isNumber?: boolean;
+  /**
+   * Where a card shows it: as its heading, opposite the heading, as a line with its title (when not told), alone in a
+   * line, among the actions at its foot, or not at all.
+   */
+  card?: 'heading' | 'corner' | 'line' | 'alone' | 'actions' | 'nowhere';
+  show(row: Row): ReactNode;
+}
+
+type Needed = 'rows' | 'isLoading' | 'error' | 'retry';
+
+interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<Row>, Needed>> {
+  /** What the table is, for who cannot see it: 'Orders'. */
+  label: string;
+  columns: readonly Column<Row>[];
+  /** What is said when there are no rows. */
+  empty: { title: string; text: string; action?: ReactNode };
+  /** While loading: how many skeleton rows. */
+  skeletons?: number;
+  /** Of a row that stands out. */
+  rowStyle?(row: Row): string;
+}
+
+/** From this width on a table has room beside the sidebar. */
+const wide = '(min-width: 1024px)';
+
+function useIsWide(): boolean {
+  return useSyncExternalStore(
+    (onChange) => {
+      const media = window.matchMedia(wide);
+      media.addEventListener('change', onChange);
+      return () => media.removeEventListener('change', onChange);
+    },
+    () => window.matchMedia(wide).matches,
+    () => true,
+  );
+}
+
+export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
+  const isWide = useIsWide();
+  const { rows, label, isLoading, isOutdated, error, retry, empty } = list;
+  if (error && rows.length === 0) {
+    return (
+      <div role="alert" className="grid justify-items-center gap-3 px-5 py-12 text-center">
+        <p className="font-display text-xl font-bold">{label} could not be loaded</p>
+        <p className="max-w-prose text-ink-soft">
+          Nothing was changed. Please check the connection and try again.
+        </p>
+        <Button tone="quiet" onClick={retry}>
+          Try again
+        </Button>
+      </div>
+    );
+  }
+  if (!isLoading && rows.length === 0) {
+    return (
+      <div role="status" className="grid justify-items-center gap-3 px-5 py-12 text-center">
+        <p className="font-display text-xl font-bold">{empty.title}</p>
+        <p className="max-w-prose text-ink-soft">{empty.text}</p>
+        {empty.action}
+      </div>
+    );
+  }
+  const Shape = isWide ? Table : Cards;
+  return (
+    <div aria-busy={isLoading || isOutdated || undefined} className="transition-opacity aria-busy:opacity-60">
+      {isLoading ? (
+        <p role="status" className="sr-only">
+          Loading {label.toLowerCase()}...
+        </p>
+      ) : null}
+      {error ? (
+        <p
+          role="alert"
+          className="flex flex-wrap items-center gap-3 bg-danger-soft px-5 py-3 text-sm text-danger"
+        >
+          <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
+          <Button tone="quiet" onClick={retry}>
+            Try again
+          </Button>
+        </p>
+      ) : null}
+      <Shape {...list} />
+      <End {...list} />
+    </div>
+  );
+}
+
+function Table<Row extends { id: string }>({
+  label,
+  columns,
+  rows,
+  isLoading,
+  skeletons = 3,
+  rowStyle,
+}: RowListProps<Row>) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section aria-label={label} tabIndex={0} className="overflow-x-auto">
+      <table className="w-full text-left text-sm">
+        <caption className="sr-only">{label}</caption>
+        <thead>
+          <tr className="bg-paper-deep">
+            {columns.map(({ title, isNumber }) => (
+              <th
+                key={title}
+                scope="col"
+                className={`px-4 py-2.5 font-semibold whitespace-nowrap text-ink-soft first:pl-5 last:pr-5 ${isNumber ? 'text-right' : ''}`}
+              >
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {isLoading
+            ? Array.from({ length: skeletons }, (_, index) => (
+                <tr key={index} className="border-t border-line">
+                  {columns.map(({ title }) => (
+                    <td key={title} className="px-4 py-5 first:pl-5 last:pr-5">
+                      <Bone />
+                    </td>
+                  ))}
+                </tr>
+              ))
+            : rows.map((row) => (
+                <tr key={row.id} className={`border-t border-line ${rowStyle?.(row) ?? ''}`}>
+                  {columns.map(({ title, isNumber, show }) => (
+                    <td
+                      key={title}
+                      className={`px-4 py-3 align-middle first:pl-5 last:pr-5 ${isNumber ? 'text-right whitespace-nowrap tabular-nums' : ''}`}
+                    >
+                      {show(row)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Cards<Row extends { id: string }>({
+  label,
+  columns,
+  rows,
+  isLoading,
+  skeletons = 3,
+  rowStyle,
+}: RowListProps<Row>) {
+  const inPlace = (place: NonNullable<Column<Row>['card']>) =>
+    columns.filter(({ card = 'line' }) => card === place);
+  const [headings, corners, alone, lines, actions] = (
+    ['heading', 'corner', 'alone', 'line', 'actions'] as const
+  ).map(inPlace) as [Column<Row>[], Column<Row>[], Column<Row>[], Column<Row>[], Column<Row>[]];
+  const card = 'grid content-start gap-3 border-t border-line px-4 py-4 sm:px-5';
+  if (isLoading) {
+    return (
+      <div aria-hidden="true">
+        {Array.from({ length: skeletons }, (_, index) => (
+          <div key={index} className={card}>
+            <Bone />
+            <Bone />
+            <Bone />
+          </div>
+        ))}
+      </div>
+    );
+  }
+  return (
+    <ul aria-label={label}>
+      {rows.map((row) => (
+        <li key={row.id} className={`${card} ${rowStyle?.(row) ?? ''}`}>
+          <div className="flex items-start justify-between gap-3">
+            <div className="min-w-0 break-words">
+              {headings.map(({ title, show }) => (
+                <div key={title}>{show(row)}</div>
+              ))}
+            </div>
+            {corners.map(({ title, show }) => (
+              <div key={title} className="shrink-0">
+                {show(row)}
+              </div>
+            ))}
+          </div>
+          {alone.map(({ title, show }) => (
+            <div key={title} className="min-w-0 text-sm break-words">
+              {show(row)}
+            </div>
+          ))}
+          {lines.length > 0 ? (
+            <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1.5 text-sm">
+              {lines.map(({ title, show }) => (
+                <div key={title} className="contents">
+                  <dt className="text-ink-soft">{title}</dt>
+                  <dd className="min-w-0 text-right break-words tabular-nums">{show(row)}</dd>
+                </div>
+              ))}
+            </dl>
+          ) : null}
+          {actions.length > 0 ? (
+            <div className="flex flex-wrap items-center justify-end gap-2">
+              {actions.map(({ title, show }) => (
+                <div key={title}>{show(row)}</div>
+              ))}
+            </div>
+          ) : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const Bone = () => (
+  <span className="block h-4 w-full max-w-40 animate-pulse rounded-sm bg-line motion-reduce:animate-none" />
+);
+
+/** Where the next rows arrive before one gets there. */
+function End<Row>({ rows, label, isLoading, hasMore, isLoadingMore, more }: RowListProps<Row>) {
+  const end = useRef<HTMLDivElement>(null);
+  const ask = useRef(more);
+  useEffect(() => {
+    ask.current = more;
+  });
+  const count = rows.length;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: with new rows the end has moved, and may still be in sight
+  useEffect(() => {
+    const element = end.current;
+    if (!element || !hasMore || isLoadingMore) return;
+    const watcher = new IntersectionObserver(
+      ([entry]) => {
+        if (entry?.isIntersecting) ask.current?.();
+      },
+      { rootMargin: '800px 0px' },
+    );
+    watcher.observe(element);
+    return () => watcher.disconnect();
+  }, [hasMore, isLoadingMore, count]);
+
+  if (isLoading) return null;
+  return (
+    <div ref={end} role="status" className="border-t border-line px-5 py-3 text-center text-sm text-ink-soft">
+      {hasMore ? (
+        isLoadingMore ? (
+          'Loading more...'
+        ) : (
+          <Button tone="quiet" onClick={more}>
+            Show more
+          </Button>
+        )
+      ) : count > 20 ? (
+        `All ${count.toLocaleString('en-KE')} ${label.toLowerCase()} are shown`
+      ) : null}
+    </div>
+  );
+}
+
+/** The frame of a list screen: its heading, what can be done on top, and a titled card with the rows. */
+export function ListFrame({
+  heading,
+  subtitle,
+  actions,
+  card,
+  toolbar,
+  children,
+}: {
+  heading: string;
+  subtitle: string;
+  /** Beside the heading. */
+  actions?: ReactNode;
+  /** The card's title, where it has one. */
+  card?: string;
+  toolbar: ReactNode;
+  children: ReactNode;
+}) {
+  const id = useId();
+  return (
+    <div className="grid gap-6">
+      <div className="flex flex-wrap items-end justify-between gap-4">
+        <header>
+          <h1 className="text-3xl">{heading}</h1>
+          <p className="mt-1 text-ink-soft">{subtitle}</p>
+        </header>
+        {actions ? <div className="flex flex-wrap gap-3">{actions}</div> : null}
+      </div>
+      <section
+        aria-labelledby={card ? id : undefined}
+        aria-label={card ? undefined : heading}
+        className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm"
+      >
+        <div className="grid gap-4 px-4 py-4 sm:px-5 sm:py-5">
+          {card ? (
+            <h2 id={id} className="text-xl">
+              {card}
+            </h2>
+          ) : null}
+          {toolbar}
+        </div>
+        {children}
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,77 @@
+// The rows of a list, page after page by where the last one ended, so that a long list costs no more at its end.
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { dataOf } from '../table-answer.ts';
+
+/** Where a page begins: after this row, in the order newest first. */
+export interface Cursor {
+  created_at: string;
+  id: string;
+}
+
+export interface PageWanted {
+  /** The last row of the page before, or null for the first page. */
+  after: Cursor | null;
+  limit: number;
+  signal: AbortSignal;
+}
+
+interface Answer<Row> {
+  data: Row[] | null;
+  error: { message: string } | null;
+}
+
+export type ReadPage<Row> = (page: PageWanted) => PromiseLike<Answer<Row>>;
+
+export const pageSize = 50;
+
+export interface Rows<Row> {
+  rows: readonly Row[];
+  /** Nothing is there yet to show. */
+  isLoading: boolean;
+  /** What is shown belongs to an earlier search; the answer to the present one is on its way. */
+  isOutdated: boolean;
+  error: Error | null;
+  retry(): void;
+  hasMore: boolean;
+  isLoadingMore: boolean;
+  more(): void;
+}
+
+/**
+ * @param key of the query; its first word is the table's name, by which the live channel refreshes it
+ * @param read asks for one page, newest first
+ */
+export function useRows<Row extends Cursor>(
+  key: readonly [string, ...unknown[]],
+  read: ReadPage<Row>,
+): Rows<Row> {
+  const query = useInfiniteQuery({
+    queryKey: key,
+    queryFn: async ({ pageParam, signal }) =>
+      dataOf(await read({ after: pageParam, limit: pageSize, signal })) as Row[],
+    initialPageParam: null as Cursor | null,
+    getNextPageParam(page) {
+      const last = page.length < pageSize ? undefined : page.at(-1);
+      return last && { created_at: last.created_at, id: last.id };
+    },
+    select: ({ pages }) => pages.flat(),
+    placeholderData: keepPreviousData,
+  });
+  return {
+    rows: query.data ?? [],
+    isLoading: query.isPending,
+    isOutdated: query.isPlaceholderData,
+    error: query.error,
+    retry: () => void query.refetch(),
+    hasMore: query.hasNextPage,
+    isLoadingMore: query.isFetchingNextPage,
+    more() {
+      // A refresh under way would be thrown away by it, and come again.
+      if (!query.isFetching) void query.fetchNextPage();
+    },
+  };
+}
+
+/** The filter `or` of a page that begins after a row, for tables read directly; null for the first page. */
+export const isAfter = (after: Cursor): string =>
+  `created_at.lt."${after.created_at}",and(created_at.eq."${after.created_at}",id.lt.${after.id})`;

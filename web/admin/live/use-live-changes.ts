@@ -1,0 +1,98 @@
+// The staff screens' ear: what changes in the shop's tables makes what is shown of them be read anew.
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { onSessionRenewed } from '../../lib/staff.ts';
+import { useMember } from '../use-member.tsx';
+
+/** Which queries, by their first word, show something of a table. */
+const shownIn: Record<string, readonly string[]> = {
+  orders: ['orders', 'deliveries', 'dashboard'],
+  payments: ['orders', 'dashboard'],
+  deliveries: ['deliveries', 'orders'],
+  inquiries: ['inquiries', 'dashboard'],
+  products: ['products', 'dashboard'],
+  categories: ['categories', 'products'],
+  store_settings: ['settings'],
+};
+
+/** However much happens, nothing is read anew more often than this. */
+const pauseMs = 1500;
+
+export interface RowChange {
+  table: string;
+  type: 'INSERT' | 'UPDATE' | 'DELETE';
+  row: Record<string, unknown>;
+}
+
+export type LiveState = 'connecting' | 'live' | 'lost';
+
+/**
+ * Listens as long as it is mounted.
+ * @param onChange is told of every change, in order; must be stable
+ * @returns whether it hears anything at the moment
+ */
+export function useLiveChanges(onChange: (change: RowChange) => void): LiveState {
+  const { staff } = useMember();
+  const queries = useQueryClient();
+  const [state, setState] = useState<LiveState>('connecting');
+
+  useEffect(() => {
+    let isOver = false;
+    let close = () => {};
+    const due = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let lastTime = 0;
+    const readAnew = () => {
+      timer = undefined;
+      lastTime = Date.now();
+      for (const word of due) void queries.invalidateQueries({ queryKey: [word] });
+      due.clear();
+    };
+    // The first change is shown at once, those that follow it closely together.
+    const readSoon = (words: readonly string[]) => {
+      for (const word of words) due.add(word);
+      timer ??= setTimeout(readAnew, Math.max(0, lastTime + pauseMs - Date.now()));
+    };
+
+    const open = async () => {
+      const client = await staff.live();
+      if (isOver) return;
+      let wasLost = false;
+      const channel = client.channel('staff-screens');
+      for (const table of Object.keys(shownIn)) {
+        channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
+          if (isOver) return;
+          readSoon(shownIn[table] ?? []);
+          onChange({ table, type: change.eventType, row: change.new });
+        });
+      }
+      channel.subscribe((status) => {
+        if (isOver) return;
+        if (status === 'SUBSCRIBED') {
+          setState('live');
+          // Nobody tells what was said while nobody listened.
+          if (wasLost) void queries.invalidateQueries();
+          wasLost = false;
+        } else if (status !== 'CLOSED') {
+          wasLost = true;
+          setState('lost');
+        }
+      });
+      const stopRenewing = onSessionRenewed(staff, () => void client.setAuth());
+      close = () => {
+        stopRenewing();
+        void client.removeChannel(channel).finally(() => client.disconnect());
+      };
+    };
+    open().catch((error: unknown) => {
+      console.warn('The live channel could not be opened', error);
+      if (!isOver) setState('lost');
+    });
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      close();
+    };
+  }, [staff, queries, onChange]);
+  return state;
+}

@@ -1,0 +1,54 @@
+// A quiet word when something came in that staff will want to see: an order was paid, somebody wrote.
+import { useCallback, useRef } from 'react';
+import { useNavigate } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { showToast } from '../../ui/toasts.tsx';
+import { useMember } from '../use-member.tsx';
+import type { RowChange } from './use-live-changes.ts';
+
+/** @returns what to give every change to */
+export function useNotices(): (change: RowChange) => void {
+  const { tables } = useMember().staff;
+  const navigate = useNavigate();
+  const go = useRef(navigate);
+  go.current = navigate;
+  const told = useRef(new Set<string>());
+
+  return useCallback(
+    ({ table, type, row }) => {
+      const id = String(row.id);
+      const isNews =
+        (table === 'payments' && type === 'UPDATE' && row.status === 'completed') ||
+        (table === 'inquiries' && type === 'INSERT');
+      if (!isNews || told.current.has(id)) return;
+      told.current.add(id);
+      if (table === 'inquiries') {
+        showToast({
+          kind: 'info',
+          title: 'New inquiry',
+          text: `From ${String(row.name)}`,
+          topic: 'inquiry',
+          action: { label: 'Read', run: () => void go.current(`/admin/inquiries?view=${id}`) },
+        });
+        return;
+      }
+      const orderId = String(row.order_id);
+      void tables
+        .from('orders')
+        .select('order_number, customer_name, total_amount')
+        .eq('id', orderId)
+        .maybeSingle()
+        .then(({ data }) => {
+          if (!data) return;
+          showToast({
+            kind: 'info',
+            title: 'New paid order',
+            text: `${data.order_number}, ${formatKes(data.total_amount)}, ${data.customer_name}`,
+            topic: 'paid order',
+            action: { label: 'View', run: () => void go.current(`/admin/orders/${orderId}`) },
+          });
+        });
+    },
+    [tables],
+  );
+}

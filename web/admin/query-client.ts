@@ -1,0 +1,19 @@
+// What the staff screens keep of the tables: fresh for half a minute, and told by the live channel when it no longer is.
+import { QueryClient } from '@tanstack/react-query';
+import { TableProblem } from './table-answer.ts';
+
+/** A refusal will be the same next time; a broken connection or a busy server may not. */
+const isWorthAnotherTry = (error: Error): boolean =>
+  !(error instanceof TableProblem) || error.status === 0 || error.status >= 500;
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 30_000,
+      // Being offline is told at once, not waited for.
+      networkMode: 'always',
+      retry: (failures, error) => failures < 2 && isWorthAnotherTry(error),
+    },
+    mutations: { networkMode: 'always' },
+  },
+});

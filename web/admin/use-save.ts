@@ -1,0 +1,51 @@
+// One write of a staff screen: told when it succeeded or failed, and followed by a refresh of what it touched.
+import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
+import { showToast } from '../ui/toasts.tsx';
+import { ChangedMeanwhile } from './table-answer.ts';
+
+interface Save<Input, Output> {
+  /** Writes; throws what went wrong (`dataOf` and `changedRow` do). */
+  write(input: Input): Promise<Output>;
+  /** The success toast's text (specification §8). */
+  success: string | ((output: Output, input: Input) => string);
+  /** The failure toast's text when the failure does not say what it is. */
+  failure: string;
+  /** The first words of the query keys that are read anew. */
+  refresh: readonly string[];
+  onSuccess?(output: Output, input: Input): void;
+  /** When it tells of the failure by itself, beside its cause: no toast. */
+  isToldElsewhere?(error: Error): boolean;
+}
+
+export function useSave<Input = void, Output = unknown>({
+  write,
+  success,
+  failure,
+  refresh,
+  onSuccess,
+  isToldElsewhere,
+}: Save<Input, Output>): UseMutationResult<Output, Error, Input> {
+  const queries = useQueryClient();
+  const readAnew = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
+  return useMutation<Output, Error, Input>({
+    mutationFn: write,
+    onSuccess(output, input) {
+      const text = typeof success === 'string' ? success : success(output, input);
+      showToast({ title: 'Success', text });
+      onSuccess?.(output, input);
+      return readAnew();
+    },
+    onError(error) {
+      console.warn(failure, error);
+      if (!isToldElsewhere?.(error)) {
+        showToast({
+          kind: 'error',
+          title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
+          text: error.message.trim() || failure,
+        });
+      }
+      // After a failure nobody knows what is there now.
+      return readAnew();
+    },
+  });
+}
