@@ -78,3 +78,12 @@ test.each([
 ])('%j stops the start with one sentence, too', (environment, sentence) => {
   expect(() => readConfig(environment, '/')).toThrow(sentence);
 });
+
+test('the shop counts page views itself unless somebody names a Plausible', () => {
+  expect(readConfig({ PUBLIC_URL: 'https://jani.example' }, '/').analytics).toEqual({
+    url: null,
+    domain: 'jani.example',
+  });
+  const chosen = { ANALYTICS_URL: 'https://plausible.example/', ANALYTICS_DOMAIN: 'juice' };
+  expect(readConfig(chosen, '/').analytics).toEqual({ url: 'https://plausible.example', domain: 'juice' });
+});

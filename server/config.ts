@@ -31,6 +31,8 @@ export interface Config {
     region: string;
   } | null;
   mpesa: MpesaConfig;
+  /** Who counts page views: a Plausible at `url`, or the shop itself where that is null. `domain` is the site's name there. */
+  analytics: { url: string | null; domain: string };
 }
 
 export type MpesaConfig =
@@ -94,6 +96,10 @@ export function readConfig(environment: Environment, root: string): Config {
     s3: readS3(text),
     trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
     mpesa,
+    analytics: {
+      url: readUrl('ANALYTICS_URL', text('ANALYTICS_URL'), ['http:', 'https:']),
+      domain: text('ANALYTICS_DOMAIN') ?? new URL(publicUrl).hostname,
+    },
   };
 }
 

@@ -27,6 +27,7 @@ beforeAll(async () => {
         effort,
       ),
     assets: folder,
+    pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
     isReady: async () => true,
     trustedProxies: 0,
     publicUrl: 'http://shop.example',

@@ -8,6 +8,7 @@ import { establishClientAddress } from './client-address.ts';
 import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
+import type { PageViews } from './page-views.ts';
 
 /** Answers a request or passes it on. */
 export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
@@ -18,6 +19,8 @@ export interface HttpServerOptions {
   renderPage: PageRenderer;
   /** The files for browsers: the folder they were built into, or what serves them while they change (development). */
   assets: string | Middleware;
+  /** Takes reports of page views, at `/api/event`. */
+  pageViews: Pick<PageViews, 'fetch'>;
   isReady: () => Promise<boolean>;
   trustedProxies: number;
   /** What the outside calls the shop. */
@@ -31,7 +34,7 @@ const year = 365 * 24 * 60 * 60;
 
 /** Puts the listener together; it is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { backend, pages, renderPage, assets, isReady, trustedProxies, publicUrl, log } = options;
+  const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -84,6 +87,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (pathname === '/readyz') {
         return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
       }
+      if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
       if (backend?.serves(pathname)) return withHeaders(await backend.fetch(webRequest), securityHeaders);
       const bounded = await boundedRequest(webRequest, largestForm);
       if (!bounded) {

@@ -58,8 +58,9 @@ async function contextOf(build: PageRendererOptions['build']): Promise<typeof sh
   return (entry.module as unknown as { shopContext: typeof shopContext }).shopContext;
 }
 
-function connectOrigins({ url, publicUrl }: PublicConfig): string[] {
+function connectOrigins({ url, publicUrl, analytics }: PublicConfig): string[] {
   // Older browsers do not count a WebSocket to the page's own host as 'self'.
   const origins = new Set([url || publicUrl, publicUrl].map((address) => new URL(address).origin));
-  return [...origins].flatMap((origin) => [origin, origin.replace(/^http/, 'ws')]);
+  const services = [...origins].flatMap((origin) => [origin, origin.replace(/^http/, 'ws')]);
+  return analytics.url ? [...services, new URL(analytics.url).origin] : services;
 }

@@ -21,6 +21,7 @@ import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { PageCache } from './page-cache.ts';
 import { createPageRenderer } from './page-renderer.ts';
+import { createPageViews } from './page-views.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { AddressTaken } from './start-failure.ts';
 
@@ -124,6 +125,8 @@ async function wire(
     publicUrl: config.publicUrl,
     isSimulated: simulator !== null,
     phonePageUrl: simulator ? `${simulator.url}/phone` : null,
+    paymentMode: config.mpesa.environment,
+    analytics: { url: config.analytics.url ?? '', domain: config.analytics.domain },
   };
   // In development a page may change without the database knowing.
   const pages = new PageCache(mode === 'production' ? 500 : 0);
@@ -140,6 +143,19 @@ async function wire(
     closers.push(async () => clearInterval(timer));
   }
 
+  const secretStore = createStore(
+    { url: servicesUrl, key: keys.secret },
+    serviceFetch ? { fetch: serviceFetch } : {},
+  );
+  const pageViews = createPageViews({
+    async record(views) {
+      const { error } = await secretStore.tables.rpc('record_page_views', { views });
+      if (error) throw new Error(error.message);
+    },
+    onFault: (error) => onFault(error, 'page views'),
+  });
+  closers.push(() => pageViews.close());
+
   const server = createHttpServer({
     backend,
     pages,
@@ -151,6 +167,7 @@ async function wire(
       ...(serviceFetch ? { serviceFetch } : {}),
     }),
     assets,
+    pageViews,
     isReady: () => isReady(database),
     trustedProxies: config.trustedProxies,
     publicUrl: config.publicUrl,
@@ -164,10 +181,6 @@ async function wire(
   const port = address && typeof address === 'object' ? address.port : config.port;
   ownUrl = `http://127.0.0.1:${port}`;
 
-  const secretStore = createStore(
-    { url: servicesUrl, key: keys.secret },
-    serviceFetch ? { fetch: serviceFetch } : {},
-  );
   closers.push(startJobs(shopJobs(secretStore, database), log));
   const firstAdmin = serviceFetch
     ? await ensureFirstAdmin({

@@ -1,5 +1,6 @@
 // What the server hands to every loader: where the data is, and what may be told to the browser.
 import { createContext } from 'react-router';
+import type { Analytics } from './analytics.ts';
 import type { Store, StoreAddress } from './store.ts';
 
 /** Facts of this installation that a browser may know. */
@@ -10,6 +11,10 @@ export interface PublicConfig extends StoreAddress {
   isSimulated: boolean;
   /** Address of the simulator's phone page, when payments are pretended. */
   phonePageUrl: string | null;
+  /** Whose money moves: nobody's, M-PESA's own pretence, or the customers'. */
+  paymentMode: 'simulator' | 'sandbox' | 'production';
+  /** Who counts page views. */
+  analytics: Analytics;
 }
 
 export interface ShopContext {

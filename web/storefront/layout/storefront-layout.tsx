@@ -1,6 +1,7 @@
 // The frame of every storefront page: practice strip, header, content, footer.
 import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
+import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import type { Route } from './+types/storefront-layout.ts';
 import { PracticeStrip } from './practice-strip.tsx';
@@ -37,6 +38,9 @@ function Frame({ children }: { children: React.ReactNode }) {
     shown.current = pathname;
     main.current?.focus({ preventScroll: true });
   }, [pathname]);
+
+  const { url, domain } = config.analytics;
+  useEffect(() => reportPageView(url, domain, pathname), [url, domain, pathname]);
 
   return (
     <>
