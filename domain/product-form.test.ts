@@ -6,6 +6,7 @@ import {
   checkCategoryName,
   checkProductForm,
   emptyProductForm,
+  mergedForm,
   type ProductForm,
   productFormOf,
   productProblemOf,
@@ -133,6 +134,18 @@ test('fields that differ are named in their order, spaces at the ends aside', ()
     'price',
     'description',
   ]);
+});
+
+test('of two edits each keeps what only it has changed, and mine wins where both have', () => {
+  const theirs = { ...good, price: '900', stock: '10', tagline: 'Theirs' };
+  const mine = { ...good, name: 'Mine', tagline: 'Mine' };
+  expect(mergedForm(good, mine, theirs)).toEqual({
+    ...good,
+    name: 'Mine',
+    tagline: 'Mine',
+    price: '900',
+    stock: '10',
+  });
 });
 
 describe('slugs', () => {

@@ -122,6 +122,16 @@ export function changedFields(before: ProductForm, after: ProductForm): ProductF
 }
 
 /**
+ * What is saved when two members have changed one product: what this one changed, and the other's for all the rest.
+ * @param before as both of them saw it
+ */
+export function mergedForm(before: ProductForm, mine: ProductForm, theirs: ProductForm): ProductForm {
+  const merged = { ...theirs };
+  for (const field of changedFields(before, mine)) merged[field] = mine[field];
+  return merged;
+}
+
+/**
  * Shillings as somebody typed them, in cents. Exact: no fraction of a cent is ever made or rounded away.
  * @returns null when it is no number, or has more than two decimals, or is too long to be counted
  */

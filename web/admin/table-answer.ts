@@ -48,3 +48,8 @@ export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number
   if (row === undefined) throw new ChangedMeanwhile(message);
   return row;
 }
+
+/** What a service said of a failure, for people; '' when nothing but the browser said anything. */
+export function wordsOf(error: Error): string {
+  return error instanceof TableProblem && error.status === 0 ? '' : error.message.trim();
+}

@@ -1,7 +1,7 @@
 // One write of a staff screen: told when it succeeded or failed, and followed by a refresh of what it touched.
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { showToast } from '../ui/toasts.tsx';
-import { ChangedMeanwhile } from './table-answer.ts';
+import { ChangedMeanwhile, wordsOf } from './table-answer.ts';
 
 interface Save<Input, Output> {
   /** Writes; throws what went wrong (`dataOf` and `changedRow` do). */
@@ -41,7 +41,7 @@ export function useSave<Input = void, Output = unknown>({
         showToast({
           kind: 'error',
           title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
-          text: error.message.trim() || failure,
+          text: wordsOf(error) || failure,
         });
       }
       // After a failure nobody knows what is there now.

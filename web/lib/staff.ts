@@ -28,8 +28,11 @@ export interface Staff {
   standing(): Promise<Standing>;
   /** Whether the auth service takes passkeys. */
   takesPasskeys(): Promise<boolean>;
-  /** The files, as this member may see and change them. Its code is loaded when it is first asked for. */
-  storage(): Promise<StorageClient>;
+  /**
+   * The files, as this member may see and change them. Its code is loaded when it is first asked for. `send` is for calls
+   * that are watched on their way.
+   */
+  storage(send?: typeof fetch): Promise<StorageClient>;
   /** A connection of its own to what happens, as this member may hear it. Its code is loaded when it is first asked for. */
   live(): Promise<RealtimeClient>;
 }
@@ -73,15 +76,17 @@ export function createStaff(
   });
   const accessToken = async (): Promise<string | null> =>
     (await auth.getSession()).data.session?.access_token ?? null;
-  const asMember: typeof fetch = async (input, init) => {
-    const token = await accessToken();
-    const headers = new Headers(init?.headers);
-    if (token) headers.set('authorization', `Bearer ${token}`);
-    return transport(input, { ...init, headers });
-  };
+  const asMember =
+    (send: typeof fetch): typeof fetch =>
+    async (input, init) => {
+      const token = await accessToken();
+      const headers = new Headers(init?.headers);
+      if (token) headers.set('authorization', `Bearer ${token}`);
+      return send(input, { ...init, headers });
+    };
   const tables = new PostgrestClient<Database>(`${origin}/rest/v1`, {
     headers: { apikey: address.key },
-    fetch: asMember,
+    fetch: asMember(transport),
   });
   return {
     auth,
@@ -96,9 +101,9 @@ export function createStaff(
         return false;
       }
     },
-    async storage() {
+    async storage(send = transport) {
       const { StorageClient } = await import('@supabase/storage-js');
-      return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMember);
+      return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMember(send));
     },
     async live() {
       const { RealtimeClient } = await import('@supabase/realtime-js');

@@ -1,56 +1,120 @@
-// The products, newest first (specification §2, Admin Products).
-import { formatKes } from '../../../domain/money.ts';
-import { Badge } from '../../ui/badge.tsx';
-import { type Column, ListScreen } from '../list-screen.tsx';
-import { memberContext } from '../member.ts';
-import { newest, rowsAndCount } from '../read-newest.ts';
+// The products: searched, filtered, switched on and off, added, edited and deleted (specification §2, Admin Products).
+import { useState } from 'react';
+import { Link, useSearchParams } from 'react-router';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { ListFrame, RowList } from '../list/row-list.tsx';
+import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/products-page.ts';
+import { CategoriesDialog } from './categories-dialog.tsx';
+import { DeleteProduct } from './delete-product.tsx';
+import { productColumns } from './product-columns.tsx';
+import { ProductDialog, withProductDialog } from './product-dialog.tsx';
+import { type ListedProduct, useCategories, useProducts } from './product-queries.ts';
+import { useProductToggle } from './use-product-toggle.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Products');
 
-export async function clientLoader({ context }: Route.ClientLoaderArgs) {
-  const { tables } = context.get(memberContext).staff;
-  return rowsAndCount(
-    await tables
-      .from('products')
-      .select('id, name, tagline, price, category, stock_quantity, is_active', { count: 'exact' })
-      .order('created_at', { ascending: false })
-      .limit(newest),
+export default function ProductsPage() {
+  const filters = useListFilters(['search', 'category']);
+  const products = useProducts(filters.values);
+  const categories = useCategories();
+  const toggle = useProductToggle();
+  const [isManaging, setManaging] = useState(false);
+  const [deleted, setDeleted] = useState<{ product: ListedProduct; isAsked: boolean } | null>(null);
+
+  const switchOver = (product: ListedProduct) => {
+    if (!toggle.isPending) toggle.mutate(product);
+  };
+  const columns = productColumns({
+    toggling: toggle.isPending ? toggle.variables.id : undefined,
+    onToggle: switchOver,
+    onDelete: (product) => setDeleted({ product, isAsked: true }),
+  });
+  return (
+    <>
+      <ListFrame
+        heading="Products"
+        subtitle="Manage your product catalog"
+        actions={
+          <>
+            <Button tone="quiet" aria-haspopup="dialog" onClick={() => setManaging(true)}>
+              Manage Categories
+            </Button>
+            <AddProduct />
+          </>
+        }
+        toolbar={
+          <ListToolbar>
+            <SearchBox
+              placeholder="Search products..."
+              searched={filters.values.search}
+              onSearch={(text) => filters.set('search', text)}
+            />
+            <FilterSelect
+              label="Category"
+              value={filters.values.category}
+              options={[
+                { value: '', label: 'All Categories' },
+                ...(categories.data ?? [])
+                  .filter(({ is_active }) => is_active)
+                  .map(({ name }) => ({ value: name, label: name })),
+              ]}
+              onChoose={(category) => filters.set('category', category)}
+            />
+          </ListToolbar>
+        }
+      >
+        <RowList
+          {...products}
+          label="Products"
+          columns={columns}
+          skeletons={3}
+          empty={
+            filters.isNarrowed
+              ? {
+                  title: 'No products found',
+                  text: 'Try another name or category.',
+                  action: (
+                    <Button tone="quiet" onClick={filters.clear}>
+                      Show all products
+                    </Button>
+                  ),
+                }
+              : {
+                  title: 'No products yet',
+                  text: 'What you add here is in the shop at once.',
+                  action: <AddProduct />,
+                }
+          }
+        />
+      </ListFrame>
+      <ProductDialog />
+      <CategoriesDialog open={isManaging} onClose={() => setManaging(false)} />
+      {deleted ? (
+        <DeleteProduct
+          key={deleted.product.id}
+          product={deleted.product}
+          open={deleted.isAsked}
+          onClose={() => setDeleted({ ...deleted, isAsked: false })}
+          onDeactivate={switchOver}
+        />
+      ) : null}
+    </>
   );
 }
-clientLoader.hydrate = true as const;
 
-const columns: Column<Route.ComponentProps['loaderData']['rows'][number]>[] = [
-  {
-    title: 'Name',
-    show: ({ name, tagline }) => (
-      <>
-        <span className="font-semibold">{name}</span>
-        {tagline ? <span className="block text-ink-soft">{tagline}</span> : null}
-      </>
-    ),
-  },
-  { title: 'Price', isNumber: true, show: ({ price }) => formatKes(price) },
-  { title: 'Category', show: ({ category }) => category || 'Uncategorized' },
-  { title: 'Stock', isNumber: true, show: ({ stock_quantity }) => stock_quantity ?? 0 },
-  {
-    title: 'Status',
-    show: ({ is_active }) => (
-      <Badge tone={is_active ? 'green' : 'grey'}>{is_active ? 'Active' : 'Inactive'}</Badge>
-    ),
-  },
-];
-
-export default function ProductsPage({ loaderData }: Route.ComponentProps) {
+function AddProduct() {
+  const [parameters] = useSearchParams();
   return (
-    <ListScreen
-      heading="Products"
-      subtitle="Manage your product catalog"
-      card="Catalog"
-      noun={['product', 'products']}
-      columns={columns}
-      {...loaderData}
-    />
+    <Link
+      to={{ search: withProductDialog(parameters, 'new').toString() }}
+      preventScrollReset
+      aria-haspopup="dialog"
+      className={buttonStyle()}
+    >
+      Add Product
+    </Link>
   );
 }

@@ -1,0 +1,272 @@
+// The categories: added, renamed and taken out of use. None is deleted, since products name them.
+import { useId, useRef, useState } from 'react';
+import { categoryProblemOf, checkCategoryName, tidyCategoryName } from '../../../domain/product-form.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { changedRow, dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { type ListedCategory, useCategories } from './product-queries.ts';
+
+const refresh = ['categories', 'products', 'dashboard'];
+
+const products = (count: number) =>
+  `${count.toLocaleString('en-KE')} ${count === 1 ? 'product' : 'products'}`;
+
+interface CategoriesDialogProps {
+  open: boolean;
+  onClose(): void;
+}
+
+export function CategoriesDialog({ open, onClose }: CategoriesDialogProps) {
+  return (
+    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+      <DialogHeading
+        title="Categories"
+        description="Products follow a rename. An inactive category is no longer offered; its products stay in the shop."
+      />
+      <DialogBody>
+        <Categories />
+      </DialogBody>
+    </DialogOrDrawer>
+  );
+}
+
+function Categories() {
+  const { data: categories, error, refetch } = useCategories();
+  const [renamed, setRenamed] = useState<string | null>(null);
+  if (!categories) {
+    return error ? (
+      <div className="grid gap-3">
+        <Notice tone="danger" title="The categories could not be loaded">
+          Please check the connection and try again.
+        </Notice>
+        <Button tone="quiet" onClick={() => void refetch()} className="justify-self-start">
+          Try again
+        </Button>
+      </div>
+    ) : (
+      <div className="grid min-h-48 place-items-center">
+        <Spinner label="Loading categories..." />
+      </div>
+    );
+  }
+  return (
+    <div className="grid gap-6 pt-2">
+      <AddCategory categories={categories} />
+      <ul aria-label="Categories" className="rounded-lg border border-line bg-card">
+        {categories.map((category) => (
+          <li key={category.id} className="border-line px-4 py-3 not-first:border-t">
+            {renamed === category.id ? (
+              <RenameCategory
+                category={category}
+                others={categories.filter(({ id }) => id !== category.id)}
+                onDone={() => setRenamed(null)}
+              />
+            ) : (
+              <Category category={category} onRename={() => setRenamed(category.id)} />
+            )}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** Checks a name while it is saved: first here, then by what the database says. */
+function useNameProblem() {
+  const [problem, setProblem] = useState<string>();
+  const input = useRef<HTMLInputElement>(null);
+  const tell = (text: string | null) => {
+    setProblem(text ?? undefined);
+    if (text) input.current?.focus();
+    return text !== null;
+  };
+  return { problem, input, tell };
+}
+
+function AddCategory({ categories }: { categories: ListedCategory[] }) {
+  const { tables } = useMember().staff;
+  const [name, setName] = useState('');
+  const { problem, input, tell } = useNameProblem();
+  const add = useSave<string>({
+    write: async (wanted) => dataOf(await tables.from('categories').insert({ name: wanted }).select('id')),
+    success: 'Category created successfully',
+    failure: 'Failed to create category',
+    refresh,
+    onSuccess() {
+      setName('');
+      input.current?.focus();
+    },
+  });
+  return (
+    <form
+      noValidate
+      className="flex flex-wrap items-start gap-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (
+          add.isPending ||
+          tell(
+            checkCategoryName(
+              name,
+              categories.map((category) => category.name),
+            ),
+          )
+        )
+          return;
+        add.mutate(tidyCategoryName(name), { onError: (error) => tell(categoryProblemOf(error)) });
+      }}
+    >
+      <div className="min-w-48 flex-1">
+        <TextField
+          ref={input}
+          label="New Category"
+          autoComplete="off"
+          value={name}
+          problem={problem}
+          onChange={({ target }) => {
+            setName(target.value);
+            tell(null);
+          }}
+        />
+      </div>
+      <Button type="submit" isBusy={add.isPending} className="mt-6.5 min-h-12">
+        {add.isPending ? 'Adding...' : 'Add Category'}
+      </Button>
+    </form>
+  );
+}
+
+function Category({ category, onRename }: { category: ListedCategory; onRename(): void }) {
+  const { tables } = useMember().staff;
+  const { id, name, is_active, productCount } = category;
+  const toggle = useSave({
+    write: async () =>
+      changedRow(
+        await tables
+          .from('categories')
+          .update({ is_active: !is_active })
+          .eq('id', id)
+          .eq('is_active', is_active)
+          .select('id'),
+      ),
+    success: 'Category status updated',
+    failure: 'Failed to update category status',
+    refresh,
+  });
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+      <div className="min-w-40 flex-1">
+        <p className="font-semibold break-words">
+          {name} {is_active ? null : <Badge tone="grey">Inactive</Badge>}
+        </p>
+        <p className="text-sm text-ink-soft">{products(productCount)}</p>
+      </div>
+      <div className="flex gap-2">
+        <Button tone="quiet" onClick={onRename}>
+          Rename<span className="sr-only"> {name}</span>
+        </Button>
+        <Button tone="quiet" isBusy={toggle.isPending} onClick={() => toggle.mutate()} className="min-w-30">
+          {is_active ? 'Deactivate' : 'Activate'}
+          <span className="sr-only"> {name}</span>
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+interface RenameCategoryProps {
+  category: ListedCategory;
+  others: ListedCategory[];
+  onDone(): void;
+}
+
+function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
+  const { tables } = useMember().staff;
+  const id = useId();
+  // The name as the member saw it, also when a refresh brings another one.
+  const [seen] = useState(category.name);
+  const [name, setName] = useState(seen);
+  const { problem, input, tell } = useNameProblem();
+  const follow = category.productCount > 0 ? products(category.productCount) : null;
+  const rename = useSave<string>({
+    write: async (wanted) =>
+      changedRow(
+        await tables
+          .from('categories')
+          .update({ name: wanted })
+          .eq('id', category.id)
+          .eq('name', seen)
+          .select('id'),
+        'Somebody else renamed this category in the meantime. You see its name as it is now.',
+      ),
+    success: follow ? `Category renamed successfully. ${follow} followed.` : 'Category renamed successfully',
+    failure: 'Failed to rename category',
+    refresh,
+    onSuccess: onDone,
+  });
+  return (
+    <form
+      noValidate
+      aria-label={`Rename ${seen}`}
+      className="grid gap-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const wanted = tidyCategoryName(name);
+        if (wanted === seen) return onDone();
+        if (
+          rename.isPending ||
+          tell(
+            checkCategoryName(
+              name,
+              others.map((other) => other.name),
+            ),
+          )
+        )
+          return;
+        rename.mutate(wanted, {
+          onError(error) {
+            // Whose name it was is not there any more; the list shows the new one.
+            if (!tell(categoryProblemOf(error)) && error.name === 'ChangedMeanwhile') onDone();
+          },
+        });
+      }}
+    >
+      <TextField
+        ref={input}
+        id={id}
+        label={`New name of ${seen}`}
+        autoComplete="off"
+        // The member has just asked for this field.
+        autoFocus
+        value={name}
+        problem={problem}
+        hint={follow ? `${follow} will follow.` : undefined}
+        onChange={({ target }) => {
+          setName(target.value);
+          tell(null);
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape') return;
+          // It ends the renaming, not the dialog.
+          event.preventDefault();
+          event.stopPropagation();
+          onDone();
+        }}
+      />
+      <div className="flex flex-wrap justify-end gap-2">
+        <Button tone="quiet" onClick={onDone} disabled={rename.isPending}>
+          Cancel
+        </Button>
+        <Button type="submit" isBusy={rename.isPending}>
+          {rename.isPending ? 'Saving...' : 'Save Name'}
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,91 @@
+// Somebody else saved the same product first: what they made of it, what I want, and whose it shall be.
+import {
+  changedFields,
+  type ProductField,
+  type ProductForm,
+  productFormOf,
+} from '../../../domain/product-form.ts';
+import { Button } from '../../ui/button.tsx';
+import type { EditedProduct } from './product-queries.ts';
+import type { EditedMeanwhile } from './use-product-save.ts';
+
+const labels: Record<ProductField | 'image', string> = {
+  name: 'Product Name',
+  slug: 'Product Slug',
+  tagline: 'Product Tagline',
+  price: 'Price (KES)',
+  stock: 'Stock Quantity',
+  category: 'Category',
+  description: 'Description',
+  image: 'Image',
+};
+
+interface ConflictNoticeProps {
+  seen: EditedProduct;
+  conflict: EditedMeanwhile;
+  mine: ProductForm;
+  isBusy: boolean;
+  onTakeTheirs(): void;
+  onWriteMine(): void;
+}
+
+export function ConflictNotice({
+  seen,
+  conflict: { current, fields },
+  mine,
+  isBusy,
+  onTakeTheirs,
+  onWriteMine,
+}: ConflictNoticeProps) {
+  const [before, theirs] = [productFormOf(seen), productFormOf(current)];
+  const touched = changedFields(before, mine);
+  return (
+    <section
+      role="alert"
+      aria-label="Changed meanwhile"
+      // It appears above what is in sight on a phone.
+      ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
+      className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm"
+    >
+      <p>
+        <strong className="block text-base">Somebody else changed this product in the meantime</strong>
+        {fields.length === 1 && fields[0] === 'stock'
+          ? 'Units were sold or added since you opened it. Nothing of yours was saved yet.'
+          : 'Nothing of yours was saved yet. This is where it is no longer what you saw:'}
+      </p>
+      <ul className="grid gap-2">
+        {fields.map((field) => (
+          <li key={field} className="grid gap-0.5 border-l-3 border-ember-400 pl-3 break-words">
+            <strong>{labels[field]}</strong>
+            {field === 'image' ? (
+              <span>There is another image now.</span>
+            ) : (
+              <>
+                <span>You saw: {shown(before[field])}</span>
+                <span>Now: {shown(theirs[field])}</span>
+                {touched.includes(field) ? (
+                  <span>Yours: {shown(mine[field])}</span>
+                ) : (
+                  <span className="text-ink-soft">You left it alone: it stays as it is now.</span>
+                )}
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+      <div className="flex flex-wrap gap-3">
+        <Button tone="quiet" onClick={onTakeTheirs} disabled={isBusy} className="bg-card!">
+          Take theirs
+        </Button>
+        <Button tone="dusk" onClick={onWriteMine} isBusy={isBusy}>
+          Save mine over it
+        </Button>
+      </div>
+    </section>
+  );
+}
+
+function shown(text: string): string {
+  if (!text.trim()) return 'nothing';
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}

@@ -1,0 +1,100 @@
+// Asks before a product is deleted, and says what becomes of the orders that contain it.
+import { useQuery } from '@tanstack/react-query';
+import { Button } from '../../ui/button.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { changedRow, dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { removeUnusedPicture } from './product-picture-storage.ts';
+import type { ListedProduct } from './product-queries.ts';
+
+interface DeleteProductProps {
+  product: ListedProduct;
+  open: boolean;
+  onClose(): void;
+  onDeactivate(product: ListedProduct): void;
+}
+
+export function DeleteProduct({ product, open, onClose, onDeactivate }: DeleteProductProps) {
+  const { staff } = useMember();
+  const { data: found, isError } = useQuery({
+    queryKey: ['products', 'orders of', product.id],
+    queryFn: async () =>
+      dataOf(await staff.tables.rpc('count_product_orders', { product_id: product.id }, { get: true }))[0],
+    enabled: open,
+    staleTime: 0,
+  });
+  const remove = useSave<void, { image_url: string | null }>({
+    write: async () =>
+      changedRow(
+        await staff.tables
+          .from('products')
+          .delete()
+          .eq('id', product.id)
+          .eq('updated_at', product.updated_at)
+          .select('image_url'),
+        'Somebody else changed or deleted this product in the meantime. Look at it as it is now before you delete it.',
+      ),
+    success: 'Product deleted successfully',
+    failure: 'Failed to delete product',
+    refresh: ['products', 'categories', 'dashboard'],
+    onSuccess: ({ image_url }) => void removeUnusedPicture(staff, image_url),
+  });
+  return (
+    <ConfirmDialog
+      open={open}
+      title={`Delete ${product.name}?`}
+      text="It is gone from the shop at once, and this cannot be undone."
+      confirm="Delete Product"
+      isBusy={remove.isPending}
+      alternative={
+        product.is_active ? (
+          <Button
+            tone="outline"
+            disabled={remove.isPending}
+            onClick={() => {
+              onClose();
+              onDeactivate(product);
+            }}
+          >
+            Deactivate instead
+          </Button>
+        ) : null
+      }
+      onConfirm={() => remove.mutate(undefined, { onSettled: onClose })}
+      onCancel={onClose}
+    >
+      {isError ? (
+        <Notice tone="info" title="Whether orders contain it could not be found out">
+          If there are any, they keep its name and price.
+        </Notice>
+      ) : !found ? (
+        <p role="status" className="text-sm text-ink-soft">
+          Looking for orders that contain it...
+        </p>
+      ) : found.orders === 0 ? (
+        <p role="status" className="text-sm text-ink-soft">
+          No order contains it.
+        </p>
+      ) : (
+        <Notice tone="info" title={inOrders(found.orders)}>
+          {found.unpaid > 0 ? waiting(found.unpaid) : 'Nothing changes for them.'}
+          {product.is_active ? ' If you only want it out of the shop for now, deactivate it instead.' : ''}
+        </Notice>
+      )}
+    </ConfirmDialog>
+  );
+}
+
+function inOrders(orders: number): string {
+  return orders === 1
+    ? '1 order contains it; it keeps its name and price'
+    : `${orders.toLocaleString('en-KE')} orders contain it; they keep its name and price`;
+}
+
+function waiting(unpaid: number): string {
+  return unpaid === 1
+    ? 'One of them waits to be paid: its units stay set aside until then.'
+    : `${unpaid.toLocaleString('en-KE')} of them wait to be paid: their units stay set aside until then.`;
+}

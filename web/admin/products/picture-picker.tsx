@@ -1,0 +1,133 @@
+// Picks a product's picture: what is saved, what was picked instead, and what is wrong with it.
+import { useEffect, useId, useRef, useState } from 'react';
+import { checkPictureFile, pictureTypes } from '../../../domain/product-picture.ts';
+import { Button } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+import { StaffIcon } from '../layout/staff-icons.tsx';
+
+interface PicturePickerProps {
+  /** The picture the product has now. */
+  saved: string | null;
+  /** The one that was picked in this dialog. */
+  picked: File | null;
+  problem: string | undefined;
+  /** How much of it has gone out, from 0 to 1, or null while nothing is sent. */
+  progress: number | null;
+  isDisabled: boolean;
+  onPick(file: File | null): void;
+  onProblem(problem: string): void;
+}
+
+export function PicturePicker({
+  saved,
+  picked,
+  problem,
+  progress,
+  isDisabled,
+  onPick,
+  onProblem,
+}: PicturePickerProps) {
+  const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const preview = usePreview(picked);
+  const [unshowable, setUnshowable] = useState<string | null>(null);
+
+  function choose(file: File | undefined) {
+    if (!file) return;
+    const wrong = checkPictureFile(file);
+    if (wrong) onProblem(wrong);
+    else onPick(file);
+  }
+  return (
+    <fieldset className="flex flex-wrap items-center gap-x-5 gap-y-3" disabled={isDisabled}>
+      <legend className="sr-only">Image</legend>
+      <div className="relative size-28 shrink-0">
+        <div className="@container grid size-full place-items-center overflow-hidden rounded-lg border border-line bg-paper-deep text-ink-faint">
+          {preview && preview !== unshowable ? (
+            <img
+              src={preview}
+              alt="Preview of the new one"
+              width={112}
+              height={112}
+              onError={() => setUnshowable(preview)}
+              className="size-full object-cover"
+            />
+          ) : saved && !preview ? (
+            <ProductImage src={saved} alt="The image as it is now" sizes="112px" className="size-full" />
+          ) : (
+            <StaffIcon name="picture" className="size-9" />
+          )}
+        </div>
+        {picked ? (
+          <button
+            type="button"
+            aria-label="Remove the chosen image"
+            onClick={() => {
+              onPick(null);
+              button.current?.focus();
+            }}
+            className="absolute -top-3 -right-3 grid size-9 place-items-center rounded-pill border border-line bg-card text-ink shadow-md hover:bg-paper-deep disabled:opacity-40"
+          >
+            <Icon name="close" className="size-4" />
+          </button>
+        ) : null}
+      </div>
+      <div className="grid min-w-48 flex-1 justify-items-start gap-2">
+        <Button
+          ref={button}
+          tone="quiet"
+          onClick={() => input.current?.click()}
+          aria-describedby={`${id}-hint${problem ? ` ${id}-problem` : ''}`}
+        >
+          {saved || picked ? 'Change Image' : 'Add Image'}
+        </Button>
+        <input
+          ref={input}
+          type="file"
+          accept={pictureTypes.join(',')}
+          aria-label="Image file"
+          tabIndex={-1}
+          className="sr-only"
+          onChange={(event) => {
+            choose(event.target.files?.[0]);
+            // The same file again is a choice too.
+            event.target.value = '';
+          }}
+        />
+        {problem ? (
+          <p id={`${id}-problem`} role="alert" className="text-sm font-semibold text-danger">
+            {problem}
+          </p>
+        ) : null}
+        <p id={`${id}-hint`} className="text-sm text-ink-faint">
+          {picked ? picked.name : 'JPEG, PNG, WebP, AVIF or GIF, up to 10 MB. Shown as a square.'}
+        </p>
+        {progress !== null ? (
+          <progress
+            aria-label="Uploading the image"
+            max={1}
+            value={progress}
+            className="h-1.5 w-full max-w-60 appearance-none overflow-hidden rounded-pill bg-line [&::-moz-progress-bar]:bg-leaf-600 [&::-webkit-progress-bar]:bg-line [&::-webkit-progress-value]:bg-leaf-600"
+          />
+        ) : null}
+      </div>
+    </fieldset>
+  );
+}
+
+/** An address for a file of this device, as long as it is shown. */
+function usePreview(file: File | null): string | null {
+  const [address, setAddress] = useState<string | null>(null);
+  useEffect(() => {
+    if (!file) return;
+    const made = URL.createObjectURL(file);
+    setAddress(made);
+    return () => {
+      setAddress(null);
+      URL.revokeObjectURL(made);
+    };
+  }, [file]);
+  return address;
+}

@@ -1,0 +1,138 @@
+// The dialog in which a product is added or edited. It is open while the address says so: `?new=1` or `?edit=<id>`.
+import { useQuery } from '@tanstack/react-query';
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { useBlocker, useSearchParams } from 'react-router';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { useMember } from '../use-member.tsx';
+import { ProductFormFields } from './product-form.tsx';
+import { readProduct } from './product-queries.ts';
+
+/** What the address asks for: a product's id, 'new', or nothing. */
+function wantedBy(parameters: URLSearchParams): string | null {
+  return parameters.get('edit') || (parameters.has('new') ? 'new' : null);
+}
+
+/** The address of the same list with the dialog open, or closed for null. */
+export function withProductDialog(parameters: URLSearchParams, wanted: string | null): URLSearchParams {
+  const next = new URLSearchParams(parameters);
+  next.delete('new');
+  next.delete('edit');
+  if (wanted === 'new') next.set('new', '1');
+  else if (wanted) next.set('edit', wanted);
+  return next;
+}
+
+export function ProductDialog() {
+  const [parameters, setParameters] = useSearchParams();
+  const wanted = wantedBy(parameters);
+  // While it closes it shows what it showed.
+  const shown = useRef(wanted);
+  if (wanted) shown.current = wanted;
+
+  const hasChanges = useRef(false);
+  const noteChanges = useCallback((has: boolean) => {
+    hasChanges.current = has;
+  }, []);
+  // However somebody leaves, by a button, a link or the way back: what is not saved is asked about.
+  const leaving = useBlocker(
+    ({ currentLocation, nextLocation }) =>
+      hasChanges.current &&
+      (currentLocation.pathname !== nextLocation.pathname ||
+        wantedBy(new URLSearchParams(currentLocation.search)) !==
+          wantedBy(new URLSearchParams(nextLocation.search))),
+  );
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent) => {
+      if (hasChanges.current) event.preventDefault();
+    };
+    window.addEventListener('beforeunload', ask);
+    return () => window.removeEventListener('beforeunload', ask);
+  }, []);
+
+  const close = useCallback(
+    () =>
+      setParameters((before) => withProductDialog(before, null), { replace: true, preventScrollReset: true }),
+    [setParameters],
+  );
+  const content = {
+    onClose: close,
+    onChanges: noteChanges,
+    isLeaving: leaving.state === 'blocked',
+    onStay: () => leaving.reset?.(),
+    onLeave() {
+      hasChanges.current = false;
+      leaving.proceed?.();
+    },
+  };
+  return (
+    <DialogOrDrawer size="large" open={wanted !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      <DialogHeading
+        title={shown.current === 'new' ? 'Add New Product' : 'Edit Product'}
+        description="Fill in the product details below"
+      />
+      {shown.current === 'new' ? (
+        <ProductFormFields key="new" product={null} {...content} />
+      ) : shown.current ? (
+        <ExistingProduct key={shown.current} id={shown.current} {...content} />
+      ) : null}
+    </DialogOrDrawer>
+  );
+}
+
+export interface ProductDialogContent {
+  /** Closes it, after asking when something is not saved. */
+  onClose(): void;
+  /** Is to be told whether anything is not saved. */
+  onChanges(has: boolean): void;
+  /** Whether the member is being asked if what is not saved may go. */
+  isLeaving: boolean;
+  onStay(): void;
+  onLeave(): void;
+}
+
+function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string }) {
+  const { tables } = useMember().staff;
+  const [openedAt] = useState(() => Date.now());
+  const { data, error, refetch, isFetching, dataUpdatedAt } = useQuery({
+    queryKey: ['products', 'one', id],
+    queryFn: () => readProduct(tables, id),
+    staleTime: 0,
+  });
+  // What an earlier dialog has read may be old by now.
+  if (data && dataUpdatedAt >= openedAt) return <ProductFormFields product={data} {...content} />;
+  const isMissing = data === null && dataUpdatedAt >= openedAt;
+  return (
+    <>
+      <DialogBody>
+        {error ? (
+          <Notice tone="danger" title="This product could not be loaded">
+            Please check the connection and try again.
+          </Notice>
+        ) : isMissing ? (
+          <Notice tone="danger" title="There is no such product">
+            It may have been deleted.
+          </Notice>
+        ) : (
+          <div className="grid min-h-64 place-items-center">
+            <Spinner label="Loading product..." />
+          </div>
+        )}
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex justify-end gap-3">
+          {error ? (
+            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+              Try again
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={content.onClose}>
+            Close
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}

@@ -1,0 +1,280 @@
+// The form of a product (specification §2 and §5): its fields, what is wrong with them, and what to do when somebody else
+// was faster.
+import { useEffect, useId, useRef, useState } from 'react';
+import {
+  changedFields,
+  checkProductForm,
+  emptyProductForm,
+  mergedForm,
+  type ProductField,
+  type ProductForm,
+  type ProductProblems,
+  productFormOf,
+  productProblemOf,
+  slugFromName,
+} from '../../../domain/product-form.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { TableProblem } from '../table-answer.ts';
+import { ConflictNotice } from './conflict-notice.tsx';
+import { PicturePicker } from './picture-picker.tsx';
+import type { ProductDialogContent } from './product-dialog.tsx';
+import { PictureRefused } from './product-picture-storage.ts';
+import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
+import { DeletedMeanwhile, EditedMeanwhile, useProductSave } from './use-product-save.ts';
+
+interface ProductFormFieldsProps extends ProductDialogContent {
+  /** The product as it was when the dialog opened, or null for a new one. */
+  product: EditedProduct | null;
+}
+
+export function ProductFormFields({
+  product,
+  onClose,
+  onChanges,
+  isLeaving,
+  onStay,
+  onLeave,
+}: ProductFormFieldsProps) {
+  const id = useId();
+  const formElement = useRef<HTMLFormElement>(null);
+  // What the member saw: a refresh of the product in the background is not seen here.
+  const [seen, setSeen] = useState(product);
+  const [form, setForm] = useState<ProductForm>(() => (product ? productFormOf(product) : emptyProductForm));
+  const [file, setFile] = useState<File | null>(null);
+  const [problems, setProblems] = useState<ProductProblems>({});
+  const [pictureProblem, setPictureProblem] = useState<string>();
+  const [isSlugTyped, setSlugTyped] = useState(product !== null);
+  const [progress, setProgress] = useState<number | null>(null);
+  const [conflict, setConflict] = useState<EditedMeanwhile | null>(null);
+  const [isDeleted, setDeleted] = useState(false);
+  const isSaved = useRef(false);
+
+  const categories = useCategories();
+  const { save, dropSent } = useProductSave({
+    isNew: product === null,
+    onProgress: setProgress,
+    onSaved() {
+      isSaved.current = true;
+      onChanges(false);
+      onClose();
+    },
+  });
+  const isBusy = save.isPending;
+  useKeepOpen(isBusy);
+
+  const before = seen ? productFormOf(seen) : emptyProductForm;
+  const isChanged = file !== null || changedFields(before, form).length > 0;
+  useEffect(() => {
+    if (!isSaved.current) onChanges(isChanged && !isDeleted);
+  }, [isChanged, isDeleted, onChanges]);
+  useEffect(() => () => onChanges(false), [onChanges]);
+  // What was sent for a product that is not saved in the end is taken back.
+  const drop = useRef(dropSent);
+  useEffect(() => () => void drop.current(), []);
+
+  function focusOn(field: ProductField) {
+    // After the problem is told, so that it is read with the field.
+    requestAnimationFrame(() =>
+      formElement.current?.querySelector<HTMLElement>(`[name="${field}"]`)?.focus(),
+    );
+  }
+  function change(field: ProductField, value: string) {
+    setForm((now) => ({
+      ...now,
+      [field]: value,
+      ...(field === 'name' && !isSlugTyped && { slug: slugFromName(value) }),
+    }));
+    if (field === 'slug') setSlugTyped(product !== null || value !== '');
+    setProblems((now) => {
+      const rest = { ...now };
+      delete rest[field];
+      if (field === 'name' && !isSlugTyped) delete rest.slug;
+      return rest;
+    });
+  }
+  function submit(form: ProductForm, base: EditedProduct | null) {
+    const found = checkProductForm(form);
+    setProblems(found);
+    const first = (Object.keys(emptyProductForm) as ProductField[]).find((field) => found[field]);
+    if (first) return focusOn(first);
+    setConflict(null);
+    setPictureProblem(undefined);
+    save.mutate(
+      { form, file, seen: base },
+      {
+        onError(error) {
+          if (error instanceof EditedMeanwhile) setConflict(error);
+          else if (error instanceof DeletedMeanwhile) setDeleted(true);
+          else if (error instanceof PictureRefused) setPictureProblem(error.message);
+          else if (error instanceof TableProblem) {
+            const problem = productProblemOf(error);
+            if (!problem) return;
+            setProblems({ [problem.field]: problem.text });
+            focusOn(problem.field);
+          }
+        },
+      },
+    );
+  }
+  const field = (name: ProductField) => ({
+    name,
+    value: form[name],
+    problem: problems[name],
+    disabled: isBusy,
+    onChange: ({ target }: { target: { value: string } }) => change(name, target.value),
+  });
+
+  return (
+    <>
+      <DialogBody>
+        <form
+          ref={formElement}
+          id={id}
+          // The problems are told in the shop's words, beside the fields.
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (!isBusy && !isDeleted) submit(form, seen);
+          }}
+          className="grid gap-5 pt-3"
+        >
+          {isDeleted ? (
+            <Notice tone="danger" title="This product is gone">
+              Somebody else deleted it in the meantime. There is nothing left to update.
+            </Notice>
+          ) : null}
+          {conflict && seen ? (
+            <ConflictNotice
+              seen={seen}
+              conflict={conflict}
+              mine={form}
+              isBusy={isBusy}
+              onTakeTheirs={() => {
+                setSeen(conflict.current);
+                setForm(productFormOf(conflict.current));
+                setFile(null);
+                setProblems({});
+                setConflict(null);
+              }}
+              onWriteMine={() => {
+                const merged = mergedForm(before, form, productFormOf(conflict.current));
+                setSeen(conflict.current);
+                setForm(merged);
+                submit(merged, conflict.current);
+              }}
+            />
+          ) : null}
+          <PicturePicker
+            saved={seen?.image_url ?? null}
+            picked={file}
+            problem={pictureProblem}
+            progress={progress}
+            isDisabled={isBusy}
+            onPick={(picked) => {
+              setFile(picked);
+              setPictureProblem(undefined);
+            }}
+            onProblem={(problem) => {
+              setFile(null);
+              setPictureProblem(problem);
+            }}
+          />
+          <div className="grid gap-5 sm:grid-cols-2">
+            <TextField label="Product Name" required autoComplete="off" {...field('name')} />
+            <TextField
+              label="Product Slug"
+              required
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              hint={`Its address: /shop/${form.slug.trim() || '…'}`}
+              {...field('slug')}
+            />
+          </div>
+          <TextField label="Product Tagline" autoComplete="off" {...field('tagline')} />
+          <div className="grid gap-5 sm:grid-cols-2">
+            <TextField
+              label="Price (KES)"
+              required
+              type="number"
+              inputMode="decimal"
+              min="0"
+              step="0.01"
+              {...field('price')}
+            />
+            <TextField
+              label="Stock Quantity"
+              type="number"
+              inputMode="numeric"
+              min="0"
+              step="1"
+              {...field('stock')}
+            />
+          </div>
+          <SelectField label="Category" required {...field('category')}>
+            <option value="">Select a category</option>
+            {choicesOf(categories.data ?? [], form.category).map(({ name, is_active }) => (
+              <option key={name} value={name}>
+                {is_active ? name : `${name} (inactive)`}
+              </option>
+            ))}
+          </SelectField>
+          <TextArea label="Description" rows={4} {...field('description')} />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        {isLeaving ? (
+          <Discard onStay={onStay} onLeave={onLeave} />
+        ) : (
+          <div className="flex flex-wrap justify-end gap-3">
+            <Button tone="quiet" onClick={onClose} disabled={isBusy}>
+              Cancel
+            </Button>
+            <Button type="submit" form={id} isBusy={isBusy} disabled={isDeleted}>
+              {isBusy ? 'Saving...' : product ? 'Update Product' : 'Create Product'}
+            </Button>
+          </div>
+        )}
+      </DialogFooter>
+    </>
+  );
+}
+
+/** The active categories, and the product's own: an edit must not take it from a category that was deactivated. */
+function choicesOf(
+  categories: readonly ListedCategory[],
+  own: string,
+): Pick<ListedCategory, 'name' | 'is_active'>[] {
+  const offered = categories.filter(({ name, is_active }) => is_active || name === own);
+  return own && !offered.some(({ name }) => name === own)
+    ? [...offered, { name: own, is_active: true }]
+    : offered;
+}
+
+function Discard({ onStay, onLeave }: Pick<ProductDialogContent, 'onStay' | 'onLeave'>) {
+  const stay = useRef<HTMLButtonElement>(null);
+  const id = useId();
+  useEffect(() => stay.current?.focus(), []);
+  return (
+    <div
+      role="alertdialog"
+      aria-labelledby={id}
+      className="flex flex-wrap items-center justify-between gap-x-5 gap-y-3"
+    >
+      <p id={id} className="font-bold">
+        Discard what you have not saved?
+      </p>
+      <div className="flex flex-wrap gap-3">
+        <Button ref={stay} tone="quiet" onClick={onStay}>
+          Keep editing
+        </Button>
+        <Button tone="danger" onClick={onLeave}>
+          Discard
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,60 @@
+// Pictures of products on their way to storage, and out of it once no product shows them any more.
+import {
+  keptPictureAddress,
+  newPictureName,
+  pictureBucket,
+  uploadedPictureName,
+} from '../../../domain/product-picture.ts';
+import type { Staff } from '../../lib/staff.ts';
+import { withUploadProgress } from '../../lib/upload-progress.ts';
+
+/** A name is never used twice, so whoever has the picture need not ask for it again. */
+const oneYear = 365 * 24 * 60 * 60;
+
+/** A picture that was not taken; the message says why in the storage service's words. */
+export class PictureRefused extends Error {
+  override readonly name = 'PictureRefused';
+}
+
+/**
+ * Puts a picture into storage.
+ * @param onProgress is told how much of it has gone, from 0 to 1
+ * @returns the address to keep as image_url
+ * @throws PictureRefused
+ */
+export async function uploadPicture(
+  staff: Staff,
+  file: File,
+  onProgress: (part: number) => void,
+): Promise<string> {
+  const bucket = (await staff.storage(withUploadProgress(onProgress))).from(pictureBucket);
+  const name = newPictureName(file, crypto.randomUUID());
+  const { error } = await bucket.upload(name, file, {
+    contentType: file.type,
+    cacheControl: String(oneYear),
+  });
+  if (error) throw new PictureRefused(error.message);
+  return keptPictureAddress(bucket.getPublicUrl(name).data.publicUrl, window.location.origin);
+}
+
+/**
+ * Removes a picture that a product has shown until now, unless another one shows it. To be called after the product's
+ * row was written, never before. A picture that cannot be removed harms nobody: that is only logged.
+ */
+export async function removeUnusedPicture(staff: Staff, address: string | null): Promise<void> {
+  const name = uploadedPictureName(address);
+  if (!name || !address) return;
+  try {
+    const { data: users, error } = await staff.tables
+      .from('products')
+      .select('id')
+      .eq('image_url', address)
+      .limit(1);
+    if (error) throw new Error(error.message);
+    if (users.length > 0) return;
+    const { error: refusal } = await (await staff.storage()).from(pictureBucket).remove([name]);
+    if (refusal) throw refusal;
+  } catch (error) {
+    console.warn('A picture that no product shows any more could not be removed', name, error);
+  }
+}

@@ -1,0 +1,97 @@
+// What the products screen reads of products and categories, and under which keys it is kept.
+import { useQuery } from '@tanstack/react-query';
+import type { ProductValues } from '../../../domain/product-form.ts';
+import type { Staff } from '../../lib/staff.ts';
+import { literally } from '../list/contains.ts';
+import { type Cursor, isAfter, type ReadPage, useRows } from '../list/use-rows.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+
+/** A product as the list shows it. */
+export interface ListedProduct extends Cursor {
+  name: string;
+  slug: string;
+  tagline: string | null;
+  price: number;
+  category: string | null;
+  stock_quantity: number;
+  is_active: boolean;
+  image_url: string | null;
+  updated_at: string;
+}
+const listedColumns =
+  'id, name, slug, tagline, price, category, stock_quantity, is_active, image_url, created_at, updated_at';
+
+/** A product as its form shows it. */
+export interface EditedProduct extends ProductValues {
+  id: string;
+  image_url: string | null;
+  updated_at: string;
+}
+export const editedColumns =
+  'id, name, slug, tagline, price, stock_quantity, category, description, image_url, updated_at';
+
+export interface ProductFilters {
+  search: string;
+  category: string;
+}
+
+export const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
+
+/** Newest first; search anywhere in the name, category exactly (specification §7, Admin management). */
+export function readProducts(
+  tables: Staff['tables'],
+  { search, category }: ProductFilters,
+): ReadPage<ListedProduct> {
+  return ({ after, limit, signal }) => {
+    let asked = tables
+      .from('products')
+      .select(listedColumns)
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .limit(limit)
+      .abortSignal(signal);
+    if (search) asked = asked.filter('name', 'imatch', literally(search));
+    if (category) asked = asked.eq('category', category);
+    if (after) asked = asked.or(isAfter(after));
+    return asked;
+  };
+}
+
+export function useProducts(filters: ProductFilters) {
+  const { tables } = useMember().staff;
+  return useRows(listKey(filters), readProducts(tables, filters));
+}
+
+export interface ListedCategory {
+  id: string;
+  name: string;
+  is_active: boolean;
+  /** How many products name it. */
+  productCount: number;
+}
+
+/** Every category by name, the inactive ones too: the filters and the form leave them out. */
+export function useCategories() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['categories'],
+    queryFn: async ({ signal }): Promise<ListedCategory[]> =>
+      dataOf(
+        await tables
+          .from('categories')
+          .select('id, name, is_active, products(id)')
+          .order('name')
+          .abortSignal(signal),
+      ).map(({ products, ...category }) => ({ ...category, productCount: products.length })),
+  });
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** One product as it is now, or null when there is none of that id. */
+export async function readProduct(tables: Staff['tables'], id: string): Promise<EditedProduct | null> {
+  if (!uuid.test(id)) return null;
+  const [product] = dataOf(await tables.from('products').select(editedColumns).eq('id', id));
+  return product ?? null;
+}
