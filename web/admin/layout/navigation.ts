@@ -13,7 +13,12 @@ export interface Entry {
 export const screens: readonly Entry[] = [
   { label: 'Dashboard', to: '/admin/dashboard', icon: 'dashboard' },
   { label: 'Products', to: '/admin/products', icon: 'bottle' },
-  { label: 'Orders', to: '/admin/orders', icon: 'receipt', waiting: { count: 'orders', words: 'new' } },
+  {
+    label: 'Orders',
+    to: '/admin/orders',
+    icon: 'receipt',
+    waiting: { count: 'orders', words: 'newly paid' },
+  },
   {
     label: 'Deliveries',
     to: '/admin/deliveries',

@@ -72,7 +72,7 @@ function Panel({ staff, email }: Member) {
   const isOnItsWay = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const { isExpanded, drawer, toggle } = useSidebar();
-  const waiting = useWaiting();
+  const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const live = useLiveChanges(useNotices());
 
   // Asking anew runs the guard anew: who is no longer staff is out.
@@ -106,7 +106,7 @@ function Panel({ staff, email }: Member) {
       <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
       <SidebarDrawer storeName={storeName} waiting={waiting} drawer={drawer} />
       <div className="min-w-0 flex-1">
-        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-3 border-b border-line bg-card px-3 py-2 md:flex-nowrap md:px-5">
+        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 md:flex-nowrap md:gap-x-3 md:px-5">
           <button
             type="button"
             onClick={toggle}

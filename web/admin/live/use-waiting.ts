@@ -1,5 +1,7 @@
-// What waits for staff: paid orders nobody has begun, deliveries without a person, inquiries nobody has read.
+// What waits for staff: payments that came in since they last looked at the orders, deliveries without a person, and
+// inquiries nobody has read.
 import { useQueries } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
 import { TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
@@ -20,20 +22,28 @@ function counted({ count, error, status }: Count): number {
   return count ?? 0;
 }
 
-export function useWaiting(): Waiting {
+const seenKey = 'jani.staff.payments-seen';
+
+/** @param looksAtOrders whether the orders are on the screen, so that none of them is news */
+export function useWaiting(looksAtOrders: boolean): Waiting {
   const { tables } = useMember().staff;
+  // The time of the newest payment that was seen at this device, by the database's clock.
+  const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
   const [orders, deliveries, inquiries] = useQueries({
     queries: [
       {
-        queryKey: ['orders', 'waiting'],
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('orders')
-              .select('id', { count: 'exact', head: true })
-              .or('payment_status.eq.needs_decision,and(payment_status.eq.paid,status.eq.pending)')
-              .abortSignal(signal),
-          ),
+        queryKey: ['orders', 'paid since', seen],
+        queryFn: async ({ signal }) => {
+          const paid = tables
+            .from('payments')
+            .select('completed_at', { count: 'exact' })
+            .eq('status', 'completed');
+          const answer = await (seen ? paid.gt('completed_at', seen) : paid)
+            .order('completed_at', { ascending: false })
+            .limit(1)
+            .abortSignal(signal);
+          return { count: counted(answer), newest: answer.data?.[0]?.completed_at ?? null };
+        },
       },
       {
         queryKey: ['deliveries', 'waiting'],
@@ -59,5 +69,18 @@ export function useWaiting(): Waiting {
       },
     ],
   });
-  return { orders: orders.data ?? 0, deliveries: deliveries.data ?? 0, inquiries: inquiries.data ?? 0 };
+  const newest = orders.data?.newest;
+  // At the first visit from a device everything so far counts as seen.
+  const isNews = seen !== null && !looksAtOrders;
+  useEffect(() => {
+    if (newest === undefined || isNews) return;
+    const latest = newest ?? seen ?? new Date(0).toISOString();
+    localStorage.setItem(seenKey, latest);
+    setSeen(latest);
+  }, [newest, isNews, seen]);
+  return {
+    orders: isNews ? (orders.data?.count ?? 0) : 0,
+    deliveries: deliveries.data ?? 0,
+    inquiries: inquiries.data ?? 0,
+  };
 }
