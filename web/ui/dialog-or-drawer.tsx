@@ -57,12 +57,16 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
     },
     onCloseAutoFocus(event: Event) {
       // It is opened by state, not by a trigger the library knows of, so focus is brought back here.
-      if (opener.current?.isConnected) {
-        event.preventDefault();
-        opener.current.focus();
-      }
+      event.preventDefault();
+      // What opened it may be gone by its doing: then one goes on at the page.
+      if (opener.current?.isConnected) opener.current.focus();
+      else document.querySelector('main')?.focus({ preventScroll: true });
     },
-    onEscapeKeyDown: (event: Event) => isBusy && event.preventDefault(),
+    onEscapeKeyDown(event: Event) {
+      // Inside, something smaller may be what is left: `data-own-escape`.
+      const isOwn = event.target instanceof Element && event.target.closest('[data-own-escape]');
+      if (isBusy || isOwn) event.preventDefault();
+    },
     onInteractOutside(event: Event) {
       // A toast lies above the dialog and is no part of it; touching one is no wish to leave.
       const isToast = event.target instanceof Element && event.target.closest('[data-sonner-toaster]');

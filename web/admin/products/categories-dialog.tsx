@@ -39,6 +39,8 @@ export function CategoriesDialog({ open, onClose }: CategoriesDialogProps) {
 function Categories() {
   const { data: categories, error, refetch } = useCategories();
   const [renamed, setRenamed] = useState<string | null>(null);
+  // Where the keyboard goes on after a rename.
+  const [last, setLast] = useState<string | null>(null);
   if (!categories) {
     return error ? (
       <div className="grid gap-3">
@@ -65,10 +67,17 @@ function Categories() {
               <RenameCategory
                 category={category}
                 others={categories.filter(({ id }) => id !== category.id)}
-                onDone={() => setRenamed(null)}
+                onDone={() => {
+                  setRenamed(null);
+                  setLast(category.id);
+                }}
               />
             ) : (
-              <Category category={category} onRename={() => setRenamed(category.id)} />
+              <Category
+                category={category}
+                isLast={last === category.id}
+                onRename={() => setRenamed(category.id)}
+              />
             )}
           </li>
         ))}
@@ -142,7 +151,14 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
   );
 }
 
-function Category({ category, onRename }: { category: ListedCategory; onRename(): void }) {
+interface CategoryProps {
+  category: ListedCategory;
+  /** Whether it was renamed just now. */
+  isLast: boolean;
+  onRename(): void;
+}
+
+function Category({ category, isLast, onRename }: CategoryProps) {
   const { tables } = useMember().staff;
   const { id, name, is_active, productCount } = category;
   const toggle = useSave({
@@ -168,7 +184,7 @@ function Category({ category, onRename }: { category: ListedCategory; onRename()
         <p className="text-sm text-ink-soft">{products(productCount)}</p>
       </div>
       <div className="flex gap-2">
-        <Button tone="quiet" onClick={onRename}>
+        <Button tone="quiet" autoFocus={isLast} onClick={onRename}>
           Rename<span className="sr-only"> {name}</span>
         </Button>
         <Button tone="quiet" isBusy={toggle.isPending} onClick={() => toggle.mutate()} className="min-w-30">
@@ -251,11 +267,11 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           setName(target.value);
           tell(null);
         }}
+        // It ends the renaming, not the dialog.
+        data-own-escape
         onKeyDown={(event) => {
           if (event.key !== 'Escape') return;
-          // It ends the renaming, not the dialog.
           event.preventDefault();
-          event.stopPropagation();
           onDone();
         }}
       />

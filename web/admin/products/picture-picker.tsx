@@ -41,9 +41,9 @@ export function PicturePicker({
     else onPick(file);
   }
   return (
-    <fieldset className="flex flex-wrap items-center gap-x-5 gap-y-3" disabled={isDisabled}>
+    <fieldset className="flex flex-wrap items-center gap-x-4 gap-y-3 sm:gap-x-5" disabled={isDisabled}>
       <legend className="sr-only">Image</legend>
-      <div className="relative size-28 shrink-0">
+      <div className="relative size-24 shrink-0 sm:size-28">
         <div className="@container grid size-full place-items-center overflow-hidden rounded-lg border border-line bg-paper-deep text-ink-faint">
           {preview && preview !== unshowable ? (
             <img
@@ -74,7 +74,7 @@ export function PicturePicker({
           </button>
         ) : null}
       </div>
-      <div className="grid min-w-48 flex-1 justify-items-start gap-2">
+      <div className="grid min-w-40 flex-1 justify-items-start gap-2">
         <Button
           ref={button}
           tone="quiet"

@@ -13,13 +13,13 @@ import type { ListedProduct } from './product-queries.ts';
 const enough = 10;
 
 interface Handlers {
-  /** The product that is being activated or deactivated. */
-  toggling: string | undefined;
+  /** Whether it is being activated or deactivated. */
+  isToggling(product: ListedProduct): boolean;
   onToggle(product: ListedProduct): void;
   onDelete(product: ListedProduct): void;
 }
 
-export function productColumns({ toggling, onToggle, onDelete }: Handlers): Column<ListedProduct>[] {
+export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Column<ListedProduct>[] {
   return [
     { title: 'Image', card: 'nowhere', show: (product) => <Thumbnail product={product} /> },
     {
@@ -56,7 +56,7 @@ export function productColumns({ toggling, onToggle, onDelete }: Handlers): Colu
         <div className="flex items-center gap-1 lg:-my-1">
           <Button
             tone="quiet"
-            isBusy={toggling === product.id}
+            isBusy={isToggling(product)}
             onClick={() => onToggle(product)}
             className="min-w-30 px-4!"
           >
@@ -102,9 +102,9 @@ function EditLink({ product }: { product: ListedProduct }) {
 
 function Thumbnail({ product }: { product: ListedProduct }) {
   return (
-    <span className="@container grid size-12 shrink-0 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
+    <span className="@container grid size-14 shrink-0 lg:size-12 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
       {product.image_url ? (
-        <ProductImage src={product.image_url} alt="" sizes="48px" className="size-full text-2xl!" />
+        <ProductImage src={product.image_url} alt="" sizes="56px" className="size-full text-2xl!" />
       ) : (
         <StaffIcon name="picture" className="size-6" />
       )}

@@ -20,16 +20,13 @@ export default function ProductsPage() {
   const filters = useListFilters(['search', 'category']);
   const products = useProducts(filters.values);
   const categories = useCategories();
-  const toggle = useProductToggle();
+  const { toggle, isToggling, asWanted } = useProductToggle();
   const [isManaging, setManaging] = useState(false);
   const [deleted, setDeleted] = useState<{ product: ListedProduct; isAsked: boolean } | null>(null);
 
-  const switchOver = (product: ListedProduct) => {
-    if (!toggle.isPending) toggle.mutate(product);
-  };
   const columns = productColumns({
-    toggling: toggle.isPending ? toggle.variables.id : undefined,
-    onToggle: switchOver,
+    isToggling,
+    onToggle: (product) => void toggle(product),
     onDelete: (product) => setDeleted({ product, isAsked: true }),
   });
   return (
@@ -68,6 +65,7 @@ export default function ProductsPage() {
       >
         <RowList
           {...products}
+          rows={products.rows.map(asWanted)}
           label="Products"
           columns={columns}
           skeletons={3}
@@ -98,7 +96,7 @@ export default function ProductsPage() {
           product={deleted.product}
           open={deleted.isAsked}
           onClose={() => setDeleted({ ...deleted, isAsked: false })}
-          onDeactivate={switchOver}
+          onDeactivate={(product) => void toggle(product)}
         />
       ) : null}
     </>

@@ -1,55 +1,58 @@
-// Activating and deactivating a product where it is listed: shown at once, taken back when the database refuses it.
-import { type InfiniteData, useMutation, useQueryClient } from '@tanstack/react-query';
+// Activating and deactivating products where they are listed: shown at once, taken back when the database refuses it.
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
 import { ChangedMeanwhile, changedRow, wordsOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
-type Toggled = Pick<ListedProduct, 'id' | 'name' | 'is_active'>;
 const failure = 'Failed to update product status';
 
 export function useProductToggle() {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
-  const show = (id: string, is_active: boolean) =>
-    queries.setQueriesData<InfiniteData<ListedProduct[]>>(
-      { queryKey: ['products', 'list'] },
-      (data) =>
-        data && {
-          ...data,
-          pages: data.pages.map((page) => page.map((row) => (row.id === id ? { ...row, is_active } : row))),
-        },
-    );
+  // Laid over what the database says, so that nothing needs to be restored when it refuses.
+  const [wanted, setWanted] = useState<ReadonlyMap<string, boolean>>(new Map());
 
-  return useMutation<unknown, Error, Toggled>({
-    async mutationFn({ id, is_active, name }) {
-      const answer = await tables
-        .from('products')
-        .update({ is_active: !is_active })
-        .eq('id', id)
-        .eq('is_active', is_active)
-        .select('id');
-      return changedRow(
-        answer,
+  async function toggle({ id, name, is_active }: ListedProduct): Promise<void> {
+    if (wanted.has(id)) return;
+    setWanted((now) => new Map(now).set(id, !is_active));
+    try {
+      changedRow(
+        await tables
+          .from('products')
+          .update({ is_active: !is_active })
+          .eq('id', id)
+          .eq('is_active', is_active)
+          .select('id'),
         `Somebody else has ${is_active ? 'deactivated' : 'activated'} or deleted ${name} in the meantime. You see how it is now.`,
       );
-    },
-    async onMutate({ id, is_active }) {
-      // A refresh under way would bring the old state back.
-      await queries.cancelQueries({ queryKey: ['products', 'list'] });
-      show(id, !is_active);
-    },
-    onSuccess: () => showToast({ title: 'Success', text: 'Product status updated' }),
-    onError(error, { id, is_active }) {
+      showToast({ title: 'Success', text: 'Product status updated' });
+    } catch (thrown) {
+      const error = thrown instanceof Error ? thrown : new Error('');
       console.warn(failure, error);
-      show(id, is_active);
       showToast({
         kind: 'error',
         title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
         text: wordsOf(error) || failure,
       });
-    },
-    onSettled: () =>
-      Promise.all(['products', 'dashboard'].map((word) => queries.invalidateQueries({ queryKey: [word] }))),
-  });
+    }
+    await Promise.all(
+      ['products', 'dashboard'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
+    );
+    setWanted((now) => {
+      const rest = new Map(now);
+      rest.delete(id);
+      return rest;
+    });
+  }
+  return {
+    toggle,
+    isToggling: (product: ListedProduct) => wanted.has(product.id),
+    /** A product as it is wanted by now. */
+    asWanted: (product: ListedProduct): ListedProduct => ({
+      ...product,
+      is_active: wanted.get(product.id) ?? product.is_active,
+    }),
+  };
 }

@@ -1,0 +1,565 @@
+// Staff look after the catalogue: products with their pictures, and the categories. At both sizes, and two at a time.
+import { randomUUID } from 'node:crypto';
+import type { Browser, Page } from 'playwright-core';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+
+interface Product {
+  id: string;
+  name: string;
+  slug: string;
+  price: number;
+  tagline: string | null;
+  category: string | null;
+  stock_quantity: number;
+  is_active: boolean;
+  image_url: string | null;
+}
+
+let made = 0;
+/** A product of its own for a story. */
+async function makeProduct(name: string, more: Partial<Product> = {}): Promise<Product> {
+  made += 1;
+  const answer = await asOwner(shop, '/rest/v1/products', 'POST', {
+    name,
+    slug: `story-${made}-${randomUUID().slice(0, 8)}`,
+    price: 95_000,
+    category: 'Mango',
+    stock_quantity: 40,
+    ...more,
+  });
+  const [product] = (await answer.json()) as Product[];
+  if (!product) throw new Error('no product was made');
+  return product;
+}
+async function productNow(id: string): Promise<Product | undefined> {
+  const answer = await asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'GET');
+  const [product] = (await answer.json()) as Product[];
+  return product;
+}
+const change = (id: string, values: Partial<Product>) =>
+  asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'PATCH', values);
+
+/** A customer orders one. */
+async function orderOf({ id, price }: Product): Promise<void> {
+  await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+    idempotency_key: randomUUID(),
+    product_id: id,
+    quantity: 1,
+    customer_name: 'Amina Otieno',
+    customer_email: 'amina@example.com',
+    customer_phone: '0712345678',
+    delivery_location: 'Westlands',
+    expected_total: price + 100,
+  });
+}
+
+const photograph = (colour: string) =>
+  sharp({ create: { width: 1600, height: 1200, channels: 3, background: colour } });
+const dialogOf = (page: Page) => page.getByRole('dialog');
+const toast = (page: Page, text: string | RegExp) =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+const pickPicture = (page: Page, name: string, mimeType: string, buffer: Buffer) =>
+  page.getByLabel('Image file').setInputFiles({ name, mimeType, buffer });
+/** A field of the open dialog; those that are required have a star behind their name. */
+const field = (page: Page, label: string) => dialogOf(page).getByLabel(new RegExp(`^${label}( \\*)?$`));
+const problemOf = async (page: Page, label: string) => {
+  const described = (await field(page, label).getAttribute('aria-describedby')) ?? '';
+  const id = described.split(' ').find((part) => part.endsWith('-problem'));
+  return id ? page.locator(`[id="${id}"]`).textContent() : null;
+};
+async function openProducts(page: Page, query = ''): Promise<void> {
+  await page.goto(`${shop.url}/admin/products${query}`);
+  await page.getByRole('heading', { level: 1, name: 'Products' }).waitFor();
+  await page.getByLabel('Products', { exact: true }).getByText('KES').first().waitFor();
+}
+const shopPage = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
+
+describe.each([
+  ['on a phone', phone],
+  ['at the counter', desktop],
+])('%s', (_, viewport) => {
+  const story = storyIn(() => browser, { viewport });
+  const isPhone = viewport.width < 768;
+  const size = isPhone ? 'small' : 'large';
+  const rowOf = (page: Page, name: string) =>
+    page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: name });
+
+  story('products are listed, searched and filtered, every sign for itself', async ({ newVisitor }) => {
+    await makeProduct(`100% Ukwaju_${size}* juice`, { category: null, stock_quantity: 0, is_active: false });
+    await makeProduct(`100 Ukwaju ${size} juice`, { tagline: 'Nearly gone', stock_quantity: 3 });
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    await page.getByText('Manage your product catalog').waitFor();
+    if (!isPhone) {
+      expect(await page.getByRole('columnheader').allTextContents()).toEqual([
+        'Image',
+        'Name',
+        'Price',
+        'Category',
+        'Stock',
+        'Status',
+        'Actions',
+      ]);
+    }
+    await rowOf(page, 'Meru Gold Tamarind').getByText('Out of stock').waitFor();
+    await rowOf(page, 'Embu Fresh Mango').getByText('KES 950', { exact: true }).waitFor();
+    await expectAccessible(page);
+
+    const search = page.getByRole('searchbox', { name: 'Search products' });
+    for (const [typed, found] of [
+      ['ukWAJU', 2],
+      ['100%', 1],
+      [`_${size}`, 1],
+      [`${size}*`, 1],
+    ] as const) {
+      await search.fill(`${typed}`);
+      await page.waitForURL((url) => url.searchParams.get('search') === typed);
+      const mine = rowOf(page, size).filter({ hasText: 'Ukwaju' });
+      await until(async () => (await mine.count()) === found, `${found} are found by ${typed}`);
+    }
+    const empty = rowOf(page, `100% Ukwaju_${size}*`);
+    await empty.getByText('Uncategorized').waitFor();
+    await empty.getByText('Inactive', { exact: true }).waitFor();
+    await search.fill(`100 Ukwaju ${size}`);
+    await rowOf(page, 'Nearly gone').getByText('Low').waitFor();
+
+    await search.fill('nothing is called like this');
+    await page.getByText('No products found').waitFor();
+    await expectAccessible(page, 'an empty list');
+    await page.getByRole('button', { name: 'Show all products' }).click();
+    await page.getByLabel('Category').selectOption('Hibiscus');
+    await page.waitForURL('**/admin/products?category=Hibiscus');
+    await rowOf(page, 'Meru Gold Hibiscus').waitFor();
+    await rowOf(page, 'Embu Fresh Mango').waitFor({ state: 'detached' });
+    expect(await page.getByLabel('Category').locator('option').first().textContent()).toBe('All Categories');
+  });
+
+  story('a list that cannot be read says so, and comes back', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /403 \(Forbidden\)/ });
+    await enterAsStaff(shop, page);
+    await page.route('**/rest/v1/products?*', (route) =>
+      route.fulfill({ status: 403, json: { code: '42501', message: 'permission denied' } }),
+    );
+    await page.goto(`${shop.url}/admin/products`);
+    await page.getByText('Products could not be loaded').waitFor();
+    await expectAccessible(page, 'a list that failed');
+    await page.unroute('**/rest/v1/products?*');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await rowOf(page, 'Embu Fresh Mango').first().waitFor();
+  });
+
+  story('a product is added with its picture, and the shop shows it at once', async ({ newVisitor }) => {
+    const name = `Café Baobab ${size}`;
+    const slug = `cafe-baobab-${size}`;
+    expect(await shopPage('/shop'), 'so that the page is in the cache').not.toContain(name);
+    const { page, context } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    await page.getByRole('link', { name: 'Add Product' }).click();
+    await page.waitForURL('**/admin/products?new=1');
+    await dialogOf(page).getByRole('heading', { name: 'Add New Product' }).waitFor();
+    await dialogOf(page).getByText('Fill in the product details below').waitFor();
+
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await until(async () => (await problemOf(page, 'Product Name')) !== null, 'the problems are told');
+    expect(await problemOf(page, 'Product Name')).toBe('Product name is required');
+    expect(await problemOf(page, 'Product Slug')).toBe('Product slug is required');
+    expect(await problemOf(page, 'Price \\(KES\\)')).toBe('Price is required');
+    expect(await problemOf(page, 'Category')).toBe('Category is required');
+    expect(await field(page, 'Product Name').evaluate((input) => input === document.activeElement)).toBe(
+      true,
+    );
+    await expectAccessible(page, 'a form with problems');
+
+    await field(page, 'Product Name').fill(name);
+    expect(await field(page, 'Product Slug').inputValue()).toBe(slug);
+    await field(page, 'Price \\(KES\\)').fill('-1');
+    await field(page, 'Stock Quantity').fill('-1');
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await dialogOf(page).getByText('Price must be positive').waitFor();
+    await dialogOf(page).getByText('Stock quantity must be non-negative').waitFor();
+    await field(page, 'Price \\(KES\\)').fill('950.50');
+    await field(page, 'Stock Quantity').fill('25');
+    await field(page, 'Product Tagline').fill('Ubuyu with a spark');
+    await field(page, 'Category').selectOption('Tamarind');
+    await field(page, 'Description').fill('Cold.\nVery cold.');
+
+    const picture = await photograph('#e2733a').jpeg().toBuffer();
+    await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
+    await pickPicture(page, 'Front.JPEG', 'image/jpeg', picture);
+    await page.getByRole('img', { name: 'Preview of the new one' }).waitFor();
+    await dialogOf(page).getByRole('button', { name: 'Change Image' }).waitFor();
+    await expectAccessible(page, 'a form with a picture');
+    await page.getByRole('button', { name: 'Remove the chosen image' }).click();
+    await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
+    await pickPicture(page, 'Front.JPEG', 'image/jpeg', picture);
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await toast(page, 'Product created successfully').filter({ hasText: 'Success' }).waitFor();
+    await dialogOf(page).waitFor({ state: 'detached' });
+    expect(new URL(page.url()).search).toBe('');
+
+    const row = rowOf(page, name);
+    await row.getByText('KES 950.5').waitFor();
+    const thumbnail = row.locator('img:visible');
+    await until(
+      () => thumbnail.evaluate((image: HTMLImageElement) => image.naturalWidth > 0),
+      'the picture shows',
+    );
+    expect(await thumbnail.evaluate((image: HTMLImageElement) => image.currentSrc)).toMatch(
+      /\/storage\/v1\/render\/image\/public\/product-images\/products\/[0-9a-f-]{36}\.jpeg\?width=120&/,
+    );
+
+    await until(async () => (await shopPage('/shop')).includes(name), 'the shop lists it');
+    const customer = await context.newPage();
+    await customer.goto(`${shop.url}/shop/${slug}`);
+    await customer.getByText('KSh 950.50').first().waitFor();
+    const shown = customer.getByRole('img', { name });
+    await until(
+      () => shown.evaluate((image: HTMLImageElement) => image.naturalWidth > 0),
+      'customers see it',
+    );
+    const address = await shown.evaluate((image: HTMLImageElement) => image.currentSrc);
+    expect(new URL(address).pathname).toContain('/storage/v1/render/image/public/product-images/products/');
+    expect(await shown.getAttribute('width'), 'so that nothing moves when it arrives').toBe('960');
+    for (const [accept, type] of [
+      ['image/avif,image/webp,*/*', 'image/avif'],
+      ['image/webp,*/*', 'image/webp'],
+      ['*/*', 'image/jpeg'],
+    ]) {
+      const rendered = await fetch(address, { headers: { accept: accept ?? '' } });
+      expect(rendered.headers.get('content-type')).toBe(type);
+      await rendered.arrayBuffer();
+    }
+  });
+
+  story(
+    'what is refused is told beside its cause, and nothing that was typed is lost',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({
+        expectedFailures:
+          /(400 \(Bad Request\).*\/storage\/)|(409 \(Conflict\).*\/rest\/)|Failed to create product/,
+      });
+      await enterAsStaff(shop, page);
+      await openProducts(page, '?new=1');
+      await field(page, 'Product Name').fill('Refused');
+      await field(page, 'Product Slug').fill('mango-bottle');
+      await field(page, 'Price \\(KES\\)').fill('10');
+      await field(page, 'Category').selectOption('Mango');
+
+      await pickPicture(
+        page,
+        'logo.svg',
+        'image/svg+xml',
+        Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
+      );
+      await dialogOf(page).getByText('This kind of image is not accepted.').waitFor();
+      await pickPicture(page, 'large.png', 'image/png', Buffer.alloc(10 * 1024 * 1024 + 1));
+      await dialogOf(page).getByText('The image has 10.1 MB. At most 10 MB are accepted.').waitFor();
+      await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
+
+      const disguised = Buffer.from(
+        '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
+      );
+      await pickPicture(page, 'front.png', 'image/png', disguised);
+      await page.getByRole('button', { name: 'Create Product' }).click();
+      await dialogOf(page).getByText('SVG images can contain programs and are not accepted.').waitFor();
+      await toast(page, 'Error').first().waitFor();
+      await expectAccessible(page, 'a picture that was refused');
+
+      await pickPicture(page, 'front.png', 'image/png', await photograph('#3a73e2').png().toBuffer());
+      await page.getByRole('button', { name: 'Create Product' }).click();
+      await until(async () => (await problemOf(page, 'Product Slug')) !== null, 'the slug is refused');
+      expect(await problemOf(page, 'Product Slug')).toBe('Another product has this slug already');
+      expect(await field(page, 'Product Name').inputValue()).toBe('Refused');
+      const sent: string[] = [];
+      page.on('request', (request) => {
+        if (request.method() === 'POST') sent.push(new URL(request.url()).pathname);
+      });
+      await field(page, 'Product Slug').fill(`accepted-${size}`);
+      await page.getByRole('button', { name: 'Create Product' }).click();
+      await toast(page, 'Product created successfully').waitFor();
+      expect(
+        sent.filter((path) => path.includes('/storage/')),
+        'the picture is not sent twice',
+      ).toEqual([]);
+    },
+  );
+
+  story('a product is edited; its old picture goes when a new one comes', async ({ newVisitor }) => {
+    const product = await makeProduct(`Edited ${size}`, { tagline: 'Before' });
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    const edit = async (colour: string, slug?: string) => {
+      await page.getByRole('link', { name: `Edit Edited ${size}` }).click();
+      await page.waitForURL(`**/admin/products?edit=${product.id}`);
+      await dialogOf(page).getByRole('heading', { name: 'Edit Product' }).waitFor();
+      await field(page, 'Product Name').fill(`Edited ${size} again`);
+      expect(await field(page, 'Product Slug').inputValue(), 'not made anew').toBe(slug ?? product.slug);
+      await pickPicture(page, 'a.png', 'image/png', await photograph(colour).png().toBuffer());
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await toast(page, 'Product updated successfully').first().waitFor();
+      await dialogOf(page).waitFor({ state: 'detached' });
+    };
+    await edit('#111111');
+    const first = (await productNow(product.id))?.image_url ?? '';
+    expect(first).toMatch(/^\/storage\/v1\/object\/public\/product-images\/products\/[0-9a-f-]{36}\.png$/);
+    expect((await fetch(`${shop.url}${first}`)).status).toBe(200);
+    await edit('#eeeeee');
+    const now = await productNow(product.id);
+    expect(now).toMatchObject({
+      name: `Edited ${size} again`,
+      tagline: 'Before',
+      stock_quantity: 40,
+      price: 95_000,
+    });
+    expect(now?.image_url).not.toBe(first);
+    await until(async () => !(await fetch(`${shop.url}${first}`)).ok, 'the old picture is gone');
+    expect((await fetch(`${shop.url}${now?.image_url}`)).status).toBe(200);
+  });
+
+  story('what is not saved is asked about before it is lost', async ({ newVisitor }) => {
+    const product = await makeProduct(`Unsaved ${size}`);
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    await page.getByRole('link', { name: `Edit Unsaved ${size}` }).click();
+    await field(page, 'Product Tagline').fill('Hardly typed');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('Discard what you have not saved?').waitFor();
+    await expectAccessible(page, 'the question');
+    await page.getByRole('button', { name: 'Keep editing' }).click();
+    expect(await field(page, 'Product Tagline').inputValue()).toBe('Hardly typed');
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Keep editing' }).click();
+    await page.goBack();
+    await page.getByText('Discard what you have not saved?').waitFor();
+    expect(page.url()).toContain(`edit=${product.id}`);
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+    expect((await productNow(product.id))?.tagline).toBeNull();
+
+    await page.getByRole('link', { name: `Edit Unsaved ${size}` }).click();
+    await field(page, 'Product Tagline').waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+    await page.goto(`${shop.url}/admin/products?edit=${randomUUID()}`);
+    await page.getByText('There is no such product').waitFor();
+    await dialogOf(page).getByRole('button', { name: 'Close' }).last().click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+  });
+
+  story(
+    'two members edit one product, customers buy it, and nothing is lost silently',
+    async ({ newVisitor }) => {
+      const product = await makeProduct(`Shared ${size}`, { tagline: 'Before' });
+      const { page } = await newVisitor({ expectedFailures: /Failed to update product/ });
+      await enterAsStaff(shop, page);
+
+      await openProducts(page, `?edit=${product.id}`);
+      await field(page, 'Product Tagline').fill('Mine');
+      await change(product.id, { price: 90_000, tagline: 'Theirs' });
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      const conflict = page.getByRole('alert', { name: 'Changed meanwhile' });
+      await conflict.getByText('You saw: 950').waitFor();
+      await conflict.getByText('Now: 900').waitFor();
+      await conflict.getByText('Yours: Mine').waitFor();
+      expect(await productNow(product.id)).toMatchObject({ tagline: 'Theirs', price: 90_000 });
+      await expectAccessible(page, 'a conflict');
+      await page.getByRole('button', { name: 'Save mine over it' }).click();
+      await toast(page, 'Product updated successfully').waitFor();
+      expect(await productNow(product.id)).toMatchObject({ tagline: 'Mine', price: 90_000 });
+
+      await openProducts(page, `?edit=${product.id}`);
+      await field(page, 'Price \\(KES\\)').fill('800');
+      await change(product.id, { price: 70_000 });
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await page.getByRole('button', { name: 'Take theirs' }).click();
+      expect(await field(page, 'Price \\(KES\\)').inputValue()).toBe('700');
+      // A sale is in nobody's way, and units sold stay sold.
+      await orderOf({ ...product, price: 70_000 });
+      await field(page, 'Product Tagline').fill('After a sale');
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await toast(page, 'Product updated successfully').first().waitFor();
+      await dialogOf(page).waitFor({ state: 'detached' });
+      expect(await productNow(product.id)).toMatchObject({ tagline: 'After a sale', stock_quantity: 39 });
+
+      await openProducts(page, `?edit=${product.id}`);
+      await field(page, 'Stock Quantity').fill('60');
+      await orderOf({ ...product, price: 70_000 });
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await conflict.getByText('Units were sold or added since you opened it.').waitFor();
+      await conflict.getByText('Now: 38').waitFor();
+      await page.getByRole('button', { name: 'Save mine over it' }).click();
+      await toast(page, 'Product updated successfully').first().waitFor();
+      await dialogOf(page).waitFor({ state: 'detached' });
+      expect(await productNow(product.id)).toMatchObject({ stock_quantity: 60 });
+
+      await openProducts(page, `?edit=${product.id}`);
+      await field(page, 'Product Tagline').fill('Too late');
+      await asOwner(shop, `/rest/v1/products?id=eq.${product.id}`, 'DELETE');
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await page.getByText('This product is gone').waitFor();
+      await expectAccessible(page, 'a product that is gone');
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await dialogOf(page).waitFor({ state: 'detached' });
+    },
+  );
+
+  story('a product is switched off and on where it is listed', async ({ newVisitor }) => {
+    const name = `Switched ${size}`;
+    const product = await makeProduct(name);
+    await until(async () => (await shopPage('/shop')).includes(name), 'the shop lists it');
+    const { page } = await newVisitor({
+      expectedFailures: /Failed to update product status|500 \(Internal Server Error\)/,
+    });
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    const row = rowOf(page, name);
+    await row.getByRole('button', { name: `Deactivate ${name}` }).click();
+    await row.getByText('Inactive', { exact: true }).waitFor();
+    await toast(page, 'Product status updated').waitFor();
+    await until(async () => !(await shopPage('/shop')).includes(name), 'the shop lists it no longer');
+    await row.getByRole('button', { name: `Activate ${name}` }).click();
+    await row.getByText('Active', { exact: true }).waitFor();
+    await until(async () => (await productNow(product.id))?.is_active === true, 'it is active');
+
+    // The connection to the database breaks: what was shown at once is taken back.
+    await page.route('**/rest/v1/products?*', (route) =>
+      route.request().method() === 'PATCH'
+        ? route.fulfill({ status: 500, json: { code: 'XX000', message: 'The disk is full' } })
+        : route.continue(),
+    );
+    await row.getByRole('button', { name: `Deactivate ${name}` }).click();
+    await toast(page, 'The disk is full').filter({ hasText: 'Error' }).waitFor();
+    await row.getByText('Active', { exact: true }).waitFor();
+    await page.unroute('**/rest/v1/products?*');
+
+    // Somebody else is faster by the time of one request.
+    await page.route('**/rest/v1/products?*', async (route) => {
+      if (route.request().method() === 'PATCH') await change(product.id, { is_active: false });
+      await route.continue();
+    });
+    await row.getByRole('button', { name: `Deactivate ${name}` }).click();
+    await toast(page, 'Changed meanwhile').waitFor();
+    await row.getByText('Inactive', { exact: true }).waitFor();
+    await page.unroute('**/rest/v1/products?*');
+  });
+
+  story('a product that orders contain is deleted, and they stay whole', async ({ newVisitor }) => {
+    const name = `Deleted ${size}`;
+    const product = await makeProduct(name);
+    await orderOf(product);
+    await orderOf(product);
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    await page.getByRole('button', { name: `Delete ${name}` }).click();
+    await dialogOf(page).getByText('2 orders contain it; they keep its name and price').waitFor();
+    await dialogOf(page).getByText('2 of them wait to be paid').waitFor();
+    await expectAccessible(page, 'the question before deleting');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+
+    await page.getByRole('button', { name: `Delete ${name}` }).click();
+    await page.getByRole('button', { name: 'Deactivate instead' }).click();
+    await rowOf(page, name).getByText('Inactive', { exact: true }).waitFor();
+    await toast(page, 'Product status updated').waitFor();
+    await until(async () => (await productNow(product.id))?.is_active === false, 'it is inactive');
+
+    await page.getByRole('button', { name: `Delete ${name}` }).click();
+    await dialogOf(page).getByRole('button', { name: 'Delete Product' }).click();
+    await toast(page, 'Product deleted successfully').waitFor();
+    await rowOf(page, name).waitFor({ state: 'detached' });
+    expect(await productNow(product.id)).toBeUndefined();
+    const items = await asOwner(
+      shop,
+      `/rest/v1/order_items?product_name=eq.${encodeURIComponent(name)}`,
+      'GET',
+    );
+    expect(await items.json()).toMatchObject([
+      { product_id: null, product_name: name, unit_price: 95_000, quantity: 1 },
+      { product_id: null, product_name: name, unit_price: 95_000, quantity: 1 },
+    ]);
+    expect(
+      await page.evaluate(() => document.activeElement?.tagName),
+      'the keyboard goes on at the page',
+    ).toBe('MAIN');
+  });
+
+  story('categories are added, renamed with their products, and taken out of use', async ({ newVisitor }) => {
+    const [before, after] = [`Ubuyu ${size}`, `Baobab ${size}`];
+    const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\)|Failed to create category/ });
+    await enterAsStaff(shop, page);
+    await openProducts(page);
+    await page.getByRole('button', { name: 'Manage Categories' }).click();
+    await dialogOf(page).getByRole('heading', { name: 'Categories' }).waitFor();
+    const add = async (name: string) => {
+      await dialogOf(page).getByLabel('New Category').fill(name);
+      await page.getByRole('button', { name: 'Add Category' }).click();
+    };
+    await add('  mango ');
+    await dialogOf(page).getByText('There is a category of this name already').waitFor();
+    await expectAccessible(page, 'a category name that is taken');
+    await add(before);
+    await toast(page, 'Category created successfully').waitFor();
+    const category = dialogOf(page).getByRole('listitem').filter({ hasText: size });
+    await category.getByText('0 products').waitFor();
+
+    const product = await makeProduct(`Follower ${size}`, { category: before });
+    await category.getByText('1 product', { exact: true }).waitFor();
+    await page.getByRole('button', { name: `Rename ${before}` }).click();
+    await dialogOf(page).getByText('1 product will follow.').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: `Rename ${before}` }).click();
+    await dialogOf(page).getByLabel(`New name of ${before}`).fill('HIBISCUS');
+    await page.getByRole('button', { name: 'Save Name' }).click();
+    await dialogOf(page).getByText('There is a category of this name already').waitFor();
+    await dialogOf(page).getByLabel(`New name of ${before}`).fill(after);
+    await page.getByRole('button', { name: 'Save Name' }).click();
+    await toast(page, 'Category renamed successfully. 1 product followed.').waitFor();
+    expect((await productNow(product.id))?.category).toBe(after);
+    await until(
+      async () => (await shopPage('/shop')).includes(`value="${after}"`),
+      'the shop offers the new name',
+    );
+
+    await page.getByRole('button', { name: `Deactivate ${after}` }).click();
+    await toast(page, 'Category status updated').waitFor();
+    await category.getByText('Inactive', { exact: true }).waitFor();
+    await expectAccessible(page, 'the categories');
+    await page.getByRole('button', { name: 'Close' }).click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+    expect(await page.getByLabel('Category').locator('option').allTextContents()).not.toContain(after);
+    await until(async () => {
+      const listed = await shopPage('/shop');
+      return !listed.includes(`value="${after}"`) && listed.includes(product.name);
+    }, 'the shop offers the category no more, but still its product');
+    // An edit of its product does not take it out of the category.
+    await page.goto(`${shop.url}/admin/products?edit=${product.id}`);
+    await field(page, 'Category')
+      .locator('option', { hasText: `${after} (inactive)` })
+      .waitFor({ state: 'attached' });
+    expect(await field(page, 'Category').inputValue()).toBe(after);
+  });
+});
