@@ -48,6 +48,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      order_events: {
+        Row: { actor: string; actor_email: string | null; actor_id: string | null; details: Json; happened_at: string; id: number; kind: string; order_id: string; };
+        Insert: { actor: string; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind: string; order_id: string; };
+        Update: { actor?: string; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind?: string; order_id?: string; };
+        Relationships: [
+        ];
+      };
       order_items: {
         Row: { created_at: string; id: string; order_id: string; product_id: string | null; product_name: string; quantity: number; unit_price: number; };
         Insert: { created_at?: string; id?: string; order_id: string; product_id?: string | null; product_name: string; quantity: number; unit_price: number; };
@@ -58,9 +65,9 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; id: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; total_amount: number; tracking_number: string; updated_at: string; };
-        Insert: { city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; total_amount: number; tracking_number: string; updated_at?: string; };
-        Update: { city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; total_amount?: number; tracking_number?: string; updated_at?: string; };
+        Row: { city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; id: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
+        Insert: { city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -107,9 +114,11 @@ export type Database = {
     Functions: {
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; paid_revenue: number; }[] };
+      decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
@@ -123,6 +132,7 @@ export type Database = {
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
+      search_orders: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };

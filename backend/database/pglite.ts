@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import {
   asDatabaseError,
   type Database,
@@ -59,7 +60,13 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   }
   let lite: PGlite;
   try {
-    lite = await PGlite.create({ ...(folder ? { dataDir: folder } : {}), startParams, parsers });
+    lite = await PGlite.create({
+      ...(folder ? { dataDir: folder } : {}),
+      startParams,
+      parsers,
+      // Only made available: a migration that wants it creates it, as on a server.
+      extensions: { pg_trgm },
+    });
   } catch (error) {
     await unlock();
     throw error;

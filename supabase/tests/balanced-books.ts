@@ -11,7 +11,7 @@ const brokenPromises = `
   left join public.orders as o on o.id = i.order_id
   group by p.id, was.units
   having was.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
-    where o.payment_status = 'paid' or (o.payment_status = 'unpaid' and o.reserved_until is not null)
+    where (o.payment_status in ('paid', 'refunded') and o.units_returned_at is null) or (o.payment_status = 'unpaid' and o.reserved_until is not null)
   ), 0)
 
   union all
@@ -35,12 +35,22 @@ const brokenPromises = `
   union all
   select 'an order is delivered when and only when it is paid', o.id::text
   from public.orders as o
-  where (o.payment_status = 'paid') <> exists (select from public.deliveries as d where d.order_id = o.id)
+  where o.payment_status <> 'refunded'
+    and (o.payment_status = 'paid') <> exists (select from public.deliveries as d where d.order_id = o.id)
 
   union all
-  select 'a paid order is neither reserved nor cancelled', o.id::text
+  select 'a paid order is not reserved, and is cancelled by nothing but a person after it was paid', o.id::text
   from public.orders as o
-  where o.payment_status = 'paid' and (o.reserved_until is not null or o.status = 'cancelled')
+  where o.payment_status = 'paid' and (o.reserved_until is not null or (o.status = 'cancelled' and not exists (
+    select from public.order_events as e
+    where e.order_id = o.id and e.kind = 'status_changed' and e.actor = 'staff' and e.details ->> 'to' = 'cancelled'
+      and e.id > (select max(paid.id) from public.order_events as paid
+        where paid.order_id = o.id and paid.kind = 'payment_status_changed' and paid.details ->> 'to' = 'paid')
+  )))
+
+  union all
+  select 'units are only given back of what is cancelled', id::text
+  from public.orders where units_returned_at is not null and status <> 'cancelled'
 
   union all
   select 'an order has at most one open attempt', order_id::text

@@ -588,10 +588,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(payment)).outcome).toBe('paid_needs_decision');
     });
 
-    test('an attempt at an order whose units went back reserves nothing', async () => {
+    test('of an order that is taken up again are taken again, and paid once', async () => {
       await runOut(order);
       await expire();
       await database.query(`update public.orders set status = 'pending' where id = $1`, [order.id]);
+      expect(await state()).toMatchObject({ order: 'pending', stock: 3 });
       const payment = await prompt(order);
       await settle(payment);
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });

@@ -1,0 +1,165 @@
+// Finding orders: anywhere in name, e-mail and number, literally, newest first, page after page.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { call, expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
+
+type Order = Types['public']['Tables']['orders']['Row'];
+interface Search {
+  search?: string | null;
+  status?: string;
+  before_created_at?: string;
+  before_id?: string;
+  page_size?: number;
+}
+
+// More than a search walks through before it looks a text up: 40 pages of 5.
+const bulk = 3000;
+const named = [
+  ['Wanjikũ Kamau', 'wanjiku@mail.example', 'ORD-5001'],
+  ["O'Brien 100% Café", 'o.brien@mail.example', 'ORD-5002'],
+  ['under_score', 'under@mail.example', 'ORD-5003'],
+  ['back\\slash', 'back@mail.example', 'ORD-5004'],
+  ['star*light', 'star@mail.example', 'ORD-5005'],
+  ['underXscore 100x backslash starlight', 'plain@mail.example', 'ORD-5006'],
+] as const;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    await database.query(
+      `insert into public.orders
+         (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee,
+          total_amount, status, created_at)
+       select 'ORD-' || (10000 + n), 'JJ-20261121-' || (100000 + n), 'Customer of juice', 'c' || n || '@mail.example',
+         '+254712345678', 'Karen', 100, 1000,
+         case when n % 500 = 0 then 'shipped' else 'delivered' end,
+         -- Four at a time share their moment, so that the id decides.
+         timestamptz '2026-11-01 00:00Z' + (n / 4) * interval '1 minute'
+       from generate_series(1, $1::integer) as n`,
+      [bulk],
+    );
+    // Older than all of them, so that no walk through the newest finds them.
+    for (const [index, [name, email, number]] of named.entries()) {
+      await database.query(
+        `insert into public.orders
+           (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee,
+            total_amount, created_at)
+         values ($1, $2, $3, $4, '+254712345678', 'Karen', 100, 1000, timestamptz '2026-10-01' + $5::integer * interval '1 day')`,
+        [number, `JJ-20261101-100${index}`, name, email, index],
+      );
+    }
+  }, 60_000);
+  afterAll(() => database.close());
+
+  const search = (given: Search, person: Person = 'staff') =>
+    asRole(database, people[person], async (session) => {
+      const names = Object.keys(given);
+      const { rows } = await session.query<Order>(
+        `select * from public.search_orders(${names.map((name, index) => `${name} => $${index + 1}`).join(', ')})`,
+        Object.values(given),
+      );
+      return rows;
+    });
+  const numbers = async (given: Search) =>
+    (await search({ page_size: 5, ...given })).map((order) => order.order_number);
+  const count = (given: Search) => call<number>(database, 'staff', 'count_orders', { ...given });
+
+  test.each([
+    ['part of a name', 'anjik', ['ORD-5001']],
+    ['another case', 'WANJIKŨ', ['ORD-5001']],
+    ['part of an e-mail', 'plain@mail', ['ORD-5006']],
+    ['part of a number', '-5004', ['ORD-5004']],
+    ['part of a number in another case', 'ord-5004', ['ORD-5004']],
+    ['spaces around it', '  anjik ', ['ORD-5001']],
+    ['a percent sign', '100%', ['ORD-5002']],
+    ['an underscore', 'under_score', ['ORD-5003']],
+    ['a backslash', 'back\\slash', ['ORD-5004']],
+    ['a star', 'star*light', ['ORD-5005']],
+    ['an apostrophe', "o'brien", ['ORD-5002']],
+    ['only a sign', '%', ['ORD-5002']],
+    ['two signs that are nowhere', '%%', []],
+    ['the end of one column and the beginning of the next', 'lightstar', []],
+    ['the same with a line break', 'light\nstar', []],
+    ['what nobody has', 'nobody at all', []],
+    ['a phone, which is not searched', '712345678', []],
+  ])('%s', async (_, text, found) => {
+    expect(await numbers({ search: text })).toEqual(found);
+    expect(await count({ search: text })).toBe(found.length);
+  });
+
+  test.each(['', '   ', null])('%j narrows nothing', async (text) => {
+    expect(await search({ search: text })).toHaveLength(50);
+    expect(await count({ search: text })).toBe(bulk + named.length);
+  });
+
+  test('a status narrows a search, exactly', async () => {
+    expect(await count({ search: 'juice', status: 'shipped' })).toBe(6);
+    expect(await numbers({ search: 'juice', status: 'shipped' })).toEqual(
+      [3000, 2500, 2000, 1500, 1000].map((n) => `ORD-${10000 + n}`),
+    );
+    expect(await numbers({ search: 'c500@', status: 'shipped' })).toEqual(['ORD-10500']);
+    expect(await numbers({ search: 'c500@', status: 'delivered' })).toEqual([]);
+    expect(await numbers({ status: 'ship' })).toEqual([]);
+    expect(await count({ status: 'delivered' })).toBe(bulk - 6);
+  });
+
+  test.each([
+    ['everything', {}],
+    ['a broad text', { search: 'juice' }],
+    ['a rare text', { search: '77@' }],
+    ['a rare status', { status: 'shipped' }],
+    ['a text in a status', { search: '99@', status: 'delivered' }],
+  ] as [string, Search][])('pages of %s follow one another without a gap or a double', async (_, given) => {
+    const found: Order[] = [];
+    const after = () => {
+      const last = found.at(-1);
+      return last ? { before_created_at: last.created_at, before_id: last.id } : {};
+    };
+    for (let page = await search({ ...given, page_size: 7 }); page.length > 0; ) {
+      expect(page.length).toBeLessThanOrEqual(7);
+      found.push(...page);
+      // The whole of what is broad would take long; its first pages tell as much.
+      if (found.length > 200) break;
+      page = await search({ ...given, page_size: 7, ...after() });
+    }
+    const wanted = `%${given.search ?? ''}%`;
+    const { rows } = await database.query<{ id: string }>(
+      `select id from public.orders where customer_name || customer_email ilike $1 and status = coalesce($2, status)
+       order by created_at desc, id desc limit $3`,
+      [wanted, given.status ?? null, found.length > 200 ? found.length : 10_000],
+    );
+    expect(found.map(({ id }) => id)).toEqual(rows.map(({ id }) => id));
+  });
+
+  test('a page has at most a thousand orders, and at least one', async () => {
+    expect(await search({ page_size: 100_000 })).toHaveLength(1000);
+    expect(await search({ page_size: 0 })).toHaveLength(1);
+    expect(await search({ page_size: -5 })).toHaveLength(1);
+  });
+
+  test('nobody but staff finds or counts anything', async () => {
+    for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
+      await expectRefusal(search({ search: 'juice' }, person), 403, 'staff_only');
+      await expectRefusal(call(database, person, 'count_orders'), 403, 'staff_only');
+    }
+    await expect(search({ search: 'juice' }, 'visitor')).rejects.toMatchObject({ code: '42501' });
+    expect(await search({ search: 'juice' }, 'service')).toHaveLength(50);
+  });
+
+  test('a rare text is found by the index of parts, without reading the table', async () => {
+    const readRows = async () => {
+      await database.query('select pg_stat_force_next_flush()').catch(() => {});
+      const { rows } = await database.query<{ scans: number }>(
+        `select idx_scan::integer as scans from pg_stat_user_indexes where indexrelname = 'orders_by_part_of_their_text'`,
+      );
+      return rows[0]?.scans ?? 0;
+    };
+    const before = await readRows();
+    await numbers({ search: 'wanjikũ' });
+    await expect.poll(readRows, { timeout: 15_000 }).toBeGreaterThan(before);
+  });
+});

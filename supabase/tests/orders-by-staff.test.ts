@@ -1,0 +1,492 @@
+// Orders in the hands of staff: units follow the status, each of them once, and the timeline tells who did what.
+import { randomBytes, randomInt } from 'node:crypto';
+import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  everyone,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type Person,
+  type PlacedOrder,
+  people,
+  personIds,
+  stockOf,
+} from './shop-database.ts';
+
+type Tables = Types['public']['Tables'];
+type Payment = Tables['payments']['Row'];
+type OrderEvent = Tables['order_events']['Row'];
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    product = await makeProduct(database, 5);
+    units.set(product, 5);
+    order = await place();
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  const place = (quantity = 2) =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(product),
+      quantity,
+      expected_total: 95_000 * quantity + 100,
+    });
+  async function prompt(placed = order): Promise<Payment> {
+    const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
+      order_id: placed.id,
+      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+      notice_secret: randomBytes(16).toString('hex'),
+    });
+    return call<Payment>(database, 'service', 'record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  }
+  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
+    call<{ outcome: string }>(database, 'service', 'settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: '{}',
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: payment.amount,
+      receipt: `UKL${randomBytes(4).toString('hex').toUpperCase()}`,
+      ...change,
+    });
+  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+  const pay = async (placed = order) => settle(await prompt(placed));
+  const expire = () => call<number>(database, 'service', 'expire_reservations');
+  const runOut = () =>
+    database.query(`update public.orders set reserved_until = now() - interval '1 second' where id = $1`, [
+      order.id,
+    ]);
+  const setStatus = (status: string, person: Person = 'staff', placed = order) =>
+    asRole(database, people[person], (session) =>
+      session.query('update public.orders set status = $2 where id = $1', [placed.id, status]),
+    );
+  const decide = (decision: string, person: Person = 'staff') =>
+    call(database, person, 'decide_paid_order', { order_id: order.id, decision });
+  async function state() {
+    const { rows } = await database.query(
+      `select status, payment_status as money, reserved_until is not null as is_reserved,
+              (select count(*)::integer from public.deliveries as d where d.order_id = o.id) as deliveries
+       from public.orders as o where id = $1`,
+      [order.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, product) };
+  }
+  /** Late money for an order whose units are sold to somebody else by now. */
+  async function payTooLate() {
+    const payment = await prompt();
+    await settle(payment, failed);
+    await runOut();
+    await expire();
+    const other = await place(4);
+    expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+    return other;
+  }
+  async function timeline(placed = order) {
+    const { rows } = await asRole(database, people.staff, (session) =>
+      session.query<OrderEvent>('select * from public.order_events where order_id = $1 order by id', [
+        placed.id,
+      ]),
+    );
+    return rows;
+  }
+  const told = async () =>
+    (await timeline()).map(({ kind, actor, details }) => {
+      const { from, to } = details as Record<string, string>;
+      return `${actor}: ${kind}${to ? ` ${from} > ${to}` : ''}`;
+    });
+
+  describe('the units', () => {
+    test('of an unpaid order that is cancelled and taken up before they went back stay its own', async () => {
+      await setStatus('cancelled');
+      await setStatus('pending');
+      expect(await expire()).toBe(0);
+      expect(await state()).toMatchObject({ status: 'pending', is_reserved: true, stock: 3 });
+    });
+
+    test('of an unpaid order come back once, and are taken once, however often it is cancelled and taken up', async () => {
+      for (let round = 0; round < 3; round += 1) {
+        await setStatus('cancelled');
+        await expire();
+        await expire();
+        expect(await state()).toMatchObject({ status: 'cancelled', is_reserved: false, stock: 5 });
+        await setStatus('processing');
+        await setStatus('shipped');
+        expect(await state()).toMatchObject({ status: 'shipped', is_reserved: true, stock: 3 });
+        await expectBalancedBooks(database, units);
+      }
+      await pay();
+      expect(await state()).toMatchObject({ status: 'shipped', money: 'paid', is_reserved: false, stock: 3 });
+    });
+
+    test('of an order taken up again that nobody pays come back once more', async () => {
+      await setStatus('cancelled');
+      await expire();
+      await setStatus('pending');
+      await runOut();
+      expect(await expire()).toBe(1);
+      expect(await state()).toMatchObject({ status: 'cancelled', stock: 5 });
+    });
+
+    test('of a paid order that is cancelled come back at once, and are taken again with it', async () => {
+      await pay();
+      for (let round = 0; round < 3; round += 1) {
+        await setStatus('cancelled');
+        await setStatus('cancelled');
+        expect(await expire()).toBe(0);
+        expect(await state()).toMatchObject({ status: 'cancelled', money: 'paid', stock: 5 });
+        await setStatus('processing');
+        expect(await state()).toMatchObject({ status: 'processing', money: 'paid', stock: 3 });
+      }
+    });
+
+    test.each(['shipped', 'out_for_delivery', 'delivered'])(
+      'of a paid order that is %s do not come back by themselves',
+      async (status) => {
+        await pay();
+        await setStatus(status);
+        await setStatus('cancelled');
+        expect((await state()).stock).toBe(3);
+        await setStatus(status);
+        expect((await state()).stock).toBe(3);
+      },
+    );
+
+    test('that were sold meanwhile keep the order cancelled, and nothing is below zero', async () => {
+      await pay();
+      await setStatus('cancelled');
+      await place(4);
+      await expectRefusal(setStatus('processing'), 409, 'units_sold_meanwhile');
+      expect(await state()).toMatchObject({ status: 'cancelled', money: 'paid', stock: 1 });
+    });
+
+    test('of a product that is gone keep nobody from taking its order up again', async () => {
+      await setStatus('cancelled');
+      await expire();
+      await database.query('delete from public.products where id = $1', [product]);
+      units.delete(product);
+      await setStatus('processing');
+      expect(await state()).toMatchObject({ status: 'processing' });
+    });
+
+    test('do not move when the status moves between others', async () => {
+      for (const status of ['processing', 'shipped', 'delivered', 'pending', 'out_for_delivery']) {
+        await setStatus(status);
+        expect((await state()).stock).toBe(3);
+      }
+    });
+  });
+
+  describe.skipIf(kind === 'pglite')('at the same time', () => {
+    test('cancelling, taking up, paying and sweeping lose no unit and do not deadlock', async () => {
+      for (let round = 0; round < 10; round += 1) {
+        order = await place(1);
+        const payment = await prompt();
+        if (round % 2 === 0) await settle(payment, failed);
+        const again = { receipt: `UKL${randomBytes(4).toString('hex')}` };
+        await Promise.all([
+          setStatus('cancelled'),
+          settle(payment, again),
+          expire(),
+          setStatus('processing'),
+          settle(payment, again),
+          setStatus('cancelled'),
+          expire(),
+        ]);
+        expect(await state()).toMatchObject({ money: 'paid' });
+        await expectBalancedBooks(database, units);
+        // The next round needs the unit again.
+        await setStatus('processing');
+        await setStatus('cancelled');
+      }
+    });
+
+    test('the answer to a push and a settlement of it both reach the timeline', async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+          ...orderForm(product),
+          expected_total: 95_100,
+        });
+        const payment = await prompt(placed);
+        const push = { payment_id: payment.id, body: '{}' };
+        await Promise.all([
+          call(database, 'service', 'record_push', push),
+          settle(payment, failed),
+          call(database, 'service', 'record_push', push),
+          settle(payment, failed),
+        ]);
+        expect((await timeline(placed)).map((event) => event.kind)).toEqual([
+          'order_placed',
+          'payment_prompted',
+          'payment_failed',
+        ]);
+        await setStatus('cancelled', 'staff', placed);
+        await expire();
+      }
+    });
+  });
+
+  describe('a decision about money', () => {
+    test('delivers an order once there are units again, and not before', async () => {
+      await payTooLate();
+      await expectRefusal(decide('deliver'), 409, 'units_sold_meanwhile');
+      expect(await state()).toMatchObject({ money: 'needs_decision', deliveries: 0, stock: 1 });
+      await database.query('update public.products set stock_quantity = stock_quantity + 5 where id = $1', [
+        product,
+      ]);
+      units.set(product, 10);
+      await decide('deliver');
+      expect(await state()).toMatchObject({ status: 'processing', money: 'paid', deliveries: 1, stock: 4 });
+      await expectRefusal(decide('deliver'), 409, 'nothing_to_decide');
+    });
+
+    test('notes that the money was sent back', async () => {
+      await payTooLate();
+      await decide('refunded');
+      expect(await state()).toMatchObject({
+        status: 'cancelled',
+        money: 'refunded',
+        deliveries: 0,
+        stock: 1,
+      });
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_decision > refunded');
+    });
+
+    test('notes the same of an order that was cancelled after it was paid, and of no other', async () => {
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      await pay();
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      await setStatus('cancelled');
+      await decide('refunded');
+      expect(await state()).toMatchObject({ status: 'cancelled', money: 'refunded', stock: 5 });
+    });
+
+    test('is for staff only, and about an order that exists', async () => {
+      await payTooLate();
+      for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
+        await expectRefusal(decide('refunded', person), 403, 'staff_only');
+      }
+      const unknown = { order_id: personIds.staff, decision: 'refunded' };
+      await expectRefusal(call(database, 'staff', 'decide_paid_order', unknown), 404, 'order_not_found');
+      await decide('refunded', 'service');
+    });
+  });
+
+  describe('the timeline', () => {
+    test('tells of an order from its placing to its delivery: who, what, when', async () => {
+      const payment = await prompt();
+      await settle(payment, { ...failed, result_description: 'Request cancelled by user' });
+      await settle(await prompt(), { receipt: 'UKL7654321' });
+      const deliver = (set: string) =>
+        asRole(database, people.staff, (session) =>
+          session.query(`update public.deliveries set ${set} where order_id = $1`, [order.id]),
+        );
+      await deliver(
+        `delivery_person = 'Otieno', delivery_phone = '0722000111', delivery_vehicle = 'Motorbike', delivery_status = 'assigned'`,
+      );
+      await deliver(`delivery_person = 'Njeri'`);
+      await deliver(`delivery_status = 'picked_up'`);
+      await deliver(`delivery_status = 'delivered'`);
+
+      expect(await told()).toEqual([
+        'customer: order_placed',
+        'customer: payment_prompted',
+        'mpesa: payment_failed',
+        'customer: payment_prompted',
+        'mpesa: payment_completed',
+        'mpesa: payment_status_changed unpaid > paid',
+        'shop: status_changed pending > processing',
+        'shop: delivery_made',
+        'staff: delivery_assigned',
+        'staff: delivery_assigned',
+        'staff: delivery_status_changed assigned > picked_up',
+        'staff: status_changed processing > out_for_delivery',
+        'staff: delivery_status_changed picked_up > delivered',
+        'staff: status_changed out_for_delivery > delivered',
+      ]);
+      const events = await timeline();
+      expect(events[0]?.details).toEqual({ total_amount: 190_100 });
+      expect(events[2]?.details).toMatchObject({
+        payment_id: payment.id,
+        amount: 190_100,
+        result_code: '1032',
+        result_description: 'Request cancelled by user',
+      });
+      expect(events[4]?.details).toMatchObject({ receipt: 'UKL7654321' });
+      expect(events[6]?.details).toMatchObject({ reason: 'paid' });
+      expect(events[8]).toMatchObject({
+        actor_id: personIds.staff,
+        actor_email: 'staff@jani.example',
+        details: { person: 'Otieno', phone: '0722000111', vehicle: 'Motorbike' },
+      });
+      expect(events[9]?.details).toMatchObject({ person: 'Njeri', instead_of: 'Otieno' });
+      expect(events[11]?.details).toMatchObject({ reason: 'delivery' });
+      const times = events.map((event) => Date.parse(event.happened_at));
+      expect(times).toEqual([...times].sort((a, b) => a - b));
+    });
+
+    test('tells what nobody did by hand, and what became of the units', async () => {
+      await runOut();
+      await expire();
+      await setStatus('processing');
+      expect(await told()).toEqual([
+        'customer: order_placed',
+        'shop: status_changed pending > cancelled',
+        'shop: units_returned',
+        'staff: status_changed cancelled > processing',
+        'staff: units_taken',
+      ]);
+      expect((await timeline())[1]?.details).toMatchObject({ reason: 'not_paid_in_time' });
+    });
+
+    test('tells of money that came twice, of a wrong amount, and of an answer that never came', async () => {
+      const first = await prompt();
+      await settle(first, failed);
+      const second = await prompt();
+      await settle(second);
+      await settle(first);
+      const last = (await timeline()).at(-1);
+      expect(last).toMatchObject({ kind: 'payment_completed', details: { needs_refund: true } });
+
+      order = await place(1);
+      await settle(await prompt(), { amount: 100 });
+      expect((await timeline()).at(-1)).toMatchObject({ kind: 'payment_in_review', actor: 'mpesa' });
+
+      order = await place(1);
+      const lost = await prompt();
+      await database.query(
+        `update public.payments set created_at = now() - interval '2 days' where id = $1`,
+        [lost.id],
+      );
+      await database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
+      await asRole(database, people.service, (session) =>
+        session.query('select public.lease_payment_queries()'),
+      );
+      expect((await timeline()).at(-1)).toMatchObject({ kind: 'payment_unresolved', actor: 'shop' });
+    });
+
+    test('tells the receipt when it comes after the money', async () => {
+      const payment = await prompt();
+      await settle(payment, { source: 'query', amount: null, receipt: null });
+      await settle(payment, { receipt: 'UKLLATE777' });
+      await settle(payment, { receipt: 'UKLLATE777' });
+      expect((await timeline()).filter((event) => event.kind === 'payment_receipt_known')).toEqual([
+        expect.objectContaining({ details: expect.objectContaining({ receipt: 'UKLLATE777' }) }),
+      ]);
+    });
+
+    test('tells of what was undone nothing at all', async () => {
+      await asRole(database, people.staff, async (session) => {
+        await session.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
+        throw new Error('changed my mind');
+      }).catch(() => {});
+      expect(await told()).toEqual(['customer: order_placed']);
+    });
+
+    test('keeps the name of who has left the staff', async () => {
+      const id = '5a000000-0000-4000-8000-0000000000ff';
+      await database.query(`insert into auth.users (id, email) values ($1, 'leaving@jani.example')`, [id]);
+      await database.query('insert into public.admin_profiles (user_id) values ($1)', [id]);
+      await asRole(database, { role: 'authenticated', sub: id }, (session) =>
+        session.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]),
+      );
+      await database.query('delete from auth.users where id = $1', [id]);
+      expect((await timeline()).at(-1)).toMatchObject({
+        actor: 'staff',
+        actor_id: id,
+        actor_email: 'leaving@jani.example',
+      });
+    });
+
+    test('is changed by nobody, not even by who owns the database', async () => {
+      const before = await timeline();
+      for (const statement of [
+        `update public.order_events set actor = 'shop'`,
+        'delete from public.order_events',
+        'truncate public.order_events',
+      ]) {
+        await expect(database.query(statement)).rejects.toMatchObject({ code: '42501' });
+        for (const person of everyone) {
+          await expect(
+            asRole(database, people[person], (session) => session.query(statement)),
+          ).rejects.toMatchObject({ code: '42501' });
+        }
+      }
+      expect(await timeline()).toEqual(before);
+    });
+
+    test('goes with its order', async () => {
+      await database.query('delete from public.orders where id = $1', [order.id]);
+      expect(await timeline()).toEqual([]);
+      // It takes its units along, which is for whoever deletes an order to think of.
+      units.delete(product);
+    });
+  });
+});
+
+test('orders from before the timeline get what is known of them', async () => {
+  const folder = new URL('../migrations/', import.meta.url);
+  const [platform] = shopMigrations;
+  if (!platform) throw new Error('no platform');
+  const before = await mkdtemp(join(tmpdir(), 'jani-before-events-'));
+  for (const file of (await readdir(folder)).filter((name) => name < '20261121001200')) {
+    await copyFile(new URL(file, folder), join(before, file));
+  }
+  const database = await throwawayDatabase('pglite', [platform, { name: 'shop', folder: before }]);
+  await database.execute(`
+    insert into public.orders (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address,
+      delivery_fee, total_amount, status, payment_status, created_at, updated_at)
+    values ('f0000000-0000-4000-8000-000000000001', 'JJ-20261121-1001', 'Amina', 'a@b.example', '+254712345678', 'Karen',
+      100, 1000, 'delivered', 'paid', '2026-11-01 08:00Z', '2026-11-01 10:00Z');
+    insert into public.payments (order_id, phone, amount, status, result_code, created_at, updated_at)
+    values ('f0000000-0000-4000-8000-000000000001', '+254712345678', 1000, 'failed', '1032', '2026-11-01 08:01Z', '2026-11-01 08:02Z');
+    insert into public.payments (order_id, phone, amount, status, receipt, created_at, completed_at)
+    values ('f0000000-0000-4000-8000-000000000001', '+254712345678', 1000, 'completed', 'UKL1', '2026-11-01 08:03Z', '2026-11-01 08:04Z');
+    insert into public.deliveries (order_id, delivery_status, delivery_person, pickup_time, delivery_time, created_at, updated_at)
+    values ('f0000000-0000-4000-8000-000000000001', 'delivered', 'Otieno', '2026-11-01 09:00Z', '2026-11-01 10:00Z',
+      '2026-11-01 08:04Z', '2026-11-01 10:00Z');
+  `);
+  await database.execute(await readFile(new URL('20261121001200_order_events.sql', folder), 'utf8'));
+  const { rows } = await database.query(
+    `select to_char(happened_at at time zone 'UTC', 'HH24:MI') || ' ' || kind as told from public.order_events order by id`,
+  );
+  expect(rows.map(({ told }) => told)).toEqual([
+    '08:00 order_placed',
+    '08:01 payment_prompted',
+    '08:02 payment_failed',
+    '08:03 payment_prompted',
+    '08:04 payment_completed',
+    '08:04 payment_status_changed',
+    '08:04 delivery_made',
+    '09:00 delivery_assigned',
+    '10:00 delivery_status_changed',
+    '10:00 status_changed',
+  ]);
+  await database.close();
+  await rm(before, { recursive: true });
+});
