@@ -293,7 +293,6 @@ export function ListFrame({
       </div>
       <section
         aria-labelledby={card ? id : undefined}
-        aria-label={card ? undefined : heading}
         className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm"
       >
         <div className="grid gap-4 px-4 py-4 sm:px-5 sm:py-5">

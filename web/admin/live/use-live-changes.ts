@@ -10,7 +10,7 @@ const shownIn: Record<string, readonly string[]> = {
   payments: ['orders', 'dashboard'],
   deliveries: ['deliveries', 'orders'],
   inquiries: ['inquiries', 'dashboard'],
-  products: ['products', 'dashboard'],
+  products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
   store_settings: ['settings'],
 };
