@@ -1,6 +1,6 @@
 // The dialog in which a product is added or edited. It is open while the address says so: `?new=1` or `?edit=<id>`.
 import { useQuery } from '@tanstack/react-query';
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useId, useRef } from 'react';
 import { useBlocker, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
@@ -95,15 +95,15 @@ export interface ProductDialogContent {
 
 function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string }) {
   const { tables } = useMember().staff;
-  const [openedAt] = useState(() => Date.now());
-  const { data, error, refetch, isFetching, dataUpdatedAt } = useQuery({
-    queryKey: ['products', 'one', id],
+  // Read anew each time it opens, and never while it is open: what the member saw must not change under the form.
+  const opening = useId();
+  const { data, error, refetch, isFetching } = useQuery({
+    queryKey: ['opened product', id, opening],
     queryFn: () => readProduct(tables, id),
-    staleTime: 0,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
   });
-  // What an earlier dialog has read may be old by now.
-  if (data && dataUpdatedAt >= openedAt) return <ProductFormFields product={data} {...content} />;
-  const isMissing = data === null && dataUpdatedAt >= openedAt;
+  if (data) return <ProductFormFields product={data} {...content} />;
   return (
     <>
       <DialogBody>
@@ -111,7 +111,7 @@ function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string
           <Notice tone="danger" title="This product could not be loaded">
             Please check the connection and try again.
           </Notice>
-        ) : isMissing ? (
+        ) : data === null ? (
           <Notice tone="danger" title="There is no such product">
             It may have been deleted.
           </Notice>
