@@ -6,13 +6,13 @@ import { randomBytes } from 'node:crypto';
 import type { Database } from '../database/database.ts';
 import { type Broadcast, packBroadcast, storedData, unpackBroadcast } from './broadcast.ts';
 import { listening } from './listening.ts';
+import { RetriedWork } from './retried-work.ts';
 
 const rowChannel = 'realtime_messages';
 const peerChannel = 'realtime_broadcasts';
 // PostgreSQL refuses payloads of 8000 bytes and more; the rest is for the address of the part.
 const partBytes = 7_800;
 const mostWaitingParts = 10_000;
-const retryMilliseconds = 500;
 // A row carries the time its transaction began, so one committed late may lie behind rows that came before it.
 const overlapSeconds = 60;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -67,9 +67,7 @@ class RowFeed {
   #newestSeconds = 0;
   /** What was delivered lately, with its time: a row fetched after a gap may be among it. */
   readonly #delivered = new Map<string, number>();
-  #work: Promise<void> | null = null;
-  #retry: NodeJS.Timeout | null = null;
-  #isClosed = false;
+  readonly #fetching: RetriedWork;
   #stop = async () => {};
 
   constructor(
@@ -80,47 +78,37 @@ class RowFeed {
     this.#database = database;
     this.#deliver = deliver;
     this.#onFault = onFault;
+    this.#fetching = new RetriedWork(
+      {
+        isDue: () => this.#announced.length > 0 || this.#isCatchUpDue,
+        work: (isStopped) => this.#fetchAll(isStopped),
+      },
+      onFault,
+    );
   }
 
   async start(): Promise<void> {
     const onAnnounced = (id: string) => {
       if (!uuid.test(id)) return;
       this.#announced.push(id);
-      this.#workSoon();
+      this.#fetching.start();
     };
     const onGap = () => {
       this.#isCatchUpDue = true;
-      this.#workSoon();
+      this.#fetching.start();
     };
     this.#newestSeconds = Date.now() / 1000;
     this.#stop = await listening(this.#database, rowChannel, onAnnounced, onGap, this.#onFault);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    if (this.#retry) clearTimeout(this.#retry);
+    const isIdle = this.#fetching.stop();
     await this.#stop().catch(this.#onFault);
-    await this.#work;
+    await isIdle;
   }
 
-  #workSoon() {
-    if (this.#work || this.#retry || this.#isClosed) return;
-    this.#work = this.#fetchAll()
-      .catch((error) => {
-        this.#onFault(error);
-        this.#retry = setTimeout(() => {
-          this.#retry = null;
-          this.#workSoon();
-        }, retryMilliseconds);
-      })
-      .finally(() => {
-        this.#work = null;
-        if (this.#announced.length > 0 || this.#isCatchUpDue) this.#workSoon();
-      });
-  }
-
-  async #fetchAll(): Promise<void> {
-    while (!this.#isClosed && (this.#announced.length > 0 || this.#isCatchUpDue)) {
+  async #fetchAll(isStopped: () => boolean): Promise<void> {
+    while (!isStopped() && (this.#announced.length > 0 || this.#isCatchUpDue)) {
       if (this.#isCatchUpDue) await this.#catchUp();
       const ids = this.#announced;
       if (ids.length === 0) continue;

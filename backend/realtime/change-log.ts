@@ -7,11 +7,11 @@
 // transaction could have seen the other.
 import type { Database } from '../database/database.ts';
 import { listening } from './listening.ts';
+import { RetriedWork } from './retried-work.ts';
 import type { ChangeType } from './subscription-params.ts';
 
 const channel = 'realtime_changes';
 const mostChanges = 500;
-const retryMilliseconds = 500;
 // A hosted project's bounds: a change of more bytes keeps only the values of few.
 const largestChange = 1024 * 1024;
 const largestKeptValue = 64;
@@ -67,15 +67,17 @@ export class ChangeLog {
   #isCatchUpDue = false;
   #looks = 0;
   #waiting: ((look: number) => void)[] = [];
-  #work: Promise<void> | null = null;
-  #retry: NodeJS.Timeout | null = null;
-  #isClosed = false;
+  readonly #reading: RetriedWork;
   #stop = async () => {};
 
   constructor(database: Database, reader: ChangeReader, onFault: (error: unknown) => void) {
     this.#database = database;
     this.#reader = reader;
     this.#onFault = onFault;
+    this.#reading = new RetriedWork(
+      { isDue: () => this.#isWorkDue(), work: (isStopped) => this.#workOff(isStopped) },
+      onFault,
+    );
   }
 
   /** Resolves when commits are heard of. */
@@ -83,11 +85,11 @@ export class ChangeLog {
     const onAnnounced = (transaction: string) => {
       if (!transactionId.test(transaction)) return;
       this.#announced.push(transaction);
-      this.#workSoon();
+      this.#reading.start();
     };
     const onGap = () => {
       this.#isCatchUpDue = true;
-      this.#workSoon();
+      this.#reading.start();
     };
     this.#stop = await listening(this.#database, channel, onAnnounced, onGap, this.#onFault);
   }
@@ -103,42 +105,25 @@ export class ChangeLog {
         action(look);
         done();
       });
-      this.#workSoon();
+      this.#reading.start();
     });
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    if (this.#retry) clearTimeout(this.#retry);
+    const isIdle = this.#reading.stop();
     await this.#stop().catch(this.#onFault);
-    await this.#work;
+    await isIdle;
   }
 
-  get #hasWork() {
+  #isWorkDue() {
     return (
       this.#announced.length > 0 || this.#due.length > 0 || this.#isCatchUpDue || this.#waiting.length > 0
     );
   }
 
-  #workSoon() {
-    if (this.#work || this.#retry || this.#isClosed) return;
-    this.#work = this.#workOff()
-      .catch((error) => {
-        this.#onFault(error);
-        this.#retry = setTimeout(() => {
-          this.#retry = null;
-          this.#workSoon();
-        }, retryMilliseconds);
-      })
-      .finally(() => {
-        this.#work = null;
-        if (this.#hasWork) this.#workSoon();
-      });
-  }
-
-  async #workOff(): Promise<void> {
-    while (!this.#isClosed && this.#hasWork) {
-      await this.#takeDue();
+  async #workOff(isStopped: () => boolean): Promise<void> {
+    while (!isStopped() && this.#isWorkDue()) {
+      await this.#takeDue(isStopped);
       const waiting = this.#waiting.length;
       if (waiting === 0 && !this.#reader.isWanted()) {
         this.#forget();
@@ -146,7 +131,7 @@ export class ChangeLog {
       }
       if (this.#announced.length === 0 && !this.#isCatchUpDue && waiting === 0) continue;
       await this.#look();
-      await this.#takeDue();
+      await this.#takeDue(isStopped);
       for (const action of this.#waiting.splice(0, waiting)) action(this.#looks);
     }
   }
@@ -200,8 +185,8 @@ export class ChangeLog {
     this.#due.push(committed);
   }
 
-  async #takeDue(): Promise<void> {
-    while (!this.#isClosed) {
+  async #takeDue(isStopped: () => boolean): Promise<void> {
+    while (!isStopped()) {
       const [first] = this.#due;
       if (!first) return;
       const together = [first];

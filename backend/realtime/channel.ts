@@ -17,7 +17,7 @@ import {
   type Message,
   type Version,
 } from './protocol.ts';
-import { storedMessages } from './replay.ts';
+import { type StoredMessage, storedMessages } from './replay.ts';
 import { acceptBindings } from './subscription-params.ts';
 import { claimsOf, expired, secondsUntilExpiry, TokenRefused } from './tokens.ts';
 
@@ -30,6 +30,8 @@ export interface ChannelLink {
   /** Headers of the handshake, for policies. */
   headers: Readonly<Record<string, string>>;
   send(frame: string | Buffer): void;
+  /** Null while the client keeps up; otherwise resolves when it has caught up or was let go. */
+  room: Promise<void> | null;
   /** The channel ended itself. */
   onClosed(channel: Channel): void;
 }
@@ -48,8 +50,10 @@ export class Channel {
   readonly #name: string;
   readonly #config: JoinConfig;
   readonly #presenceCalls: RateWindow;
-  /** Ids already sent, while stored messages are replayed beside new ones. */
-  readonly #replayed = new Set<unknown>();
+  /** What was stored before the join, for who asked to have it repeated. */
+  #stored: readonly StoredMessage[] = [];
+  /** New messages that came while the stored ones were read: they are sent after those. */
+  #held: { broadcast: Broadcast; frames: BroadcastFrames }[] | null = null;
   #holder: Holder;
   #readRights: Rights;
   #writeRights: Promise<Rights> | null = null;
@@ -80,10 +84,20 @@ export class Channel {
     return `realtime:${this.#name}`;
   }
 
+  /** Reads what the client asked to have repeated, and holds what comes meanwhile. Comes before `open`. */
+  async readStored(): Promise<void> {
+    const { replay } = this.#config;
+    if (!replay || replay === 'invalid') return;
+    this.#held = [];
+    this.#hub.channels.add(this);
+    this.#stored = await storedMessages(this.#hub.database, this.#name, replay);
+  }
+
   /** Answers the join and begins to take messages: in this order, and nothing in between. */
   open(ref: string | null): void {
     this.reply(ref, 'ok', { postgres_changes: acceptBindings(this.#config.postgresChanges) });
     this.#hub.channels.add(this);
+    this.#sendStored();
     if (this.#hasPresence) this.#sendPresenceState();
     if (this.#config.wantsReplicationReady)
       this.#sendSystem('system', 'ok', 'Replication connection established');
@@ -99,7 +113,10 @@ export class Channel {
     const follower: Follower = {
       claims: this.#holder.claims,
       bindings: acceptBindings(this.#config.postgresChanges),
-      tell: (ids, json) => this.#link.send(encodeChangeText(version, topic, ids, json)),
+      tell: (ids, json) => {
+        this.#link.send(encodeChangeText(version, topic, ids, json));
+        return this.#link.room;
+      },
       onServed,
     };
     const former = this.#follower;
@@ -108,25 +125,6 @@ export class Channel {
     if (this.#isClosed) return this.#hub.changes.unfollow(follower);
     if (problem === null) onServed();
     else this.#sendSystem('postgres_changes', 'error', problem);
-  }
-
-  /** Sends what the client asked to have repeated. */
-  async replay(): Promise<void> {
-    const { replay } = this.#config;
-    if (!replay || replay === 'invalid') return;
-    const { version } = this.#link;
-    for (const { id, event, data } of await storedMessages(this.#hub.database, this.#name, replay)) {
-      if (this.#isClosed) return;
-      if (this.#replayed.has(id)) continue;
-      this.#replayed.add(id);
-      const meta = { replayed: true, id };
-      if (data.encoding === 'json') {
-        this.#link.send(encodeBroadcastText(version, this.topic, event, data.text, meta, this.joinRef));
-        continue;
-      }
-      const frame = version === 2 ? encodeBroadcast(this.topic, event, data, meta) : null;
-      if (frame) this.#link.send(frame);
-    }
   }
 
   /** Takes a text message of the client. */
@@ -182,19 +180,19 @@ export class Channel {
   /** Passes on a broadcast of somebody else. */
   passBroadcast(broadcast: Broadcast, frames: BroadcastFrames): void {
     if (!this.#readRights.broadcast) return;
-    if (this.#config.replay && broadcast.meta) {
-      if (this.#replayed.has(broadcast.meta.id)) return;
-      this.#replayed.add(broadcast.meta.id);
-      // Only what comes while the stored messages are read can be among them.
-      if (this.#replayed.size > 100) this.#replayed.delete(this.#replayed.values().next().value);
+    if (this.#held) {
+      this.#held.push({ broadcast, frames });
+      return;
     }
+    // The announcement of a row may come after the row was read with the stored ones.
+    if (this.#stored.some(({ id }) => id === broadcast.meta?.id)) return;
     const frame = frames.for(this.#link.version);
     if (frame !== null) this.#link.send(frame);
   }
 
   /** Passes on who came and went. */
   passPresence(diff: PresenceDiff): void {
-    if (!this.#hasPresence || !this.#readRights.presence) return;
+    if (this.#held || !this.#hasPresence || !this.#readRights.presence) return;
     this.#link.send(
       encodeText(this.#link.version, {
         joinRef: null,
@@ -324,6 +322,21 @@ export class Channel {
       this.#hub.onFault(error);
       this.#scheduleRecheck();
     });
+  }
+
+  #sendStored() {
+    const { version } = this.#link;
+    for (const { id, event, data } of this.#stored) {
+      const meta = { replayed: true, id };
+      const frame =
+        data.encoding === 'json'
+          ? encodeBroadcastText(version, this.topic, event, data.text, meta, this.joinRef)
+          : version === 2 && encodeBroadcast(this.topic, event, data, meta);
+      if (frame) this.#link.send(frame);
+    }
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const { broadcast, frames } of held) this.passBroadcast(broadcast, frames);
   }
 
   #question() {

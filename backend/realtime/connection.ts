@@ -17,7 +17,10 @@ import { claimsOf, TokenRefused } from './tokens.ts';
 
 const topicPrefix = 'realtime:';
 const mostUnfinished = 64;
-const closeCodes = { normal: 1000, protocolError: 1002, policy: 1008 };
+const closeCodes = { normal: 1000, protocolError: 1002, policy: 1008, tryAgainLater: 1013 };
+const goodByeMilliseconds = 5_000;
+const lookAgainMilliseconds = 5;
+const fewestLooks = 50;
 const socketOpen = 1;
 
 /** What the handshake established. */
@@ -45,6 +48,7 @@ export class Connection implements ChannelLink {
   readonly #frames: RateWindow;
   readonly #idle: NodeJS.Timeout;
   #unfinished = 0;
+  #room: Promise<void> | null = null;
   #isClosed = false;
 
   constructor(hub: Hub, socket: WebSocket, handshake: Handshake) {
@@ -67,9 +71,38 @@ export class Connection implements ChannelLink {
 
   send(frame: string | Buffer): void {
     if (this.#socket.readyState !== socketOpen) return;
-    // Whoever reads too slowly would otherwise fill the memory of everybody.
-    if (this.#socket.bufferedAmount > this.#hub.limits.bufferedBytes) this.#socket.terminate();
+    if (this.#socket.bufferedAmount > 2 * this.#hub.limits.bufferedBytes) this.#giveUp();
     else this.#socket.send(frame);
+  }
+
+  get room(): Promise<void> | null {
+    if (!this.#isFull(1)) return null;
+    this.#room ??= this.#makeRoom().finally(() => {
+      this.#room = null;
+    });
+    return this.#room;
+  }
+
+  #isFull(share: number): boolean {
+    const { readyState, bufferedAmount } = this.#socket;
+    return readyState === socketOpen && bufferedAmount > share * this.#hub.limits.bufferedBytes;
+  }
+
+  async #makeRoom(): Promise<void> {
+    const deadline = performance.now() + this.#hub.limits.patienceMilliseconds;
+    // It is looked at several times even if this process was too busy to send anything for so long.
+    for (let look = 0; this.#isFull(0.5); look += 1) {
+      if (look > fewestLooks && performance.now() > deadline) return this.#giveUp();
+      await new Promise((done) => setTimeout(done, lookAgainMilliseconds));
+    }
+  }
+
+  /** Lets go of a client that reads too slowly: what waits for it would otherwise fill the memory of everybody. */
+  #giveUp() {
+    this.#end();
+    this.#socket.close(closeCodes.tryAgainLater, 'reads too slowly');
+    // The good-bye stands behind all that waits.
+    setTimeout(() => this.#socket.terminate(), goodByeMilliseconds).unref();
   }
 
   onClosed(channel: Channel): void {
@@ -146,7 +179,6 @@ export class Connection implements ChannelLink {
       // Whoever is told "joined" misses nothing that is committed afterwards.
       await this.#hub.feed.ready;
       if (this.#isClosed) return;
-      this.#checkRoom();
       const channel = new Channel(this.#hub, this, {
         topic,
         joinRef: message.joinRef,
@@ -154,9 +186,16 @@ export class Connection implements ChannelLink {
         holder,
         rights,
       });
+      try {
+        await channel.readStored();
+        this.#checkRoom();
+      } catch (error) {
+        channel.end();
+        throw error;
+      }
+      if (this.#isClosed) return channel.end();
       this.#channels.set(message.topic, channel);
       channel.open(message.ref);
-      await channel.replay();
       await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;

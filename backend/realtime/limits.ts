@@ -20,8 +20,10 @@ export interface Limits {
   framesPerSecond: number;
   /** Presence messages per channel in 30 seconds. */
   presenceCalls: number;
-  /** Bytes that may wait for a slow reader before it is dropped. */
+  /** Bytes that may wait for a slow reader before changes of tables wait for it; with twice as many it is let go. */
   bufferedBytes: number;
+  /** Milliseconds such a reader has to make room before it is let go: for so long it can hold up the others. */
+  patienceMilliseconds: number;
   /** Milliseconds without any traffic before a socket is closed. */
   idleMilliseconds: number;
 }
@@ -38,6 +40,7 @@ export const defaultLimits: Limits = {
   framesPerSecond: 1_000,
   presenceCalls: 5,
   bufferedBytes: 8_000_000,
+  patienceMilliseconds: 2_000,
   idleMilliseconds: 60_000,
 };
 

@@ -40,12 +40,13 @@ const schema = `
   alter table public.whole_notes replica identity full;
   create policy "all" on public.whole_notes using (true);
   create table public.unwatched (id int primary key);
+  create table public.bursts (id int primary key, name text);
   create schema backroom;
   grant usage on schema backroom to anon;
   create table backroom.kegs (id int primary key);
   grant select on backroom.kegs to anon;
   alter publication supabase_realtime
-    add table public.drinks, public.notes, public.secrets, public.keyless, public.whole, public.whole_notes, backroom.kegs;
+    add table public.drinks, public.notes, public.secrets, public.keyless, public.whole, public.whole_notes, public.bursts, backroom.kegs;
 `;
 
 interface Change {
@@ -96,6 +97,27 @@ async function following(
   expect(await subscribed(channel)).toEqual({ status: states.SUBSCRIBED, error: undefined });
   await system.atLeast(1);
   return { channel, heard, system };
+}
+
+/** Follows a table without the official client, whose reading cannot be stopped: hears the ids of its rows. */
+async function rawFollower(service: ThrowawayService, table: string) {
+  const socket = new WebSocket(
+    `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+  );
+  const heard = new Heard<unknown>();
+  const system = new Heard<unknown>();
+  socket.on('message', (text) => {
+    const [, , , event, payload] = JSON.parse(String(text));
+    if (event === 'system') system.add(payload);
+    if (event === 'postgres_changes') heard.add(payload.data.record.id);
+  });
+  await new Promise((done) => socket.once('open', done));
+  const wanted = [{ event: 'INSERT', schema: 'public', table }];
+  socket.send(
+    JSON.stringify(['1', '1', 'realtime:raw', 'phx_join', { config: { postgres_changes: wanted } }]),
+  );
+  await system.atLeast(1);
+  return { socket, heard };
 }
 
 describe.each(testDatabases())('changes of tables on %s', (kind) => {
@@ -193,6 +215,16 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(frame?.ids).toEqual([expect.any(Number)]);
     socket.close();
     await empty('public.drinks');
+  });
+
+  test('bytes are told as hexadecimal digits', async () => {
+    await database.execute(`
+      create table public.labels (id int primary key, picture bytea);
+      alter publication supabase_realtime add table public.labels;
+    `);
+    const { heard } = await following(service.client(), { table: 'labels' });
+    await database.query(`insert into public.labels values (1, '\\x0102ff')`);
+    expect((await heard.atLeast(1))[0]?.new).toEqual({ id: 1, picture: '0102ff' });
   });
 
   test('a column list leaves out the others but the key', async () => {
@@ -567,6 +599,151 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(asked.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
     await stop();
   });
+
+  test('two hundred subscribers of two people cost what two cost: one question each', async () => {
+    await database.execute(`
+      create table public.parcels (id int primary key, owner uuid);
+      alter table public.parcels enable row level security;
+      create policy "owners" on public.parcels for select using (owner = (select auth.uid()));
+      alter publication supabase_realtime add table public.parcels;
+    `);
+    const asked = { total: 0 };
+    const counting: Database = {
+      ...database,
+      query: (...given) => {
+        asked.total += 1;
+        return database.query(...given);
+      },
+      transaction: (...given) => {
+        asked.total += 1;
+        return database.transaction(...given);
+      },
+    };
+    const own = await startService(counting, { joinsPerSecond: 1_000 });
+    const tokens = await Promise.all(
+      [anna, otieno].map((sub) => tokenOf({ role: 'authenticated', sub }, '1h')),
+    );
+    const subscribers: Heard<Change>[] = [];
+    const subscribe = async (n: number) => {
+      const client = own.client();
+      await client.setAuth(tokens[n % 2] ?? '');
+      subscribers.push((await following(client, { table: 'parcels' })).heard);
+    };
+    let id = 0;
+    const costOfOneChange = async () => {
+      const before = asked.total;
+      id += 1;
+      await database.query('insert into public.parcels values ($1, $2)', [id, anna]);
+      // The deletion reaches everybody: what came before it is all that came.
+      const counts = subscribers.map(({ all }) => all.length);
+      await Promise.all(
+        subscribers.filter((_, n) => n % 2 === 0).map((heard, n) => heard.atLeast((counts[2 * n] ?? 0) + 1)),
+      );
+      const cost = asked.total - before;
+      await database.query('delete from public.parcels where id = $1', [id]);
+      await Promise.all(
+        subscribers.map((heard, n) => heard.atLeast((counts[n] ?? 0) + (n % 2 === 0 ? 2 : 1))),
+      );
+      return cost;
+    };
+    for (const n of [0, 1]) await subscribe(n);
+    const ofTwo = await costOfOneChange();
+    for (let n = 2; n < 200; n += 1) await subscribe(n);
+    expect(subscribers).toHaveLength(200);
+    expect(await costOfOneChange()).toBe(ofTwo);
+    // The look at the log, the changes, the table, the keys, and the two people's rights.
+    expect(ofTwo).toBe(6);
+    expect(
+      subscribers
+        .filter((_, n) => n % 2 === 1)
+        .every(({ all }) => all.every(({ eventType }) => eventType === 'DELETE')),
+    ).toBe(true);
+    await own.close();
+  }, 30_000);
+
+  test('rights that end are asked for at each change: the next one is not told', async () => {
+    await database.execute(`
+      create table public.employees (id uuid primary key, is_active boolean not null);
+      insert into public.employees values ('${anna}', true), ('${otieno}', true);
+      create function public.is_employee() returns boolean language sql stable security definer set search_path = ''
+        return exists (select from public.employees where id = (select auth.uid()) and is_active);
+      create table public.sales (id int primary key);
+      alter table public.sales enable row level security;
+      create policy "employees" on public.sales for select using ((select public.is_employee()));
+      alter publication supabase_realtime add table public.sales;
+    `);
+    const leaving = await following(await member(anna), { table: 'sales' });
+    const staying = await following(await member(otieno), { table: 'sales' });
+    await database.query('insert into public.sales values (1)');
+    expect(told(await leaving.heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    await database.query('update public.employees set is_active = false where id = $1', [anna]);
+    await database.query('insert into public.sales values (2)');
+    await staying.heard.atLeast(2);
+    await database.query('update public.sales set id = 3 where id = 2');
+    expect(told(await staying.heard.atLeast(3))).toEqual([
+      ['INSERT', 1],
+      ['INSERT', 2],
+      ['UPDATE', 3],
+    ]);
+    expect(leaving.heard.all).toHaveLength(1);
+  });
+
+  test('whoever holds a token hears nothing after it has run out', async () => {
+    const token = await tokenOf({ role: 'authenticated', sub: anna }, Math.floor(Date.now() / 1000) + 2);
+    const client = service.client();
+    await client.setAuth(token);
+    const expiring = await following(client, { table: 'drinks' });
+    const lasting = await following(await member(anna), { table: 'drinks' });
+    await database.query('insert into public.drinks (id) values (1)');
+    await Promise.all([expiring.heard.atLeast(1), lasting.heard.atLeast(1)]);
+    await vi.waitFor(() => expect(expiring.channel.state).toBe('closed'), { timeout: 8_000 });
+    expect(expiring.system.all.at(-1)).toMatchObject({
+      status: 'error',
+      message: expect.stringMatching(/^Token has expired/),
+    });
+    await database.query('insert into public.drinks (id) values (2)');
+    await lasting.heard.atLeast(2);
+    expect(expiring.heard.all).toHaveLength(1);
+    await empty('public.drinks');
+  });
+
+  test('a burst of 5,000 changes reaches who reads them late whole and in order', async () => {
+    const late = await rawFollower(service, 'bursts');
+    const { heard } = await following(service.client(), { table: 'bursts', event: 'INSERT' });
+    late.socket.pause();
+    for (let from = 1; from <= 5_000; from += 1_000) {
+      await database.query(
+        `insert into public.bursts (id, name) select n, repeat('x', 100) from generate_series($1::int, $1::int + 999) as n`,
+        [from],
+      );
+    }
+    const everyId = Array.from({ length: 5_000 }, (_, n) => n + 1);
+    expect((await heard.atLeast(5_000)).map(({ new: record }) => record.id)).toEqual(everyId);
+    late.socket.resume();
+    expect(await late.heard.atLeast(5_000)).toEqual(everyId);
+    late.socket.close();
+    await empty('public.bursts');
+  }, 30_000);
+
+  test('who reads too slowly to be waited for is let go, and the others hear everything', async () => {
+    const own = await startService(database, { bufferedBytes: 1_000_000, patienceMilliseconds: 300 });
+    const deaf = await rawFollower(own, 'bursts');
+    const { heard } = await following(own.client(), { table: 'bursts', event: 'INSERT' });
+    const closed = new Promise((done) => deaf.socket.once('close', done));
+    deaf.socket.pause();
+    // More than the operating system keeps for a connection.
+    await database.query(
+      `insert into public.bursts (id, name) select n, repeat('x', 20000) from generate_series(1, 1000) as n`,
+    );
+    expect((await heard.atLeast(1_000)).at(-1)?.new.id).toBe(1_000);
+    deaf.socket.resume();
+    expect(await closed).toBe(1013);
+    // What it did hear is the beginning, without a hole.
+    expect(deaf.heard.all.length).toBeLessThan(1_000);
+    expect(deaf.heard.all).toEqual(deaf.heard.all.map((_, n) => n + 1));
+    await own.close();
+    await empty('public.bursts');
+  }, 30_000);
 
   test('a policy or a filter that begins to fail costs nobody else anything, and is reported', async () => {
     await database.execute(`

@@ -14,7 +14,13 @@ import {
   UnfitInterest,
 } from './change-filters.ts';
 import { ChangeLog, type LoggedChange } from './change-log.ts';
-import { type ChangedTable, describeTables, publishedTables, quoted } from './changed-tables.ts';
+import {
+  type ChangedTable,
+  describeTables,
+  publishedTables,
+  quoted,
+  type TableColumn,
+} from './changed-tables.ts';
 import { listening } from './listening.ts';
 import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
@@ -26,8 +32,11 @@ export interface Follower {
   claims: Claims;
   /** Their subscriptions: the client's words, numbered. */
   bindings: readonly (Readonly<Record<string, unknown>> & { id: number })[];
-  /** Takes a change: which subscriptions it is for, and the change as JSON text. */
-  tell(ids: readonly number[], json: string): void;
+  /**
+   * Takes a change: which subscriptions it is for, and the change as JSON text.
+   * @returns null when it can take more; otherwise resolves when it can, or never will
+   */
+  tell(ids: readonly number[], json: string): Promise<void> | null;
   /** A subscription that was refused before is served now. */
   onServed(): void;
 }
@@ -216,7 +225,7 @@ export class PostgresChanges {
     }
     for (const change of wanted) {
       const known = answers.get(change.relation);
-      if (known) this.#tell(change, known, interestsOf(change));
+      if (known) await Promise.all(this.#tell(change, known, interestsOf(change)));
     }
   }
 
@@ -313,7 +322,9 @@ export class PostgresChanges {
     }
   }
 
-  #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]) {
+  /** @returns what to wait for before the next change is told */
+  #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]): Promise<void>[] {
+    const waits: Promise<void>[] = [];
     const written = new Map<string, string>();
     const ids = new Map<Follower, Map<string, number[]>>();
     for (const interest of interests) {
@@ -338,8 +349,12 @@ export class PostgresChanges {
       forms.set(form, [...(forms.get(form) ?? []), interest.id]);
     }
     for (const [follower, forms] of ids) {
-      for (const [form, these] of forms) follower.tell(these, written.get(form) ?? '{}');
+      for (const [form, these] of forms) {
+        const wait = follower.tell(these, written.get(form) ?? '{}');
+        if (wait) waits.push(wait);
+      }
     }
+    return waits;
   }
 }
 
@@ -382,9 +397,11 @@ function shown(change: LoggedChange, table: ChangedTable, role: string, select: 
   );
   // Whether somebody might see the old row cannot be asked any more: with policies, its key is all that is told.
   const oldColumns = table.isSecured ? columns.filter(({ isKey }) => isKey) : columns;
-  const of = (row: LoggedChange['record'], names: readonly { name: string }[]) =>
+  const of = (row: LoggedChange['record'], names: readonly TableColumn[]) =>
     Object.fromEntries(
-      names.flatMap(({ name }) => (row && Object.hasOwn(row, name) ? [[name, row[name]]] : [])),
+      names.flatMap(({ name, typeName }) =>
+        row && Object.hasOwn(row, name) ? [[name, told(row[name], typeName)]] : [],
+      ),
     );
   return {
     ...common(change),
@@ -393,6 +410,11 @@ function shown(change: LoggedChange, table: ChangedTable, role: string, select: 
     ...(change.type === 'INSERT' ? {} : { old_record: of(change.oldRecord, oldColumns) }),
     errors: change.isTooLarge ? ['Error 413: Payload Too Large'] : null,
   };
+}
+
+/** A value as clients of a hosted project get it: bytes as bare hexadecimal digits. */
+function told(value: unknown, typeName: string): unknown {
+  return typeName === 'bytea' && typeof value === 'string' ? value.replace(/^\\x/, '') : value;
 }
 
 function common({ schema, table, type, committedAt }: LoggedChange) {
