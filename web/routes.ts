@@ -18,7 +18,7 @@ export default [
     index('admin/layout/to-dashboard.ts'),
     route('dashboard', 'admin/dashboard/dashboard-page.tsx'),
     route('products', 'admin/products/products-page.tsx'),
-    route('orders', 'admin/orders/orders-page.tsx'),
+    route('orders/:orderId?', 'admin/orders/orders-page.tsx'),
     route('deliveries', 'admin/deliveries/deliveries-page.tsx'),
     route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
     route('account', 'admin/account/account-page.tsx'),

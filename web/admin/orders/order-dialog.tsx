@@ -1,0 +1,367 @@
+// An order opened whole, over the list. It is open while the address names an order.
+import { type ReactNode, useCallback, useId, useRef } from 'react';
+import { Link, useLocation, useNavigate } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { formatPhone, msisdn } from '../../../domain/phone.ts';
+import { Badge, type BadgeTone } from '../../ui/badge.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { Icon, type IconName } from '../../ui/icons.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { formatDateTime } from '../dates.ts';
+import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { StatusSelect } from '../status-select.tsx';
+import { plainFailure } from './order-event-words.ts';
+import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
+import { OrderTimeline } from './order-timeline.tsx';
+import { PaidOrderDecision } from './paid-order-decision.tsx';
+import { useOrderStatus } from './use-order-status.ts';
+
+export function OrderDialog({ id }: { id: string | null }) {
+  const navigate = useNavigate();
+  const { search, state } = useLocation();
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+
+  const close = useCallback(() => {
+    // The way one came, where there is one: the list stands in the history once, not twice.
+    if ((state as { isFromList?: boolean } | null)?.isFromList) void navigate(-1);
+    else void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true });
+  }, [navigate, search, state]);
+  return (
+    <DialogOrDrawer size="wide" open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      {shown.current ? <Order key={shown.current} id={shown.current} onClose={close} /> : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Order({ id, onClose }: { id: string; onClose(): void }) {
+  const { data: order, error, isFetching, refetch } = useOrder(id);
+  if (order) return <Whole order={order} isOutdated={error !== null} />;
+  if (order === null) {
+    return (
+      <>
+        <DialogHeading title="There is no such order" description="The address may be mistyped." />
+        <DialogBody>
+          <div className="grid justify-items-start gap-4 pb-2">
+            <p>Look for the order in the list by its number, or by the customer's name or e-mail.</p>
+            <Button tone="quiet" onClick={onClose}>
+              Back to the list
+            </Button>
+          </div>
+        </DialogBody>
+      </>
+    );
+  }
+  return (
+    <>
+      <DialogHeading title="Order" description={error ? 'It could not be loaded' : 'It is being loaded'} />
+      <DialogBody>
+        {error ? (
+          <div className="grid justify-items-start gap-4 pb-2">
+            <Notice tone="danger" title="This order could not be loaded">
+              Nothing was changed. Please check the connection and try again.
+            </Notice>
+            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+              Try again
+            </Button>
+          </div>
+        ) : (
+          <div className="grid min-h-80 place-items-center">
+            <Spinner label="Loading order..." />
+          </div>
+        )}
+      </DialogBody>
+    </>
+  );
+}
+
+function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }) {
+  return (
+    <>
+      <DialogHeading
+        title={
+          <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
+            Order {order.order_number} <StatusBadge status={order.status} />
+          </span>
+        }
+        description={`Placed ${formatDateTime(order.created_at)}`}
+      />
+      <DialogBody>
+        <div className="grid gap-4">
+          {isOutdated ? (
+            <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
+          ) : null}
+          <PaidOrderDecision order={order} />
+          <div className="grid items-start gap-4 md:grid-cols-[minmax(0,1fr)_19rem]">
+            <div className="grid min-w-0 gap-4 md:col-start-2 md:row-start-1">
+              <Status order={order} />
+              <Customer order={order} />
+              <Delivery order={order} />
+            </div>
+            <div className="grid min-w-0 gap-4">
+              <Items order={order} />
+              <Payments order={order} />
+              <Part title="Timeline">
+                <OrderTimeline events={order.events} />
+              </Part>
+            </div>
+          </div>
+        </div>
+      </DialogBody>
+    </>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <section aria-labelledby={id} className="rounded-lg border border-line bg-card px-4 py-4">
+      <h3 id={id} className="mb-3 font-display text-lg font-bold">
+        {title}
+      </h3>
+      {children}
+    </section>
+  );
+}
+
+function Status({ order }: { order: WholeOrder }) {
+  const status = useOrderStatus();
+  return (
+    <Part title="Status">
+      <div className="grid gap-3 text-sm">
+        <StatusSelect
+          label={`Set the status of ${order.order_number}`}
+          value={order.status}
+          options={orderStatuses}
+          saving={status.saving(order)}
+          onChoose={(to) => status.set(order, to)}
+        />
+        <div>
+          <p className="text-ink-soft">Tracking number</p>
+          <div className="flex flex-wrap items-center gap-2">
+            {/* The customer's page, in a tab of its own: what is open here stays. */}
+            <a
+              href={`/track-order/${order.tracking_number}`}
+              target="_blank"
+              rel="noreferrer"
+              className="py-2 font-semibold underline"
+            >
+              {order.tracking_number}
+              <span className="sr-only"> (opens the tracking page in a new tab)</span>
+            </a>
+            <CopyButton text={order.tracking_number} what="tracking number" />
+          </div>
+        </div>
+      </div>
+    </Part>
+  );
+}
+
+function Items({ order }: { order: WholeOrder }) {
+  return (
+    <Part title="Items">
+      <ul className="grid gap-3">
+        {order.order_items.map(({ id, product_name, quantity, unit_price, product }) => (
+          <li key={id} className="flex items-center gap-3">
+            <ProductImage
+              src={product?.image_url ?? null}
+              alt=""
+              sizes="56px"
+              className="size-14 shrink-0 rounded-md text-2xl!"
+            />
+            <span className="min-w-0 flex-1">
+              <span className="block font-semibold break-words">{product_name || 'Product'}</span>
+              <span className="block text-sm text-ink-soft">
+                {quantity} x {formatKes(unit_price)}
+                {product ? null : ' · no longer in the catalogue'}
+              </span>
+            </span>
+            <span className="font-semibold whitespace-nowrap tabular-nums">
+              {formatKes(quantity * unit_price)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <dl className="mt-4 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm tabular-nums">
+        <dt className="text-ink-soft">Delivery fee</dt>
+        <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
+        <dt className="text-base font-bold">Total</dt>
+        <dd className="text-right text-base font-bold">{formatKes(order.total_amount)}</dd>
+      </dl>
+    </Part>
+  );
+}
+
+const moneyBadges: Record<string, [words: string, tone: BadgeTone]> = {
+  unpaid: ['Unpaid', 'yellow'],
+  paid: ['Paid', 'green'],
+  needs_decision: ['Paid, needs a decision', 'red'],
+  refunded: ['Refunded', 'grey'],
+};
+
+const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
+  initiating: ['Being sent', 'blue'],
+  processing: ['Waiting for the PIN', 'blue'],
+  completed: ['Received', 'green'],
+  failed: ['Failed', 'red'],
+  review: ['Needs a look', 'red'],
+  unresolved: ['No answer', 'orange'],
+};
+
+function Payments({ order }: { order: WholeOrder }) {
+  const [words, tone] = moneyBadges[order.payment_status] ?? [statusWords(order.payment_status), 'grey'];
+  return (
+    <Part title="Payments">
+      <p className="mb-3">
+        <Badge tone={tone}>{words}</Badge>
+      </p>
+      {order.payments.length === 0 ? (
+        <p className="text-sm text-ink-soft">Nobody has tried to pay yet.</p>
+      ) : (
+        <ul className="grid gap-3">
+          {order.payments.map((payment) => {
+            const [state, stateTone] = attemptBadges[payment.status] ?? [payment.status, 'grey'];
+            return (
+              <li key={payment.id} className="border-t border-line pt-3 text-sm first:border-0 first:pt-0">
+                <p className="flex flex-wrap items-center justify-between gap-2">
+                  <span>
+                    <span className="font-semibold tabular-nums">{formatKes(payment.amount)}</span> by M-PESA,{' '}
+                    {formatPhone(payment.phone)}
+                  </span>
+                  <span className="flex gap-1.5">
+                    {payment.needs_refund ? <Badge tone="red">To be sent back</Badge> : null}
+                    <Badge tone={stateTone}>{state}</Badge>
+                  </span>
+                </p>
+                <p className="mt-1 break-words text-ink-soft">
+                  {payment.receipt ? (
+                    <>
+                      Receipt <span className="font-semibold text-ink">{payment.receipt}</span> ·{' '}
+                    </>
+                  ) : null}
+                  {payment.status === 'failed'
+                    ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
+                    : null}
+                  {payment.status === 'review' ? `${payment.result_description} · ` : null}
+                  {formatDateTime(payment.completed_at ?? payment.created_at)}
+                </p>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </Part>
+  );
+}
+
+function Customer({ order }: { order: WholeOrder }) {
+  const about = encodeURIComponent(`Your order ${order.tracking_number}`);
+  return (
+    <Part title="Customer">
+      <p className="font-semibold break-words">{order.customer_name}</p>
+      <p className="text-sm break-words text-ink-soft">
+        {formatPhone(order.customer_phone)}
+        <br />
+        {order.customer_email}
+      </p>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <Contact href={`tel:${order.customer_phone}`} icon="phone" label="Call" who={order.customer_name} />
+        <Contact
+          href={`https://wa.me/${msisdn(order.customer_phone)}?text=${about}`}
+          icon="chat"
+          label="Chat"
+          who={order.customer_name}
+        />
+        <Contact
+          href={`mailto:${order.customer_email}?subject=${about}`}
+          icon="mail"
+          label="Mail"
+          who={order.customer_name}
+        />
+      </div>
+    </Part>
+  );
+}
+
+function Contact({ href, icon, label, who }: { href: string; icon: IconName; label: string; who: string }) {
+  return (
+    <a
+      href={href}
+      {...(href.startsWith('http') ? { target: '_blank', rel: 'noreferrer' } : {})}
+      className={`${buttonStyle('quiet')} px-4!`}
+    >
+      <Icon name={icon} className="size-4.5" />
+      {label}
+      <span className="sr-only"> {who}</span>
+    </a>
+  );
+}
+
+function Delivery({ order }: { order: WholeOrder }) {
+  const { delivery } = order;
+  return (
+    <Part title="Delivery">
+      <dl className="grid gap-2 text-sm">
+        <Fact term="To">
+          {order.shipping_address}, {order.city}
+        </Fact>
+        {order.delivery_notes ? (
+          <Fact term="Customer's notes">
+            <span className="whitespace-pre-line">{order.delivery_notes}</span>
+          </Fact>
+        ) : null}
+        {delivery ? (
+          <>
+            <Fact term="State">
+              <StatusBadge status={delivery.delivery_status} />
+            </Fact>
+            <Fact term="By">
+              {delivery.delivery_person
+                ? [delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle]
+                    .filter(Boolean)
+                    .join(', ')
+                : 'Not assigned'}
+            </Fact>
+            {delivery.pickup_time ? (
+              <Fact term="Picked up">{formatDateTime(delivery.pickup_time)}</Fact>
+            ) : null}
+            {delivery.delivery_time ? (
+              <Fact term="Delivered">{formatDateTime(delivery.delivery_time)}</Fact>
+            ) : null}
+            {delivery.delivery_notes ? (
+              <Fact term="Instructions">
+                <span className="whitespace-pre-line">{delivery.delivery_notes}</span>
+              </Fact>
+            ) : null}
+          </>
+        ) : (
+          <Fact term="State">Begins once the order is paid</Fact>
+        )}
+      </dl>
+      {delivery ? (
+        <p className="mt-2 text-sm">
+          <Link
+            to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
+            className="inline-block py-1.5 font-semibold underline"
+          >
+            Go to its delivery
+          </Link>
+        </p>
+      ) : null}
+    </Part>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt className="text-ink-soft">{term}</dt>
+      <dd className="break-words">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+// An order's timeline in words: what happened, and who did it.
+import { formatKes } from '../../../domain/money.ts';
+import { describePaymentFailure } from '../../../domain/payment-result.ts';
+import { formatPhone } from '../../../domain/phone.ts';
+import type { Database } from '../../../supabase/types.ts';
+import { statusWords } from '../status-badge.tsx';
+
+export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
+
+export interface EventWords {
+  what: string;
+  more?: string;
+  tone: 'good' | 'bad' | 'plain';
+}
+
+interface Details {
+  from?: string;
+  to?: string;
+  reason?: string;
+  total_amount?: number;
+  amount?: number;
+  phone?: string;
+  receipt?: string;
+  result_code?: string;
+  result_description?: string;
+  needs_refund?: boolean;
+  person?: string;
+  vehicle?: string;
+  instead_of?: string;
+}
+
+const reasons: Record<string, string> = {
+  paid: 'Because it was paid',
+  not_paid_in_time: 'Nobody paid in time',
+  delivery: 'Along with its delivery',
+};
+
+const moneyWords: Record<string, [what: string, tone: EventWords['tone']]> = {
+  paid: ['The order is paid', 'good'],
+  needs_decision: ['Paid when its units were sold already: a decision is needed', 'bad'],
+  refunded: ['The money was sent back', 'plain'],
+  unpaid: ['The order is unpaid', 'plain'],
+};
+
+const between = (...parts: (string | undefined | false)[]): string => parts.filter(Boolean).join(' · ');
+
+export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'details'>): EventWords {
+  const told = (details ?? {}) as Details;
+  const { from, to = '', reason, amount, phone } = told;
+  const money = amount === undefined ? undefined : formatKes(amount);
+  const payer = phone && formatPhone(phone);
+  switch (kind) {
+    case 'order_placed':
+      return {
+        what: 'Order placed',
+        tone: 'plain',
+        ...(told.total_amount === undefined ? {} : { more: formatKes(told.total_amount) }),
+      };
+    case 'status_changed': {
+      const more = between(from && `From ${statusWords(from)}`, reason && reasons[reason]);
+      return {
+        what: `Status set to ${statusWords(to)}`,
+        tone: to === 'cancelled' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
+        ...(more ? { more } : {}),
+      };
+    }
+    case 'payment_status_changed': {
+      const [what, tone] = moneyWords[to] ?? [`Payment is ${statusWords(to)}`, 'plain'];
+      return { what, tone };
+    }
+    case 'units_returned':
+      return { what: 'Its units went back into stock', tone: 'plain' };
+    case 'units_taken':
+      return { what: 'Its units were taken out of stock again', tone: 'plain' };
+    case 'payment_prompted':
+      return { what: 'Payment prompt sent', more: between(money, payer), tone: 'plain' };
+    case 'payment_completed':
+      return {
+        what: told.needs_refund ? 'Paid once more: this money is to be sent back' : 'Payment received',
+        more: between(money, payer, told.receipt && `Receipt ${told.receipt}`),
+        tone: told.needs_refund ? 'bad' : 'good',
+      };
+    case 'payment_receipt_known':
+      return { what: 'Receipt arrived', more: told.receipt ?? '', tone: 'plain' };
+    case 'payment_failed':
+      return {
+        what: 'Payment failed',
+        more: between(plainFailure(told.result_code), told.result_code && `Code ${told.result_code}`, payer),
+        tone: 'bad',
+      };
+    case 'payment_in_review':
+      return { what: 'Payment needs a look', more: told.result_description ?? '', tone: 'bad' };
+    case 'payment_unresolved':
+      return { what: 'M-PESA never told how the payment ended', more: between(money, payer), tone: 'bad' };
+    case 'delivery_made':
+      return { what: 'Ready to be assigned for delivery', tone: 'plain' };
+    case 'delivery_assigned':
+      return {
+        what: `Delivery assigned to ${told.person ?? 'somebody'}`,
+        more: between(payer, told.vehicle, told.instead_of && `Instead of ${told.instead_of}`),
+        tone: 'plain',
+      };
+    case 'delivery_status_changed':
+      return {
+        what: `Delivery is ${statusWords(to)}`,
+        tone: to === 'failed' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
+        ...(from ? { more: `From ${statusWords(from)}` } : {}),
+      };
+    default:
+      return { what: statusWords(kind), tone: 'plain' };
+  }
+}
+
+/** Why a payment failed, without the picture customers see with it. */
+export const plainFailure = (code: string | null | undefined): string =>
+  describePaymentFailure(code).replace(/\s*\p{Extended_Pictographic}\uFE0F?$/u, '');
+
+const actors: Record<string, string> = { customer: 'Customer', mpesa: 'M-PESA', shop: 'The shop itself' };
+
+export const describeActor = ({ actor, actor_email }: Pick<OrderEvent, 'actor' | 'actor_email'>): string =>
+  actor === 'staff' ? (actor_email ?? 'Staff') : (actors[actor] ?? actor);

@@ -1,0 +1,113 @@
+// What the orders screen reads, and under which keys it is kept.
+import { useQuery } from '@tanstack/react-query';
+import type { Staff } from '../../lib/staff.ts';
+import { type ReadPage, useRows } from '../list/use-rows.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+
+/** What staff may set, and filter by (specification §2, Admin Orders). */
+export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
+
+export interface OrderFilters {
+  search: string;
+  status: string;
+}
+
+const listed =
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, order_items(quantity, product_name)';
+
+/** Newest first; search anywhere in name, e-mail and number, status exactly (specification §7, Admin management). */
+export function readOrders(tables: Staff['tables'], { search, status }: OrderFilters) {
+  return (({ after, limit, signal }) =>
+    tables
+      .rpc('search_orders', {
+        search,
+        status: status || null,
+        before_created_at: after?.created_at ?? null,
+        before_id: after?.id ?? null,
+        page_size: limit,
+      })
+      .select(listed)
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+}
+type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;
+/** An order as the list shows it. */
+export type ListedOrder = NonNullable<Answer['data']>[number];
+
+export function useOrders(filters: OrderFilters) {
+  const { tables } = useMember().staff;
+  return useRows<ListedOrder>(['orders', 'list', filters], readOrders(tables, filters));
+}
+
+/** How many orders the filters leave; undefined until it is known. */
+export function useOrderCount({ search, status }: OrderFilters): number | undefined {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['orders', 'count', { search, status }],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('count_orders', { search, status: status || null }).abortSignal(signal)),
+  }).data;
+}
+
+/** Why an order's money waits for a person: its units were sold before it came, or the order was cancelled after. */
+export function decisionOf(order: {
+  status: string;
+  payment_status: string;
+}): 'units are gone' | 'refund is due' | null {
+  if (order.payment_status === 'needs_decision') return 'units are gone';
+  return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;
+}
+
+/** The newest orders that wait for a decision, and how many there are. */
+export function useOrdersToDecide() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['orders', 'to decide'],
+    queryFn: async ({ signal }) => {
+      const answer = await tables
+        .from('orders')
+        .select('id, order_number', { count: 'exact' })
+        .or('payment_status.eq.needs_decision,and(payment_status.eq.paid,status.eq.cancelled)')
+        .order('created_at', { ascending: false })
+        .limit(5)
+        .abortSignal(signal);
+      return { orders: dataOf(answer), count: answer.count ?? 0 };
+    },
+  }).data;
+}
+
+const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
+async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
+  if (!isUuid(id)) return null;
+  const [order, events] = await Promise.all([
+    tables
+      .from('orders')
+      .select(
+        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url)), payments(*), delivery:deliveries(*)',
+      )
+      .eq('id', id)
+      .order('created_at', { referencedTable: 'order_items' })
+      .order('created_at', { referencedTable: 'payments', ascending: false })
+      .abortSignal(signal)
+      .maybeSingle(),
+    tables.from('order_events').select('*').eq('order_id', id).order('id').abortSignal(signal),
+  ]);
+  // No row is an answer like any other.
+  if (order.error === null && order.data === null) return null;
+  return { ...dataOf(order), events: dataOf(events) };
+}
+/** An order with everything around it. */
+export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readOrder>>>;
+
+/** One order by its id; null when there is none. */
+export function useOrder(id: string) {
+  const { staff } = useMember();
+  return useQuery({
+    queryKey: ['orders', 'one', id],
+    queryFn: ({ signal }) => readOrder(staff, id, signal),
+    staleTime: 0,
+  });
+}

@@ -1,0 +1,66 @@
+// What only a person can decide about money that came: deliver after all, or send it back.
+import { useState } from 'react';
+import { formatKes } from '../../../domain/money.ts';
+import { Button } from '../../ui/button.tsx';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { decisionOf, type WholeOrder } from './order-queries.ts';
+
+export function PaidOrderDecision({ order }: { order: WholeOrder }) {
+  const { tables } = useMember().staff;
+  const [isAsked, setAsked] = useState(false);
+  const save = useSave({
+    write: async (decision: 'deliver' | 'refunded') => {
+      dataOf(await tables.rpc('decide_paid_order', { order_id: order.id, decision }));
+    },
+    success: (_, decision) =>
+      decision === 'deliver' ? 'The order will be delivered' : 'The refund is noted with the order',
+    failure: 'Failed to save your decision',
+    refresh: ['orders', 'deliveries', 'products', 'dashboard'],
+    onSuccess: () => setAsked(false),
+  });
+  const decision = decisionOf(order);
+  if (!decision) return null;
+  const paid = order.payments.find(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  const amount = formatKes(paid?.amount ?? order.total_amount);
+  return (
+    <section
+      aria-label="Decision"
+      className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3 text-danger"
+    >
+      <div>
+        <p className="font-bold">{decision === 'units are gone' ? 'Paid, needs a decision' : 'Refund due'}</p>
+        <p className="text-sm">
+          {decision === 'units are gone'
+            ? `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`
+            : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
+        </p>
+      </div>
+      {isAsked ? (
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="basis-full text-sm font-semibold">
+            The shop moves no money by itself. Have you sent {amount} back to the customer?
+          </p>
+          <Button tone="danger" isBusy={save.isPending} onClick={() => save.mutate('refunded')}>
+            Yes, it was sent back
+          </Button>
+          <Button tone="quiet" onClick={() => setAsked(false)}>
+            Not yet
+          </Button>
+        </div>
+      ) : (
+        <div className="flex flex-wrap gap-3">
+          {decision === 'units are gone' ? (
+            <Button isBusy={save.isPending} onClick={() => save.mutate('deliver')}>
+              Deliver it
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={() => setAsked(true)}>
+            The money was sent back
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}
