@@ -235,6 +235,8 @@ const procedures: Record<string, Person[]> = {
   list_own_sessions: signedIn,
   count_product_orders: signedIn,
   assign_delivery: signedIn,
+  search_deliveries: signedIn,
+  search_inquiries: signedIn,
   mark_inquiry_read: signedIn,
   mark_all_inquiries_read: signedIn,
   begin_payment: service,
