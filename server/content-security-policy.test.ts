@@ -14,3 +14,8 @@ test('each inline script is named by its hash, scripts from a file are not', () 
 test('no script may be written into the page', () => {
   expect(contentSecurityPolicy('<p>')).toMatch(/script-src 'self';/);
 });
+
+test('pictures come from where the services are, also when that is another origin', () => {
+  const policy = contentSecurityPolicy('<p>', ['https://abc.supabase.co', 'wss://abc.supabase.co']);
+  expect(policy).toContain(`img-src 'self' data: blob: https://abc.supabase.co;`);
+});

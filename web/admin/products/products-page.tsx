@@ -1,22 +1,37 @@
 // The products: searched, filtered, switched on and off, added, edited and deleted (specification §2, Admin Products).
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
+import { writeShillings } from '../../../domain/product-form.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import type { CsvColumn } from '../list/csv.ts';
+import { ExportButton } from '../list/export-button.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
+import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/products-page.ts';
 import { CategoriesDialog } from './categories-dialog.tsx';
 import { DeleteProduct } from './delete-product.tsx';
 import { productColumns } from './product-columns.tsx';
 import { ProductDialog, withProductDialog } from './product-dialog.tsx';
-import { type ListedProduct, useCategories, useProducts } from './product-queries.ts';
+import { type ListedProduct, readProducts, useCategories, useProducts } from './product-queries.ts';
 import { useProductToggle } from './use-product-toggle.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Products');
 
+const exported: CsvColumn<ListedProduct>[] = [
+  { title: 'Name', value: ({ name }) => name },
+  { title: 'Slug', value: ({ slug }) => slug },
+  { title: 'Tagline', value: ({ tagline }) => tagline },
+  { title: 'Price (KES)', value: ({ price }) => writeShillings(price) },
+  { title: 'Category', value: ({ category }) => category },
+  { title: 'Stock', value: ({ stock_quantity }) => stock_quantity },
+  { title: 'Status', value: ({ is_active }) => (is_active ? 'Active' : 'Inactive') },
+];
+
 export default function ProductsPage() {
+  const { tables } = useMember().staff;
   const filters = useListFilters(['search', 'category']);
   const products = useProducts(filters.values);
   const categories = useCategories();
@@ -60,6 +75,7 @@ export default function ProductsPage() {
               ]}
               onChoose={(category) => filters.set('category', category)}
             />
+            <ExportButton name="products" read={readProducts(tables, filters.values)} columns={exported} />
           </ListToolbar>
         }
       >
