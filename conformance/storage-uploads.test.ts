@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
+import { deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 import { Upload } from 'tus-js-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -13,6 +14,44 @@ const picture = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, h
   sharp({ create: { width, height, channels: 3, background: '#2e7d32' } })
     .toFormat(format)
     .toBuffer();
+
+/** A PNG in black and white around compressed rows. */
+function pngOf(width: number, height: number, rows: Buffer): Buffer {
+  const chunk = (type: string, data: Buffer) => {
+    const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
+    const sizes = Buffer.alloc(8);
+    sizes.writeUInt32BE(data.length, 0);
+    sizes.writeUInt32BE(crc32(body), 4);
+    return Buffer.concat([sizes.subarray(0, 4), body, sizes.subarray(4)]);
+  };
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  header[8] = 1;
+  return Buffer.concat([
+    Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
+    chunk('IHDR', header),
+    chunk('IDAT', rows),
+    chunk('IEND', Buffer.alloc(0)),
+  ]);
+}
+
+function crc32(bytes: Buffer): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  }
+  return (crc ^ 0xffffffff) >>> 0;
+}
+
+/** A GIF of 64 pixels that blinks. */
+function gifOf(frames: number): Promise<Buffer> {
+  const pixels = Buffer.from(Array.from({ length: frames * 64 * 3 }, (_, n) => (n % 384 < 192 ? 0 : 255)));
+  return sharp(pixels, { raw: { width: 8, height: 8 * frames, channels: 3, pageHeight: 8 } })
+    .gif()
+    .toBuffer();
+}
 
 const bytesOf = async (blob: Blob | null) => Buffer.from((await blob?.arrayBuffer()) ?? new ArrayBuffer());
 
@@ -212,6 +251,113 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         statusCode: '413',
         message: expect.stringMatching(/^The image is too large: 50 million pixels/),
       });
+    });
+
+    test('a picture of 900 million pixels in a hundred kilobytes is refused unread', async () => {
+      const rowBytes = 1 + Math.ceil(30_000 / 8);
+      const png = pngOf(30_000, 30_000, deflateSync(Buffer.alloc(30_000 * rowBytes)));
+      expect(png.length).toBeLessThan(200_000);
+      const begun = performance.now();
+      const { error } = await staff.upload('products/huge.png', png, { contentType: 'image/png' });
+      expect(refusal(error)).toEqual({
+        statusCode: '413',
+        message: expect.stringMatching(/^The image is too large: 50 million pixels/),
+      });
+      // To decode it would take longer.
+      expect(performance.now() - begun).toBeLessThan(5_000);
+      expect((await staff.exists('products/huge.png')).data).toBe(false);
+    });
+
+    test('a GIF of thousands of frames is refused, and never rendered where anything is kept', async () => {
+      const gif = await gifOf(5_000);
+      const { error } = await staff.upload('products/long.gif', gif, { contentType: 'image/gif' });
+      expect(refusal(error)).toEqual({
+        statusCode: '413',
+        message: expect.stringMatching(/^The image is too large: .* 200 frames/),
+      });
+      expect(
+        (await staff.upload('products/short.gif', await gifOf(150), { contentType: 'image/gif' })).error,
+      ).toBe(null);
+      await house.createBucket('anything', { public: false });
+      const anything = house.from('anything');
+      expect((await anything.upload('long.gif', gif, { contentType: 'image/gif' })).error).toBeNull();
+      const rendered = await anything.download('long.gif', { transform: { width: 1, format: 'origin' } });
+      expect(rendered.error).not.toBeNull();
+    });
+
+    test.each(['png', 'jpeg', 'webp', 'gif', 'avif'] as const)(
+      'a %s cut short is refused',
+      async (format) => {
+        const noise = Buffer.from(Array.from({ length: 96 * 96 * 3 }, (_, n) => (n * 2_654_435_761) >>> 24));
+        const whole = await sharp(noise, { raw: { width: 96, height: 96, channels: 3 } })
+          .toFormat(format)
+          .toBuffer();
+        const options = { contentType: `image/${format}` };
+        const name = `products/whole.${format}`;
+        expect((await staff.upload(name, whole, options)).error).toBeNull();
+        const half = whole.subarray(0, whole.length / 2);
+        const { error } = await staff.upload(`products/half.${format}`, half, options);
+        expect(refusal(error)).toEqual({ statusCode: '415', message: expect.stringMatching(/damaged/) });
+        expect((await staff.exists(`products/half.${format}`)).data).toBe(false);
+      },
+    );
+
+    test('do not tell where they were taken, or with what', async () => {
+      const photo = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'orange' } })
+        .withExif({
+          IFD0: { Make: 'SECRET-CAMERA' },
+          IFD3: { GPSLatitudeRef: 'S', GPSLatitude: '1/1 17/1 0/1', GPSLongitude: '36/1 49/1 0/1' },
+        })
+        .withXmp('<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>SECRET-OWNER</rdf:RDF></x:xmpmeta>')
+        .withIccProfile('p3')
+        .jpeg()
+        .toBuffer();
+      const before = await sharp(photo).metadata();
+      expect([before.exif?.includes('SECRET-CAMERA'), before.xmp?.includes('SECRET-OWNER')]).toEqual([
+        true,
+        true,
+      ]);
+      for (const type of ['image/jpeg', 'image/png', 'image/webp'] as const) {
+        const content =
+          type === 'image/jpeg'
+            ? photo
+            : await sharp(photo)
+                .keepMetadata()
+                .toFormat(type.slice(6) as 'png')
+                .toBuffer();
+        const name = `products/place.${type.slice(6)}`;
+        expect((await staff.upload(name, content, { contentType: type })).error).toBeNull();
+        const { bytes } = await read(name);
+        const after = await sharp(bytes).metadata();
+        expect([after.exif, after.xmp, after.icc, after.iptc], type).toEqual(Array(4).fill(undefined));
+        expect(bytes.includes('SECRET'), type).toBe(false);
+      }
+    });
+
+    test.each([
+      ['after white space', ' \n\t<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'],
+      ['after a comment', '<!-- GIF89a --><svg xmlns="http://www.w3.org/2000/svg"><script/></svg>'],
+      ['in UTF-16', Buffer.from('\ufeff<svg xmlns="http://www.w3.org/2000/svg"/>', 'utf16le')],
+      ['compressed', gzipSync('<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>')],
+      [
+        'as a document that contains itself',
+        '<!DOCTYPE svg [<!ENTITY a "&b;&b;"><!ENTITY b "x">]><svg>&a;</svg>',
+      ],
+      ['as another drawing', '%PDF-1.7 <svg/>'],
+      [
+        'as a bitmap of another kind',
+        Buffer.from('424d3a0000000000000036000000280000000100000001000000010018', 'hex'),
+      ],
+    ])('an SVG called a picture is refused %s', async (_, content) => {
+      for (const [name, contentType] of [
+        ['products/drawing.png', 'image/png'],
+        ['products/drawing.jpg', 'image/jpeg'],
+        ['products/drawing.gif', 'image/gif'],
+      ] as const) {
+        const { error } = await staff.upload(name, Buffer.from(content as string), { contentType });
+        expect(refusal(error).statusCode, name).toBe('415');
+        expect((await staff.exists(name)).data, name).toBe(false);
+      }
     });
 
     test('50 MB are refused, whether or not their size was told, and leave nothing behind', async () => {
