@@ -343,6 +343,22 @@ describe.each([
         sent.filter((path) => path.includes('/storage/')),
         'the picture is not sent twice',
       ).toEqual([]);
+
+      // What was sent for a product that is given up does not stay behind.
+      await dialogOf(page).waitFor({ state: 'detached' });
+      const before = await pictures();
+      await openProductDialog(page, 'new=1');
+      await field(page, 'Product Name').fill('Given up');
+      await field(page, 'Product Slug').fill('mango-bottle');
+      await field(page, 'Price \\(KES\\)').fill('10');
+      await field(page, 'Category').selectOption('Mango');
+      await pickPicture(page, 'front.png', 'image/png', await photograph('#3ae273').png().toBuffer());
+      await page.getByRole('button', { name: 'Create Product' }).click();
+      await dialogOf(page).getByText('Another product has this slug already').waitFor();
+      expect((await pictures()).length).toBe(before.length + 1);
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'Discard' }).click();
+      await until(async () => (await pictures()).length === before.length, 'the picture is taken back');
     },
   );
 
