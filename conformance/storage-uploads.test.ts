@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { Upload } from 'tus-js-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
-import { type OpenStorage, openStorage } from '../scripts/open-storage.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
 const picture = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, height = 48) =>
   sharp({ create: { width, height, channels: 3, background: '#2e7d32' } })
@@ -56,13 +56,13 @@ function gifOf(frames: number): Promise<Buffer> {
 const bytesOf = async (blob: Blob | null) => Buffer.from((await blob?.arrayBuffer()) ?? new ArrayBuffer());
 
 describe.each(testDatabases())('uploads on %s', (kind) => {
-  let storage: OpenStorage;
-  let house: ReturnType<OpenStorage['client']>;
-  let staff: ReturnType<ReturnType<OpenStorage['client']>['from']>;
+  let storage: OpenServices;
+  let house: ReturnType<OpenServices['client']>;
+  let staff: ReturnType<ReturnType<OpenServices['client']>['from']>;
   let staffToken: string;
 
   beforeAll(async () => {
-    storage = await openStorage(kind);
+    storage = await openServices(kind);
     house = storage.client(storage.keys.secret);
     staffToken = (await storage.person('staff')).token;
     staff = storage.client(staffToken).from('product-images');

@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
-import { type OpenStorage, openStorage } from '../scripts/open-storage.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
 describe.each(testDatabases())('storage on %s', (kind) => {
-  let storage: OpenStorage;
-  let house: ReturnType<OpenStorage['client']>;
+  let storage: OpenServices;
+  let house: ReturnType<OpenServices['client']>;
 
   beforeAll(async () => {
-    storage = await openStorage(kind);
+    storage = await openServices(kind);
     house = storage.client(storage.keys.secret);
   });
   afterEach(() => {

@@ -228,6 +228,65 @@ const matrix: MatrixRow[] = [
   },
 ];
 
+// What the storage service does in a caller's name, it does to these tables.
+const storageMatrix: MatrixRow[] = [
+  {
+    table: 'storage.objects',
+    row: 'a picture of a product',
+    where: `id = '${id(1)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'products/new.png')`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'storage.objects',
+    row: 'a picture beside the folder of products',
+    where: `id = '${id(2)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'products.png')`,
+    select: all,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.objects',
+    row: 'in a folder that only contains another one called products',
+    where: `id = '${id(3)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'other/products/new.png')`,
+    select: all,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.objects',
+    row: 'in another bucket',
+    where: `id = '${id(4)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('other', 'products/new.png')`,
+    select: service,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.buckets',
+    row: 'of product images',
+    where: `id = 'product-images'`,
+    set: 'file_size_limit = 1000',
+    insert: `(id, name, public) values ('mine', 'mine', true)`,
+    select: service,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+];
+
 const procedures: Record<string, Person[]> = {
   place_order: all,
   track_order: all,
@@ -286,12 +345,15 @@ const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb,
   update: updates,
   delete: deletes,
 });
-const statementFor = ({ table, where, set, insert }: MatrixRow): Record<Verb, string> => ({
-  select: `select from public.${table} where ${where}`,
-  insert: `insert into public.${table} ${insert}`,
-  update: `update public.${table} set ${set} where ${where}`,
-  delete: `delete from public.${table} where ${where}`,
-});
+const statementFor = ({ table, where, set, insert }: MatrixRow): Record<Verb, string> => {
+  const name = table.includes('.') ? table : `public.${table}`;
+  return {
+    select: `select from ${name} where ${where}`,
+    insert: `insert into ${name} ${insert}`,
+    update: `update ${name} set ${set} where ${where}`,
+    delete: `delete from ${name} where ${where}`,
+  };
+};
 
 class Undo extends Error {}
 
@@ -300,14 +362,17 @@ async function succeeds(database: Database, person: Person, statement: string): 
   let touched = 0;
   try {
     await asRole(database, people[person], async (session) => {
+      // As the storage service does before it deletes; without it nobody's statement may.
+      await session.query(`select set_config('storage.allow_delete_query', 'true', true)`);
       touched = (await session.query(statement)).rowCount;
       throw new Undo();
     });
   } catch (thrown) {
     if (thrown instanceof Undo) return touched > 0;
     if (thrown instanceof DatabaseError && thrown.code === '42501') return false;
-    // Permissions are checked before uniqueness: the one row of settings can be added by whoever may, once.
-    if (thrown instanceof DatabaseError && thrown.code === '23505') return true;
+    // Permissions are checked before uniqueness: the one row of settings can be added by whoever may, once. So are they
+    // before references: whoever may delete a bucket has to empty it.
+    if (thrown instanceof DatabaseError && ['23505', '23503'].includes(thrown.code)) return true;
     throw thrown;
   }
   return false;
@@ -337,11 +402,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
+      insert into storage.buckets (id, name, public) values ('other', 'other', true);
+      insert into storage.objects (id, bucket_id, name) values
+        ('${id(1)}', 'product-images', 'products/a.png'), ('${id(2)}', 'product-images', 'a.png'),
+        ('${id(3)}', 'product-images', 'other/products/a.png'), ('${id(4)}', 'other', 'products/a.png');
     `);
   });
   afterAll(() => database.close());
 
-  describe.each(matrix)('$table, a row $row', (row) => {
+  describe.each([...matrix, ...storageMatrix])('$table, a row $row', (row) => {
     test.each(verbs)('%s', async (verb) => {
       const allowedTo = allowed(row)[verb];
       const can = allowedTo === 'nobody' ? [] : allowedTo;
@@ -357,6 +426,64 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       expect(found).toEqual(Object.fromEntries(everyone.map((person) => [person, can.includes(person)])));
     });
+  });
+
+  test('staff cannot move a picture out of the folder of products, or one of another bucket into it', async () => {
+    const move = (person: Person, which: number, bucket: string, name: string) =>
+      succeeds(
+        database,
+        person,
+        `update storage.objects set bucket_id = '${bucket}', name = '${name}' where id = '${id(which)}'`,
+      );
+    expect(await move('staff', 1, 'product-images', 'products/b.png')).toBe(true);
+    expect(await move('staff', 1, 'product-images', 'b.png')).toBe(false);
+    expect(await move('staff', 1, 'other', 'products/b.png')).toBe(false);
+    expect(await move('staff', 4, 'product-images', 'products/b.png')).toBe(false);
+    expect(await move('service', 4, 'product-images', 'products/b.png')).toBe(true);
+  });
+
+  test('no statement deletes what has a file, not even of the service', async () => {
+    const attempt = asRole(database, people.service, (session) =>
+      session.query(`delete from storage.objects where id = '${id(1)}'`),
+    );
+    await expect(attempt).rejects.toMatchObject({
+      code: '42501',
+      message: expect.stringMatching(/Use the Storage API/),
+    });
+  });
+
+  test('no private topic is open to anybody but the shop itself', async () => {
+    const join = (extension: string) =>
+      `insert into realtime.messages (topic, extension, private) values ('back-office', '${extension}', true)`;
+    await database.execute(join('broadcast'));
+    for (const person of everyone) {
+      const found = [
+        await succeeds(database, person, `select from realtime.messages where topic = 'back-office'`),
+        await succeeds(database, person, join('broadcast')),
+        await succeeds(database, person, join('presence')),
+      ];
+      expect(found, person).toEqual(Array(3).fill(person === 'service'));
+    }
+    const { rows } = await database.query(
+      `select polname from pg_policy where polrelid = 'realtime.messages'::regclass`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('nobody reads or writes the log that live screens are told from', async () => {
+    expect((await database.query('select from realtime.changes limit 1')).rowCount).toBe(1);
+    for (const person of everyone) {
+      const found = [
+        await succeeds(database, person, 'select from realtime.changes limit 1'),
+        await succeeds(
+          database,
+          person,
+          `insert into realtime.changes (relation, table_schema, table_name, type) values (1, 'a', 'b', 'DELETE')`,
+        ),
+        await succeeds(database, person, 'delete from realtime.changes'),
+      ];
+      expect(found, person).toEqual([false, false, false]);
+    }
   });
 
   test('the matrix knows every table and view', async () => {

@@ -1,11 +1,14 @@
-// The backend with its storage on a database and a folder of their own, behind a real HTTP listener, for tests.
+// The backend on the shop's database and a folder of its own, behind a real HTTP listener, and the official clients of
+// its storage and realtime services, for tests.
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAdaptorServer } from '@hono/node-server';
+import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { importJWK, SignJWT } from 'jose';
+import { WebSocket } from 'ws';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
@@ -14,8 +17,8 @@ import { createDiskFiles } from '../backend/storage/disk-files.ts';
 import type { FileStore } from '../backend/storage/file-store.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
-export interface OpenStorage {
-  /** Ends in /storage/v1. */
+export interface OpenServices {
+  /** Of the storage service: ends in /storage/v1. */
   url: string;
   keys: ApiKeys;
   database: Database;
@@ -24,10 +27,14 @@ export interface OpenStorage {
   folder: string;
   /** What the services reported as problems of their own. */
   faults: unknown[];
-  /** The official client with a key or token; with neither when absent. */
+  /** The official client of the storage service with a key or token; with neither when absent. */
   client(token?: string): StorageClient;
-  /** Makes a signed-in person; active staff when told. */
-  person(kind: 'customer' | 'staff' | 'inactive staff'): Promise<{ id: string; token: string }>;
+  /** The official client of the realtime service: a visitor's, or the holder's of a key or token. */
+  live(token?: string): Promise<RealtimeClient>;
+  /** Makes a signed-in person. Half-way staff have a second factor and have not given it. */
+  person(
+    kind: 'customer' | 'staff' | 'inactive staff' | 'half-way staff',
+  ): Promise<{ id: string; token: string }>;
   /** An access token with claims of one's choice on top of the usual ones. */
   token(claims: Record<string, unknown>): Promise<string>;
   close(): Promise<void>;
@@ -36,7 +43,7 @@ export interface OpenStorage {
 const publicUrl = 'http://shop.example';
 
 /** Opens it. */
-export async function openStorage(kind: Database['kind']): Promise<OpenStorage> {
+export async function openServices(kind: Database['kind']): Promise<OpenServices> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-'));
   const database = await throwawayDatabase(kind, shopMigrations);
   const files = createDiskFiles(folder);
@@ -54,9 +61,15 @@ export async function openStorage(kind: Database['kind']): Promise<OpenStorage> 
     fetch: (request) => backend.fetch(request),
     overrideGlobalObjects: false,
   }) as Server;
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    backend.upgrade(request, socket, head);
+  });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const address = server.address();
-  const url = `http://127.0.0.1:${address && typeof address === 'object' ? address.port : 0}/storage/v1`;
+  const host = `127.0.0.1:${address && typeof address === 'object' ? address.port : 0}`;
+  const url = `http://${host}/storage/v1`;
+  const liveClients: RealtimeClient[] = [];
 
   const token = async (claims: Record<string, unknown>) => {
     const [key] = keys.signingKeys;
@@ -78,21 +91,38 @@ export async function openStorage(kind: Database['kind']): Promise<OpenStorage> 
     token,
     client: (given) =>
       new StorageClient(url, given ? { apikey: given, authorization: `Bearer ${given}` } : {}),
+    async live(given) {
+      const isKey = given?.startsWith('sb_');
+      const client = new RealtimeClient(`ws://${host}/realtime/v1`, {
+        params: { apikey: given && isKey ? given : keys.publishable },
+        transport: WebSocket as never,
+      });
+      if (given && !isKey) await client.setAuth(given);
+      liveClients.push(client);
+      return client;
+    },
     async person(wanted) {
       const id = crypto.randomUUID();
       await database.query('insert into auth.users (id, email) values ($1, $2)', [id, `${id}@jani.example`]);
       if (wanted !== 'customer') {
         await database.query('insert into public.admin_profiles (user_id, is_active) values ($1, $2)', [
           id,
-          wanted === 'staff',
+          wanted !== 'inactive staff',
         ]);
+      }
+      if (wanted === 'half-way staff') {
+        await database.query(
+          `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'verified')`,
+          [id],
+        );
       }
       return { id, token: await token({ sub: id }) };
     },
     async close() {
+      for (const client of liveClients) client.disconnect();
+      await backend.close();
       server.closeAllConnections();
       await new Promise((done) => server.close(done));
-      await backend.close();
       await database.close();
       await rm(folder, { recursive: true, force: true });
     },

@@ -1,0 +1,265 @@
+// Who hears what of the shop, through the official client: staff what is theirs as long as they are staff, nobody else
+// anything, and private topics nobody.
+import {
+  type REALTIME_SUBSCRIBE_STATES,
+  type RealtimeChannel,
+  type RealtimeClient,
+  REALTIME_SUBSCRIBE_STATES as states,
+} from '@supabase/realtime-js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { testDatabases } from '../backend/database/throwaway.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+const tables = ['orders', 'payments', 'deliveries', 'inquiries'] as const;
+const id = (n: number) => `f0000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+
+interface Change {
+  eventType: string;
+  table: string;
+  new: Record<string, unknown>;
+  old: Record<string, unknown>;
+  errors: string[] | null;
+}
+
+describe.each(testDatabases())('the shop live on %s', (kind) => {
+  let services: OpenServices;
+  beforeAll(async () => {
+    services = await openServices(kind);
+  });
+  afterAll(async () => {
+    expect(services.faults).toEqual([]);
+    await services.close();
+  });
+
+  const joined = (channel: RealtimeChannel) =>
+    new Promise<{ status: `${REALTIME_SUBSCRIBE_STATES}`; message: string | undefined }>((done) => {
+      channel.subscribe((status, error) => done({ status, message: error?.message }));
+    });
+
+  /** Follows all tables of the staff screens; gives what is heard. */
+  const following = async (client: RealtimeClient) => {
+    const heard: Change[] = [];
+    let isServed = false;
+    const channel = client.channel('staff');
+    for (const table of tables) {
+      channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) =>
+        heard.push(change as unknown as Change),
+      );
+    }
+    channel.on('system', {}, ({ status }) => {
+      isServed = status === 'ok';
+    });
+    expect((await joined(channel)).status).toBe(states.SUBSCRIBED);
+    await vi.waitFor(() => expect(isServed).toBe(true), { timeout: 10_000 });
+    return { heard, channel };
+  };
+
+  const everyone = async () => {
+    const clientOf = async (...given: Parameters<OpenServices['person']>) =>
+      services.live((await services.person(...given)).token);
+    return {
+      visitor: await services.live(),
+      customer: await clientOf('customer'),
+      'inactive staff': await clientOf('inactive staff'),
+      'half-way staff': await clientOf('half-way staff'),
+      staff: await clientOf('staff'),
+      service: await services.live(services.keys.secret),
+    };
+  };
+
+  let orders = 0;
+  /** Something of everything that staff screens follow. */
+  const business = async () => {
+    orders += 1;
+    const [order, code] = [id(orders), String(1000 + orders)];
+    await services.database.execute(`
+      insert into public.orders
+        (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+        values ('${order}', 'JJ-20261121-${code}', 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200);
+      insert into public.payments (id, order_id, phone, amount, status)
+        values ('${order}', '${order}', '+254712345678', 200, 'processing');
+      insert into public.deliveries (id, order_id) values ('${order}', '${order}');
+      insert into public.inquiries (id, name, email, message) values ('${order}', 'Amina', 'a@b.example', 'Hello');
+      update public.orders set status = 'processing' where id = '${order}';
+    `);
+    return order;
+  };
+  /** Comes after everything before it, and to everybody: rights to a row that is gone cannot be asked. */
+  const marker = async () => {
+    const { rows } = await services.database.query<{ id: string }>(
+      `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', 'Marker') returning id`,
+    );
+    const inserted = rows[0]?.id;
+    return {
+      remove: () => services.database.query('delete from public.inquiries where id = $1', [inserted]),
+      isIn: (heard: readonly Change[]) =>
+        heard.some(({ eventType, old }) => eventType === 'DELETE' && old.id === inserted),
+    };
+  };
+  const withoutMarkers = (heard: readonly Change[]) =>
+    heard.filter(({ eventType, new: record }) => eventType !== 'DELETE' && record.message !== 'Marker');
+
+  test('staff hear of orders, payments, deliveries and inquiries; nobody else hears anything', async () => {
+    const clients = await everyone();
+    const followed = Object.fromEntries(
+      await Promise.all(
+        Object.entries(clients).map(async ([person, client]) => [person, (await following(client)).heard]),
+      ),
+    ) as Record<keyof typeof clients, Change[]>;
+    const order = await business();
+    const { remove, isIn } = await marker();
+    // Its insertion is asked about before it goes: a row that is gone is visible to nobody.
+    await vi.waitFor(
+      () => expect(followed.staff.some(({ new: record }) => record.message === 'Marker')).toBe(true),
+      { timeout: 10_000 },
+    );
+    await remove();
+    await vi.waitFor(() => expect(Object.values(followed).every(isIn)).toBe(true), { timeout: 10_000 });
+
+    for (const person of ['staff', 'service'] as const) {
+      const told = withoutMarkers(followed[person]);
+      expect(new Set(told.map(({ table, eventType }) => `${eventType} ${table}`)), person).toEqual(
+        new Set([...tables.map((table) => `INSERT ${table}`), 'UPDATE orders']),
+      );
+      expect(told[0], person).toMatchObject({ new: { id: order, customer_name: 'Amina' }, errors: null });
+    }
+    for (const person of ['visitor', 'customer', 'inactive staff', 'half-way staff'] as const) {
+      expect(withoutMarkers(followed[person]), person).toEqual([]);
+      // Of what is deleted, which the shop does to none of these, the key alone is told.
+      expect(
+        followed[person].map(({ old }) => Object.keys(old)),
+        person,
+      ).toEqual([['id']]);
+    }
+    for (const client of Object.values(clients)) await client.disconnect();
+  });
+
+  test('half-way staff hear once they have given their second factor', async () => {
+    const person = await services.person('half-way staff');
+    const client = await services.live(person.token);
+    const { heard } = await following(client);
+    await client.setAuth(await services.token({ sub: person.id, aal: 'aal2' }));
+    // The new claims are in force when the client was told so; until then changes are asked for with the old ones.
+    await vi.waitFor(
+      async () => {
+        await business();
+        expect(withoutMarkers(heard).length).toBeGreaterThan(0);
+      },
+      { timeout: 10_000, interval: 100 },
+    );
+    await client.disconnect();
+  });
+
+  test.each([
+    [
+      'is no longer active',
+      (person: { id: string }) =>
+        services.database.query('update public.admin_profiles set is_active = false where user_id = $1', [
+          person.id,
+        ]),
+    ],
+    [
+      'was signed out everywhere',
+      (person: { id: string }) =>
+        services.database.query('delete from auth.sessions where user_id = $1', [person.id]),
+    ],
+  ])('a member of staff who %s hears no more, though the socket stays open', async (_, end) => {
+    const person = await services.person('staff');
+    const { rows } = await services.database.query<{ id: string }>(
+      `insert into auth.sessions (user_id, refresh_token_hmac_key) values ($1, '') returning id`,
+      [person.id],
+    );
+    const leaving = await services.live(
+      await services.token({ sub: person.id, aal: 'aal1', session_id: rows[0]?.id }),
+    );
+    const staying = await services.live((await services.person('staff')).token);
+    const [theirs, others] = [await following(leaving), await following(staying)];
+    await business();
+    await vi.waitFor(() => expect(theirs.heard).toHaveLength(5), { timeout: 10_000 });
+    await end(person);
+    await business();
+    const { remove, isIn } = await marker();
+    await vi.waitFor(() => expect(others.heard.length).toBeGreaterThanOrEqual(11), { timeout: 10_000 });
+    await remove();
+    await vi.waitFor(() => expect([theirs, others].every(({ heard }) => isIn(heard))).toBe(true), {
+      timeout: 10_000,
+    });
+    expect(withoutMarkers(theirs.heard)).toHaveLength(5);
+    expect(withoutMarkers(others.heard)).toHaveLength(10);
+    for (const client of [leaving, staying]) await client.disconnect();
+  });
+
+  test('a member of staff whose token runs out is told so and hears no more', async () => {
+    const { id: sub } = await services.person('staff');
+    const expiring = await services.live(
+      await services.token({ sub, exp: Math.floor(Date.now() / 1000) + 5 }),
+    );
+    const lasting = await services.live(await services.token({ sub }));
+    const [theirs, others] = [await following(expiring), await following(lasting)];
+    await vi.waitFor(() => expect(theirs.channel.state).toBe('closed'), { timeout: 10_000 });
+    await business();
+    await vi.waitFor(() => expect(others.heard).toHaveLength(5), { timeout: 10_000 });
+    expect(theirs.heard).toEqual([]);
+    for (const client of [expiring, lasting]) await client.disconnect();
+  });
+
+  test('nobody but the shop itself joins or sends to a private topic, or is present there', async () => {
+    const clients = await everyone();
+    const config = {
+      private: true,
+      broadcast: { ack: true, self: true },
+      presence: { key: 'me', enabled: true },
+    };
+    const inside = clients.service.channel('back-office', { config });
+    const heard: string[] = [];
+    inside.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
+    expect((await joined(inside)).status).toBe(states.SUBSCRIBED);
+    expect(await inside.track({ here: true })).toBe('ok');
+
+    for (const [person, client] of Object.entries(clients)) {
+      if (person === 'service') continue;
+      const answer = await joined(client.channel('back-office', { config }));
+      expect([answer.status, answer.message], person).toEqual([
+        states.CHANNEL_ERROR,
+        expect.stringMatching(/You do not have permissions to read from this Channel topic: back-office/),
+      ]);
+      // Without joining: the answer does not tell whether it was sent.
+      const outside = client.channel('back-office-by-http', { config });
+      const sent = await outside.httpSend(`from ${person}`, { n: 1 });
+      expect(sent.success, person).toBe(true);
+    }
+    const listener = clients.service.channel('back-office-by-http', { config });
+    listener.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
+    await joined(listener);
+    for (const [person, client] of Object.entries(clients)) {
+      if (person !== 'service')
+        await client.channel('back-office-by-http', { config }).httpSend(`from ${person}`, {});
+    }
+    await clients.service.channel('back-office-by-http', { config }).httpSend('from the shop', { n: 1 });
+    expect(await inside.send({ type: 'broadcast', event: 'inside', payload: {} })).toBe('ok');
+    await vi.waitFor(() => expect(heard).toContain('from the shop'), { timeout: 10_000 });
+    expect(heard.sort()).toEqual(['from the shop', 'inside']);
+    const stored = await services.database.query(
+      `select from realtime.messages where private and topic like 'back-%'`,
+    );
+    expect(stored.rowCount).toBe(0);
+    for (const client of Object.values(clients)) await client.disconnect();
+  });
+
+  test("an order's topic tells whoever knows the order its status, and nothing of the person", async () => {
+    const order = await business();
+    const visitor = await services.live();
+    const heard: Record<string, unknown>[] = [];
+    const channel = visitor.channel(`order-${order}`);
+    channel.on('broadcast', { event: 'UPDATE' }, ({ payload }) => heard.push(payload));
+    await joined(channel);
+    await services.database.query(`update public.orders set status = 'delivered' where id = $1`, [order]);
+    await vi.waitFor(() => expect(heard.at(-1)).toMatchObject({ id: order, status: 'delivered' }), {
+      timeout: 10_000,
+    });
+    expect(JSON.stringify(heard)).not.toMatch(/Amina|a@b|2547|Karen/);
+    await visitor.disconnect();
+  });
+});
