@@ -168,12 +168,14 @@ function Items({ order }: { order: WholeOrder }) {
       <ul className="grid gap-3">
         {order.order_items.map(({ id, product_name, quantity, unit_price, product }) => (
           <li key={id} className="flex items-center gap-3">
-            <ProductImage
-              src={product?.image_url ?? null}
-              alt=""
-              sizes="56px"
-              className="size-14 shrink-0 rounded-md text-2xl!"
-            />
+            <span className="block size-14 shrink-0">
+              <ProductImage
+                src={product?.image_url ?? null}
+                alt=""
+                sizes="56px"
+                className="size-full rounded-md text-2xl!"
+              />
+            </span>
             <span className="min-w-0 flex-1">
               <span className="block font-semibold break-words">{product_name || 'Product'}</span>
               <span className="block text-sm text-ink-soft">
@@ -269,7 +271,7 @@ function Customer({ order }: { order: WholeOrder }) {
         <br />
         {order.customer_email}
       </p>
-      <div className="mt-3 flex flex-wrap gap-2">
+      <div className="mt-3 grid grid-cols-3 gap-2">
         <Contact href={`tel:${order.customer_phone}`} icon="phone" label="Call" who={order.customer_name} />
         <Contact
           href={`https://wa.me/${msisdn(order.customer_phone)}?text=${about}`}
@@ -293,7 +295,7 @@ function Contact({ href, icon, label, who }: { href: string; icon: IconName; lab
     <a
       href={href}
       {...(href.startsWith('http') ? { target: '_blank', rel: 'noreferrer' } : {})}
-      className={`${buttonStyle('quiet')} px-4!`}
+      className={`${buttonStyle('quiet')} px-2!`}
     >
       <Icon name={icon} className="size-4.5" />
       {label}

@@ -12,11 +12,11 @@ export function OrderTimeline({ events }: { events: readonly OrderEvent[] }) {
         return (
           <li
             key={event.id}
-            className="relative border-l-2 border-line pb-4 pl-5 last:border-transparent last:pb-0"
+            className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
           >
             <span
               aria-hidden="true"
-              className={`absolute top-1.5 -left-[7px] size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
+              className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
             />
             <p className="font-semibold">{what}</p>
             {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}

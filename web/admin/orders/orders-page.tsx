@@ -105,12 +105,12 @@ function OrdersToDecide() {
   return (
     <div
       role="status"
-      className="rounded-md border border-danger/40 bg-danger-soft px-4 py-3 text-sm text-danger"
+      className="flex flex-wrap items-center gap-x-4 rounded-md border border-danger/40 bg-danger-soft px-4 py-2 text-sm text-danger"
     >
-      <p className="font-bold">
+      <p className="py-1 font-bold">
         {count === 1 ? 'One paid order needs' : `${count} paid orders need`} a decision of yours
       </p>
-      <ul className="mt-1 flex flex-wrap gap-x-4 gap-y-1">
+      <ul className="flex flex-wrap gap-x-4 gap-y-1">
         {orders.map(({ id, order_number }) => (
           <li key={id}>
             <Link

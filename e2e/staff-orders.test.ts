@@ -1,0 +1,365 @@
+// Staff look after the orders: found among many, opened whole, their status set; two members at one order.
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+let product: { id: string; price: number; name: string };
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+  const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', {
+    stock_quantity: 500,
+  });
+  [product] = (await answer.json()) as [typeof product];
+  // Older than what the stories order, so that they stand at the end of every list.
+  await asOwner(
+    shop,
+    '/rest/v1/orders',
+    'POST',
+    Array.from({ length: 130 }, (_, index) => ({
+      order_number: `OLD-${1000 + index}`,
+      tracking_number: `JJ-20251001-${1000 + index}`,
+      customer_name: index === 7 ? '100% Wambui_*' : `Regular ${index}`,
+      customer_email: `regular.${index}@mail.example`,
+      customer_phone: '+254712345678',
+      shipping_address: 'Kilimani',
+      status: index % 2 === 0 ? 'delivered' : 'shipped',
+      delivery_fee: 100,
+      total_amount: 123_400,
+      created_at: new Date(Date.UTC(2025, 9, 1, 6, index)).toISOString(),
+    })),
+  );
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+
+interface Order {
+  id: string;
+  order_number: string;
+  tracking_number: string;
+  status: string;
+  payment_status: string;
+  total_amount: number;
+  updated_at: string;
+}
+async function orderNow(id: string): Promise<Order> {
+  const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as Order[];
+  if (!order) throw new Error('there is no such order');
+  return order;
+}
+/** A customer orders two. */
+async function place(name: string, number = '0712345678'): Promise<Order> {
+  const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+    idempotency_key: randomUUID(),
+    product_id: product.id,
+    quantity: 2,
+    customer_name: name,
+    customer_email: 'amina@example.com',
+    customer_phone: number,
+    delivery_location: 'Westlands',
+    delivery_notes: 'Blue gate,\nring twice',
+    expected_total: product.price * 2 + 100,
+  });
+  return orderNow(((await answer.json()) as { id: string }).id);
+}
+/** Pays as the payment dialog does, by a phone whose last digits choose how it ends. */
+async function pay(order: Order, phoneNumber: string): Promise<string> {
+  const ask = async (body: unknown) =>
+    (await asOwner(shop, '/functions/v1/mobile-money', 'POST', body)).json();
+  const { checkoutRequestId } = (await ask({
+    action: 'initiate',
+    phoneNumber,
+    amount: order.total_amount,
+    trackingNumber: order.tracking_number,
+    orderId: order.id,
+  })) as { checkoutRequestId: string };
+  let status = '';
+  await until(async () => {
+    const answer = (await ask({ action: 'check-status', checkoutRequestId })) as {
+      payment: { status: string };
+    };
+    status = answer.payment.status;
+    return status === 'completed' || status === 'failed';
+  }, 'the payment has ended');
+  return status;
+}
+
+const toast = (page: Page, text: string | RegExp) =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+const list = (page: Page) => page.getByLabel('Orders', { exact: true });
+const searchBox = (page: Page) => page.getByRole('searchbox', { name: 'Search orders' });
+const statusOf = (page: Page, { order_number }: Order) => page.getByLabel(`Status of ${order_number}`);
+const dialogOf = (page: Page, { order_number }: Order) =>
+  page.getByRole('dialog', { name: `Order ${order_number}` });
+const isLive = (page: Page) =>
+  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
+async function openOrders(page: Page, query = ''): Promise<void> {
+  await page.goto(`${shop.url}/admin/orders${query}`);
+  await page.getByRole('heading', { level: 1, name: 'Orders' }).waitFor();
+}
+/** Nothing fades any more. */
+const isStill = (page: Page) =>
+  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
+
+describe.each([
+  ['on a phone', phone, '07110'],
+  ['at the counter', desktop, '07111'],
+] as const)('%s', (where, viewport, payer) => {
+  const isPhone = viewport.width < 768;
+  const story = storyIn(() => browser, { viewport });
+  const rows = (page: Page) => list(page).getByRole(isPhone ? 'listitem' : 'row');
+  const rowOf = (page: Page, text: string) => rows(page).filter({ hasText: text });
+  const orderCount = (page: Page, count: string) => page.getByText(count, { exact: true }).waitFor();
+
+  story('a long list arrives as one scrolls, is searched, filtered and exported', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openOrders(page);
+    await page.getByText('Manage customer orders').waitFor();
+    await page.getByRole('heading', { level: 2, name: 'Order Management' }).waitFor();
+    if (!isPhone) {
+      expect(await page.getByRole('columnheader').allTextContents()).toEqual([
+        'Order #',
+        'Customer',
+        'Date',
+        'Items',
+        'Total',
+        'Status',
+        'Actions',
+      ]);
+    }
+    await rowOf(page, 'OLD-1129').waitFor();
+    await isStill(page);
+    await expectAccessible(page);
+    await until(async () => {
+      await page.mouse.wheel(0, 4000);
+      return (await rowOf(page, 'OLD-1000').count()) === 1;
+    }, 'the oldest order has arrived');
+    const numbers = await rows(page)
+      .getByText(/^(OLD|ORD)-\d+$/)
+      .allTextContents();
+    expect(new Set(numbers).size).toBe(numbers.length);
+    expect(numbers.length).toBeGreaterThanOrEqual(130);
+
+    for (const [typed, found] of [
+      ['wamBUI', 1],
+      ['100%', 1],
+      ['i_*', 1],
+      ['regular.12', 11],
+      ['old-1012', 1],
+    ] as const) {
+      await searchBox(page).fill(typed);
+      await orderCount(page, `${found} ${found === 1 ? 'order' : 'orders'}`);
+      await until(
+        async () => (await rowOf(page, 'OLD-').count()) === found,
+        `${found} are found by ${typed}`,
+      );
+    }
+    await searchBox(page).fill('regular.12');
+    await page.getByLabel('Status', { exact: true }).selectOption('Shipped');
+    await orderCount(page, '5 orders');
+    expect(new URL(page.url()).search).toBe('?search=regular.12&status=shipped');
+    const row = rowOf(page, 'OLD-1129');
+    for (const text of ['Regular 129', 'regular.129@mail.example', '0 items', 'KES 1,234', 'Shipped']) {
+      await row.getByText(text).first().waitFor();
+    }
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export CSV' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toMatch(/^orders-\d{4}-\d\d-\d\d\.csv$/);
+    const lines = (await readFile(await download.path(), 'utf8')).trim().split('\r\n');
+    expect(lines[0]).toContain('Order #,Tracking number,Customer,Email');
+    expect(lines.slice(1).map((line) => line.split(',')[0])).toEqual(
+      [129, 127, 125, 123, 121].map((index) => `OLD-${1000 + index}`),
+    );
+    expect(lines[1]).toContain('Regular 129,regular.129@mail.example');
+    expect(lines[1]).toContain(',1234,Shipped,Unpaid');
+
+    await searchBox(page).fill('nobody is called like this');
+    await page.getByText('No orders found').waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'an empty list');
+    await page.getByRole('button', { name: 'Show all orders' }).click();
+    await rowOf(page, 'OLD-1129').waitFor();
+    expect(await searchBox(page).inputValue()).toBe('');
+  });
+
+  story('an order opens whole, with all that happened to it', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    const account = await enterAsStaff(shop, page);
+    const order = await place(`Wanjiru ${where}`);
+    expect(await pay(order, `${payer}01032`)).toBe('failed');
+    expect(await pay(order, `${payer}05555`)).toBe('completed');
+    await openOrders(page, `?search=${encodeURIComponent(`wanjiru ${where}`)}`);
+    const row = rowOf(page, order.order_number);
+    await row.getByText('2 items').waitFor();
+    await row.getByRole('link', { name: `View ${order.order_number}` }).click();
+
+    const dialog = dialogOf(page, order);
+    await dialog.waitFor();
+    expect(new URL(page.url()).pathname).toBe(`/admin/orders/${order.id}`);
+    await dialog.getByText(product.name).waitFor();
+    await until(
+      () => dialog.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth > 0),
+      'the picture is there',
+    );
+    const links = Object.fromEntries(
+      await Promise.all(
+        ['Call', 'Chat', 'Mail', 'JJ-'].map(async (name) => [
+          name,
+          await dialog.getByRole('link', { name: new RegExp(`^${name}`) }).getAttribute('href'),
+        ]),
+      ),
+    );
+    expect(links).toEqual({
+      Call: 'tel:+254712345678',
+      Chat: expect.stringMatching(/^https:\/\/wa\.me\/254712345678\?/),
+      Mail: expect.stringMatching(/^mailto:amina@example\.com\?/),
+      'JJ-': `/track-order/${order.tracking_number}`,
+    });
+    await dialog.getByText('Blue gate').waitFor();
+    await dialog.getByText('Not assigned').waitFor();
+    const payments = dialog.getByRole('region', { name: 'Payments' });
+    await payments.getByText('Payment was cancelled. Please try again. (code 1032)').waitFor();
+    expect(await payments.getByText(/^Receipt/).textContent()).toMatch(/^Receipt [A-Z0-9]{10}/);
+    const timeline = dialog.getByRole('region', { name: 'Timeline' });
+    const told = async () =>
+      (await timeline.getByRole('listitem').allInnerTexts()).map((text) => text.split('\n')[0]);
+    expect(await told()).toEqual([
+      'Ready to be assigned for delivery',
+      'Status set to Processing',
+      'The order is paid',
+      'Payment received',
+      'Payment prompt sent',
+      'Payment failed',
+      'Payment prompt sent',
+      'Order placed',
+    ]);
+    await expectAccessible(page, 'an order');
+
+    await dialog.getByLabel(`Set the status of ${order.order_number}`).selectOption('Shipped');
+    await toast(page, 'Order status updated successfully').waitFor();
+    await timeline.getByText('Status set to Shipped').waitFor();
+    await timeline.getByText(account.email).waitFor();
+
+    // The way back closes it; the address alone opens it.
+    await page.goBack();
+    await dialog.waitFor({ state: 'detached' });
+    expect(page.url()).toContain('/admin/orders?search=wanjiru');
+    await page.goForward();
+    await dialog.waitFor();
+    await page.reload();
+    await dialog.getByText('Status set to Shipped').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(new URL(page.url()).pathname).toBe('/admin/orders');
+    expect(await statusOf(page, order).inputValue()).toBe('shipped');
+    for (const unknown of [randomUUID(), 'no-order']) {
+      await page.goto(`${shop.url}/admin/orders/${unknown}`);
+      await page.getByRole('dialog', { name: 'There is no such order' }).waitFor();
+    }
+    await page.getByText('OLD-1129').waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'an unknown order');
+    await page.getByRole('button', { name: 'Back to the list' }).click();
+    await page.waitForURL(`${shop.url}/admin/orders`);
+  });
+
+  story("two members set one order's status, and neither's word is lost", async ({ newVisitor }) => {
+    const order = await place(`Otieno ${where}`);
+    const [{ page: first, context }, { page: second }] = [
+      await newVisitor({ expectedFailures: /Changed|somebody|set ORD|Failed to update|ERR_|WebSocket/ }),
+      await newVisitor(),
+    ];
+    const [, other] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
+    const query = `?search=${order.order_number}`;
+    await openOrders(second, query);
+    // The first one hears nothing for a while, as behind a bad connection.
+    await context.routeWebSocket(/realtime/, () => {});
+    await openOrders(first, query);
+    expect(await statusOf(first, order).inputValue()).toBe('pending');
+
+    await statusOf(second, order).selectOption('Processing');
+    await toast(second, 'Order status updated successfully').waitFor();
+    await statusOf(first, order).selectOption('Cancelled');
+    await toast(first, `${other.email} set ${order.order_number} to Processing`).waitFor();
+    await until(
+      async () => (await statusOf(first, order).inputValue()) === 'processing',
+      'the present status is shown',
+    );
+    expect((await orderNow(order.id)).status).toBe('processing');
+
+    // What was only on its way by courier keeps its word, though it cannot be chosen.
+    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'out_for_delivery' });
+    await until(
+      async () => (await statusOf(second, order).inputValue()) === 'out_for_delivery',
+      'a status beyond the five is shown',
+    );
+    expect(await statusOf(second, order).locator('option:not([disabled])').allTextContents()).toEqual([
+      'Pending',
+      'Processing',
+      'Shipped',
+      'Delivered',
+      'Cancelled',
+    ]);
+  });
+
+  story('a new order comes by itself, and what is shown stays', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await openOrders(page, `?search=${encodeURIComponent(`live ${where}`)}`);
+    await page.getByText('No orders found').waitFor();
+    await isLive(page);
+    const order = await place(`Live ${where}`);
+    await rowOf(page, order.order_number).waitFor();
+    await orderCount(page, '1 order');
+  });
+
+  story('money that waits for a decision stands out until it is made', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    const order = await place(`Decide ${where}`);
+    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', {
+      status: 'cancelled',
+      payment_status: 'needs_decision',
+      reserved_until: null,
+    });
+    await openOrders(page);
+    await page.getByText('One paid order needs a decision of yours').waitFor();
+    await rowOf(page, order.order_number).getByText('Needs a decision').waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'an order that needs a decision');
+    await page.getByRole('link', { name: order.order_number, exact: true }).click();
+    const dialog = dialogOf(page, order);
+    await dialog.getByText('Paid, needs a decision').first().waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'a decision');
+    await dialog.getByRole('button', { name: 'Deliver it' }).click();
+    await toast(page, 'The order will be delivered').waitFor();
+    expect(await orderNow(order.id)).toMatchObject({ status: 'processing', payment_status: 'paid' });
+
+    await dialog.getByLabel(`Set the status of ${order.order_number}`).selectOption('Cancelled');
+    await dialog.getByText('Refund due').waitFor();
+    await dialog.getByText('Its units went back into stock').waitFor();
+    await dialog.getByRole('button', { name: 'The money was sent back' }).click();
+    await dialog.getByRole('button', { name: 'Yes, it was sent back' }).click();
+    await toast(page, 'The refund is noted with the order').waitFor();
+    await dialog.getByText('Refunded', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByText('a decision of yours').waitFor({ state: 'detached' });
+    expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+  });
+});
