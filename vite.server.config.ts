@@ -5,7 +5,16 @@ export default defineConfig({
   publicDir: false,
   build: {
     ssr: true,
-    rolldownOptions: { input: ['server/main.ts', 'server/backend-alone.ts'] },
+    rolldownOptions: {
+      input: [
+        'server/main.ts',
+        'server/backend-alone.ts',
+        'server/backups/backup-command.ts',
+        'server/backups/check-program.ts',
+      ],
+      // Programs are found beside the code that starts them.
+      output: { chunkFileNames: '[name]-[hash].js' },
+    },
     outDir: 'build/service',
     target: 'node20',
     sourcemap: true,

@@ -4,7 +4,11 @@ import type { Log } from './log.ts';
 export interface Job {
   name: string;
   everyMs: number;
+  /** How long after the start it runs first; a second at most unless told. */
+  firstAfterMs?: number;
   run(): Promise<void>;
+  /** Gives up what is running, where that takes long. */
+  stop?(): Promise<void>;
 }
 
 /**
@@ -40,10 +44,11 @@ export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
     }, delayMs);
     timers.set(job, timer);
   };
-  for (const job of jobs) schedule(job, Math.min(job.everyMs, 1000));
+  for (const job of jobs) schedule(job, job.firstAfterMs ?? Math.min(job.everyMs, 1000));
   return async () => {
     isStopped = true;
     for (const timer of timers.values()) clearTimeout(timer);
+    await Promise.all(jobs.map((job) => job.stop?.()));
     await Promise.all(running.values());
   };
 }

@@ -12,6 +12,7 @@ import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
+import { createBackups } from './backups/backups.ts';
 import type { Config } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { createHttpServer, type Middleware } from './http-server.ts';
@@ -181,7 +182,10 @@ async function wire(
   const port = address && typeof address === 'object' ? address.port : config.port;
   ownUrl = `http://127.0.0.1:${port}`;
 
-  closers.push(startJobs(shopJobs(secretStore, database), log));
+  const jobs = shopJobs(secretStore, database);
+  // A hosted project makes its own.
+  if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));
+  closers.push(startJobs(jobs, log));
   const firstAdmin = serviceFetch
     ? await ensureFirstAdmin({
         store: secretStore,
@@ -311,6 +315,34 @@ function shopJobs(store: Store, database: Database | null): Job[] {
     });
   }
   return jobs;
+}
+
+async function backUpNightly(
+  database: Database,
+  config: Config,
+  log: Log,
+  onFault: (error: unknown, where: string) => void,
+  closers: (() => Promise<unknown>)[],
+): Promise<Job> {
+  const backups = createBackups({
+    database,
+    databaseUrl: config.databaseUrl,
+    dataDir: config.dataDir,
+    keepsFiles: config.s3 === null,
+    log,
+  });
+  const stopListening = await database.listen('backup_requests', () => {
+    backups.run().catch((error: unknown) => onFault(error, 'backups'));
+  });
+  closers.push(stopListening);
+  return {
+    name: 'back up',
+    everyMs: 10 * 60 * 1000,
+    // Not while the first customers wait for their first pages.
+    firstAfterMs: 3 * 60 * 1000,
+    run: () => backups.runIfDue(),
+    stop: () => backups.close(),
+  };
 }
 
 async function isReady(database: Database | null): Promise<boolean> {

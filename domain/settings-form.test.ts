@@ -1,0 +1,110 @@
+import { describe, expect, test } from 'vitest';
+import {
+  changedSettings,
+  checkSettingsForm,
+  mergedSettings,
+  readPhone,
+  type SettingsField,
+  type SettingsForm,
+  settingsFormOf,
+  settingsValues,
+} from './settings-form.ts';
+
+const good: SettingsForm = {
+  store_name: 'Jani Juice',
+  support_phone: '+254700000000',
+  chat_phone: '0700 000 000',
+  support_email: 'hello@jani.example',
+  instagram_url: 'https://instagram.example/janijuice',
+  facebook_url: '',
+  tiktok_url: 'https://tiktok.example/@janijuice',
+  delivery_fee: '1',
+  reservation_minutes: '15',
+};
+
+test('a well-filled form has no problem and becomes columns', () => {
+  expect(checkSettingsForm(good)).toEqual({});
+  expect(settingsValues({ ...good, store_name: '  Jani Juice ', delivery_fee: '200.5' })).toEqual({
+    ...good,
+    chat_phone: '+254700000000',
+    delivery_fee: 20_050,
+    reservation_minutes: 15,
+  });
+});
+
+test.each<[SettingsField, string, RegExp]>([
+  ['store_name', '   ', /is required/],
+  ['store_name', 'x'.repeat(81), /longer than 80/],
+  ['support_phone', '', /Support phone is required/],
+  ['chat_phone', 'call me', /phone number/],
+  ['chat_phone', '0712', /phone number/],
+  ['support_email', '', /is required/],
+  ['support_email', 'nobody@nowhere', /valid email/],
+  ['instagram_url', 'instagram.example/x', /https/],
+  ['facebook_url', 'http://facebook.example/x', /https/],
+  ['facebook_url', 'javascript:alert(1)', /https/],
+  ['tiktok_url', 'https://tiktok.example/a b', /https/],
+  ['tiktok_url', `https://tiktok.example/${'x'.repeat(300)}`, /longer than 300/],
+  ['delivery_fee', '', /0 means free/],
+  ['delivery_fee', '-1', /at least 0/],
+  ['delivery_fee', '1.005', /two decimals/],
+  ['delivery_fee', '1,000', /amount/],
+  ['delivery_fee', '1000000.01', /more than/],
+  ['reservation_minutes', '0', /1 to 1440/],
+  ['reservation_minutes', '1441', /1 to 1440/],
+  ['reservation_minutes', '7.5', /1 to 1440/],
+  ['reservation_minutes', '', /1 to 1440/],
+])('%s with %j is a problem of that field alone', (field, text, words) => {
+  const problems = checkSettingsForm({ ...good, [field]: text });
+  expect(Object.keys(problems)).toEqual([field]);
+  expect(problems[field]).toMatch(words);
+});
+
+test.each([
+  ['0712 345 678', '+254712345678'],
+  ['0112-345-678', '+254112345678'],
+  ['+254 712 345 678', '+254712345678'],
+  ['254712345678', '+254712345678'],
+  ['020 2345678', '+254202345678'],
+  ['+44 20 7946 0000', '+442079460000'],
+  ['712345678', null],
+  ['+0712345678', null],
+  ['+1234', null],
+])('the number %j is kept as %j', (text, kept) => expect(readPhone(text)).toBe(kept));
+
+test('a fee of 0 is free and no problem', () => {
+  expect(checkSettingsForm({ ...good, delivery_fee: '0' })).toEqual({});
+  expect(settingsValues({ ...good, delivery_fee: '0' }).delivery_fee).toBe(0);
+});
+
+describe('columns', () => {
+  test.each([
+    [0, '0'],
+    [100, '1'],
+    [20_000, '200'],
+    [20_050, '200.50'],
+    [5, '0.05'],
+  ])('a fee of %d cents stands in the form as %s', (fee, text) => {
+    const values = { ...settingsValues(good), delivery_fee: fee };
+    expect(settingsFormOf(values).delivery_fee).toBe(text);
+    expect(settingsValues(settingsFormOf(values))).toEqual(values);
+  });
+
+  test('that the form does not hold stay out of it', () => {
+    const row = { ...settingsValues(good), id: true, updated_at: 'now' };
+    expect(settingsFormOf(row)).not.toHaveProperty('id');
+  });
+});
+
+test('when two members changed the settings, each keeps what they changed', () => {
+  const mine = { ...good, store_name: 'Mine ', delivery_fee: '5' };
+  const theirs = { ...good, delivery_fee: '9', chat_phone: '0711111111' };
+  expect(changedSettings(good, { ...good, store_name: ' Jani Juice' })).toEqual([]);
+  expect(changedSettings(good, mine)).toEqual(['store_name', 'delivery_fee']);
+  expect(mergedSettings(good, mine, theirs)).toEqual({
+    ...good,
+    store_name: 'Mine ',
+    delivery_fee: '5',
+    chat_phone: '0711111111',
+  });
+});

@@ -1,0 +1,12 @@
+// `npm run backup`: backs the shop up now, whether it runs or not.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build, checkNode, installPackages, root } from './prepare.mjs';
+
+checkNode();
+installPackages();
+build();
+if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
+const { backUp } = await import(pathToFileURL(join(root, 'build', 'service', 'backup-command.js')).href);
+await backUp(root);

@@ -1,0 +1,126 @@
+// `npm run backup` and `npm run restore <file>`: what they say, and what they do about a shop that runs.
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { FolderInUse } from '../../backend/database/folder-lock.ts';
+import { type Config, readConfig } from '../config.ts';
+import { openLog } from '../log.ts';
+import { openDatabase } from '../persistence.ts';
+import { describeStartFailure } from '../start-failure.ts';
+import { BrokenArchive } from './archive.ts';
+import { createBackups } from './backups.ts';
+import { NotTheSame } from './check-backup.ts';
+import { ProgramFailed } from './postgresql-programs.ts';
+import { RestoreRefused, restoreBackup } from './restore-backup.ts';
+
+const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
+
+/**
+ * Backs the shop up, whether it runs or not.
+ * @param root the project's folder
+ */
+export function backUp(root: string): Promise<void> {
+  return told('No backup was made.', async () => {
+    const config = readConfig(process.env, root);
+    if (config.supabase) throw new RestoreRefused(ofProject);
+    try {
+      return await backUpHere(config);
+    } catch (error) {
+      if (error instanceof FolderInUse) return await askRunningShop(config);
+      throw error;
+    }
+  });
+}
+
+/**
+ * Restores a backup into a shop that does not run.
+ * @param given the arguments of the command: a file, and perhaps `--replace`
+ */
+export function restore(root: string, given: readonly string[]): Promise<void> {
+  return told('Nothing was restored.', async () => {
+    const config = readConfig(process.env, root);
+    if (config.supabase) throw new RestoreRefused(ofProject);
+    const [archive, ...others] = given.filter((argument) => argument !== '--replace');
+    if (!archive || others.length > 0) {
+      throw new RestoreRefused('Name one backup: npm run restore -- data/backups/jani-….tar.gz [--replace]');
+    }
+    const { madeAt, setAside } = await restoreBackup({
+      archive: resolve(root, archive),
+      dataDir: config.dataDir,
+      databaseUrl: config.databaseUrl,
+      replaces: given.includes('--replace'),
+    });
+    const former = setAside ? ` What was there before is in ${setAside}.` : '';
+    return `The shop is as it was on ${madeAt}.${former}`;
+  });
+}
+
+async function told(failure: string, work: () => Promise<string>): Promise<void> {
+  try {
+    process.stdout.write(`${await work()}\n`);
+  } catch (error) {
+    const isPlain =
+      error instanceof RestoreRefused ||
+      error instanceof BrokenArchive ||
+      error instanceof NotTheSame ||
+      error instanceof ProgramFailed;
+    process.stderr.write(`${failure} ${isPlain ? error.message : describeStartFailure(error)}\n`);
+    process.exitCode = 1;
+  }
+}
+
+async function backUpHere(config: Config): Promise<string> {
+  const database = await openDatabase(config, () => {});
+  try {
+    const made = await createBackups({
+      database,
+      databaseUrl: config.databaseUrl,
+      dataDir: config.dataDir,
+      keepsFiles: config.s3 === null,
+      log: openLog('silent'),
+    }).run();
+    if (!made) throw new RestoreRefused('The shop is making a backup right now.');
+    if ('problem' in made) throw new RestoreRefused(made.problem);
+    return sentenceOf(config, made.outcome, made.fileName);
+  } finally {
+    await database.close();
+  }
+}
+
+/** The embedded database is the running shop's alone: it makes the backup, we wait for it. */
+async function askRunningShop(config: Config): Promise<string> {
+  const keys = JSON.parse(await readFile(join(config.dataDir, 'keys.json'), 'utf8')) as { secret: string };
+  const host = ['0.0.0.0', '::'].includes(config.host) ? '127.0.0.1' : config.host;
+  const origin = `http://${host.includes(':') ? `[${host}]` : host}:${config.port}`;
+  const headers = { apikey: config.givenKeys.secret ?? keys.secret, 'content-type': 'application/json' };
+  interface Row {
+    id: number;
+    outcome: string;
+    file_name: string | null;
+    problem: string | null;
+  }
+  const newest = async (): Promise<Row | undefined> => {
+    const path = '/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1';
+    const answer = await fetch(`${origin}${path}`, { headers });
+    if (!answer.ok) throw new RestoreRefused(`The running shop at ${origin} answered ${answer.status}.`);
+    return ((await answer.json()) as Row[])[0];
+  };
+  const before = await newest();
+  const asked = await fetch(`${origin}/rest/v1/rpc/request_backup`, { method: 'POST', headers, body: '{}' });
+  if (!asked.ok) throw new RestoreRefused(((await asked.json()) as { message: string }).message);
+  for (;;) {
+    const made = await newest();
+    if (made && made.id !== before?.id) {
+      if (made.problem) throw new RestoreRefused(made.problem);
+      return sentenceOf(config, made.outcome, made.file_name ?? '');
+    }
+    await new Promise((done) => setTimeout(done, 500));
+  }
+}
+
+function sentenceOf(config: Config, outcome: string, fileName: string): string {
+  const proof =
+    outcome === 'verified'
+      ? 'It was restored beside the shop, and holds the same.'
+      : 'It was read to its end, but not restored: the database user may not make databases.';
+  return `The backup is ${join(config.dataDir, 'backups', fileName)}. ${proof}`;
+}

@@ -1,0 +1,283 @@
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { FolderInUse } from '../../backend/database/folder-lock.ts';
+import { migrate } from '../../backend/database/migrate.ts';
+import { openPglite } from '../../backend/database/pglite.ts';
+import { openPostgresql } from '../../backend/database/postgresql.ts';
+import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { openLog } from '../log.ts';
+import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
+import { type Backups, createBackups, isDue } from './backups.ts';
+import { checkBackup, NotTheSame } from './check-backup.ts';
+import { readFigures } from './figures.ts';
+import { readManifest } from './manifest.ts';
+import { findPrograms } from './postgresql-programs.ts';
+import { RestoreRefused, restoreBackup } from './restore-backup.ts';
+
+const at = (text: string) => Date.parse(text);
+
+test.each([
+  ['never before', '2026-11-21T09:00Z', null, null, true],
+  ['made last night', '2026-11-21T09:00Z', '2026-11-21T00:05Z', '2026-11-21T00:05Z', false],
+  ['made the day before', '2026-11-21T09:00Z', '2026-11-20T00:05Z', '2026-11-20T00:05Z', true],
+  ['at three in the night in Nairobi', '2026-11-21T00:00Z', '2026-11-20T23:00Z', '2026-11-20T23:00Z', true],
+  ['failed a moment ago', '2026-11-21T09:00Z', '2026-11-20T00:05Z', '2026-11-21T08:30Z', false],
+  ['failed an hour ago', '2026-11-21T09:00Z', '2026-11-20T00:05Z', '2026-11-21T08:00Z', true],
+])('whether a backup is due: %s', (_, now, settled, tried, due) => {
+  expect(isDue(at(now), settled === null ? null : at(settled), tried === null ? null : at(tried))).toBe(due);
+});
+
+let dataDir: string;
+let migrated: string;
+beforeAll(async () => {
+  migrated = await mkdtemp(join(tmpdir(), 'jani-backups-migrated-'));
+  const database = await openPglite(join(migrated, 'database'), { isDurable: false });
+  await migrate(database, shopMigrations);
+  await database.close();
+});
+afterAll(() => rm(migrated, { recursive: true }));
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'jani-backups-'));
+});
+afterEach(() => rm(dataDir, { recursive: true, force: true }));
+
+/** A shop's database with some orders, and an uploaded file beside it. */
+async function openShopData(kind: Database['kind']): Promise<Database & { url?: string }> {
+  if (kind === 'pglite') await cp(join(migrated, 'database'), join(dataDir, 'database'), { recursive: true });
+  const database =
+    kind === 'pglite'
+      ? await openPglite(join(dataDir, 'database'), { isDurable: false })
+      : await throwawayDatabase(kind, shopMigrations);
+  await database.execute(`insert into public.orders
+    (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+    select 'JJ-20261121-' || 1000 + n, 'Amina ' || n, 'a@b.example', '+254712345678', 'Karen', 100, 100 * n
+    from generate_series(1, 50) as n`);
+  await mkdir(join(dataDir, 'storage/files/installation/ab'), { recursive: true });
+  await writeFile(join(dataDir, 'storage/files/installation/ab/abcdefgh'), 'a picture');
+  await writeFile(join(dataDir, 'keys.json'), '{"secret":"sb_secret_x"}');
+  return database;
+}
+
+const keeperOf = (database: Database & { url?: string }, log = openLog('silent')): Backups =>
+  createBackups({ database, databaseUrl: database.url ?? null, dataDir, keepsFiles: true, log });
+const figuresOf = (database: Database) => database.transaction(readFigures, { readOnly: true });
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database & { url?: string };
+  let isOpen = true;
+  const close = async () => {
+    if (isOpen) await database.close();
+    isOpen = false;
+  };
+  beforeEach(async () => {
+    database = await openShopData(kind);
+    isOpen = true;
+  });
+  afterEach(close);
+
+  test('a backup made while the shop works is restored and holds the same: orders, uploaded files, keys', async () => {
+    const keeper = keeperOf(database);
+    let isBackingUp = true;
+    const work = (async () => {
+      for (let n = 0; isBackingUp; n += 1) {
+        await database.query(
+          `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', $1)`,
+          [`${'x'.repeat(5000)}${n}`],
+        );
+        await database.query('update public.orders set delivery_notes = $1', [`noted ${n}`]);
+        // Nobody orders without a break; and without one nothing else of this process would get a turn.
+        await pause(20);
+      }
+    })();
+    const made = await keeper.run();
+    isBackingUp = false;
+    await work;
+    expect(made).toMatchObject({
+      outcome: 'verified',
+      fileName: expect.stringMatching(/^jani-.*\.tar\.gz$/),
+    });
+    const { fileName } = made as { fileName: string };
+    const archive = join(dataDir, 'backups', fileName);
+    expect((await stat(archive)).mode & 0o077, 'only its owner reads it').toBe(0);
+    expect(await readdir(join(dataDir, 'backups'))).toEqual([fileName]);
+    const { rows } = await database.query('select outcome, file_name, problem from public.backups');
+    expect(rows).toEqual([{ outcome: 'verified', file_name: fileName, problem: null }]);
+
+    // Into another place, as on a new machine.
+    await unpackArchive(archive, join(dataDir, 'looked-into'));
+    const { figures } = await readManifest(join(dataDir, 'looked-into'));
+    expect(figures['public.orders']).toBe(50);
+    expect(figures['public.inquiries']).toBeGreaterThan(0);
+    const elsewhere = join(dataDir, 'elsewhere');
+    let url: string | null = null;
+    if (database.url) {
+      await database.execute(`drop database if exists restored_shop with (force)`);
+      await database.execute(`create database restored_shop template template0`);
+      const target = new URL(database.url);
+      target.pathname = '/restored_shop';
+      url = target.href;
+    }
+    const done = await restoreBackup({ archive, dataDir: elsewhere, databaseUrl: url, replaces: false });
+    expect(done.setAside).toBeNull();
+    expect(await readFile(join(elsewhere, 'storage/files/installation/ab/abcdefgh'), 'utf8')).toBe(
+      'a picture',
+    );
+    expect(await readFile(join(elsewhere, 'keys.json'), 'utf8')).toContain('sb_secret_x');
+    const restored = url ? openPostgresql(url) : await openPglite(join(elsewhere, 'database'));
+    try {
+      expect(await figuresOf(restored)).toEqual(figures);
+      const { rows: notes } = await restored.query('select distinct delivery_notes from public.orders');
+      expect(notes, 'every order is of the same moment').toHaveLength(1);
+      expect(await migrate(restored, shopMigrations), 'and is up to date').toEqual([]);
+    } finally {
+      await restored.close();
+      if (url) await database.execute('drop database restored_shop with (force)');
+    }
+  });
+
+  test('one is made when it is due, and not again', async () => {
+    const keeper = keeperOf(database);
+    await keeper.runIfDue();
+    await keeper.runIfDue();
+    expect((await database.query('select from public.backups')).rowCount).toBe(1);
+  });
+
+  test('of two who begin at once, one makes it', async () => {
+    const [first, second] = [keeperOf(database), keeperOf(database)];
+    const isSame = kind === 'pglite';
+    // The embedded database has one process, and that one keeper.
+    const made = await Promise.all([first.run(), (isSame ? first : second).run()]);
+    expect(made.filter((outcome) => outcome !== null)).toHaveLength(1);
+  });
+
+  test('a failure is written down and logged as an error, and the next one goes well', async () => {
+    await writeFile(join(dataDir, 'backups'), 'in the way');
+    const lines: { level: string; problem: string }[] = [];
+    const log = openLog('silent');
+    log.error = ((line: { problem: string }) => lines.push({ level: 'error', ...line })) as typeof log.error;
+    const keeper = keeperOf(database, log);
+    expect(await keeper.run()).toMatchObject({ outcome: 'failed', problem: expect.stringMatching(/\S/) });
+    expect(lines).toHaveLength(1);
+    await rm(join(dataDir, 'backups'));
+    expect(await keeper.run()).toMatchObject({ outcome: 'verified' });
+    const { rows } = await database.query('select outcome from public.backups order by id');
+    expect(rows).toEqual([{ outcome: 'failed' }, { outcome: 'verified' }]);
+  });
+
+  test('a backup that lacks an order is no backup', async () => {
+    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    const folder = join(dataDir, 'spoiled');
+    await unpackArchive(join(dataDir, 'backups', fileName), folder);
+    const manifest = await readManifest(folder);
+    manifest.figures['public.orders'] = 51;
+    await writeFile(join(folder, 'backup.json'), JSON.stringify(manifest));
+    const spoiled = join(dataDir, 'spoiled.tar.gz');
+    async function* all(): AsyncIterable<Entry> {
+      for (const name of await readdir(folder)) {
+        if ((await stat(join(folder, name))).isDirectory()) yield* entriesOf(join(folder, name), name);
+        else yield { name, file: join(folder, name) };
+      }
+    }
+    await writeArchive(spoiled, all());
+    const check = checkBackup(spoiled, join(dataDir, 'check'), database.url ?? null);
+    await expect(check).rejects.toThrow(NotTheSame);
+    await expect(check).rejects.toThrow('public.orders: 51 in the shop, 50 in the backup');
+  });
+
+  test('a shop that stops gives a backup up, leaves nothing half-made, and makes the next one', async () => {
+    const keeper = keeperOf(database);
+    const making = keeper.run();
+    await keeper.close();
+    expect(await making).toBeNull();
+    expect(await readdir(join(dataDir, 'backups')).catch(() => [])).toEqual([]);
+    expect(await keeperOf(database).run()).toMatchObject({ outcome: 'verified' });
+  });
+});
+
+describe('the embedded database', () => {
+  test('the last seven are kept', async () => {
+    const database = await openShopData('pglite');
+    await mkdir(join(dataDir, 'backups'));
+    const older = Array.from({ length: 9 }, (_, day) => `jani-2026-01-0${day + 1}T00-00-00Z.tar.gz`);
+    for (const name of [...older, 'mine.txt']) await writeFile(join(dataDir, 'backups', name), '');
+    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    await database.close();
+    expect((await readdir(join(dataDir, 'backups'))).sort()).toEqual(
+      [...older.slice(-6), fileName, 'mine.txt'].sort(),
+    );
+  });
+
+  test('nothing is restored over a running shop, nor over data unless told; what was there is set aside', async () => {
+    const database = await openShopData('pglite');
+    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    const archive = join(dataDir, 'backups', fileName);
+    const restore = (replaces: boolean) => restoreBackup({ archive, dataDir, databaseUrl: null, replaces });
+    await expect(restore(true)).rejects.toThrow(FolderInUse);
+    await database.execute('delete from public.orders');
+    await database.close();
+    await expect(restore(false)).rejects.toThrow(RestoreRefused);
+
+    const { setAside } = await restore(true);
+    expect((await readdir(setAside ?? '')).sort()).toEqual(['database', 'keys.json', 'storage']);
+    const restored = await openPglite(join(dataDir, 'database'));
+    expect((await restored.query('select from public.orders')).rowCount).toBe(50);
+    await restored.close();
+    const former = await openPglite(join(setAside ?? '', 'database'));
+    expect((await former.query('select from public.orders')).rowCount).toBe(0);
+    await former.close();
+  });
+
+  test('a damaged backup leaves a shop as it is', async () => {
+    const database = await openShopData('pglite');
+    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    await database.close();
+    const archive = join(dataDir, 'backups', fileName);
+    const bytes = await readFile(archive);
+    await writeFile(archive, bytes.subarray(0, bytes.length / 2));
+    const restore = restoreBackup({ archive, dataDir, databaseUrl: null, replaces: true });
+    await expect(restore).rejects.toThrow(BrokenArchive);
+    expect((await readdir(dataDir)).sort()).toEqual(['backups', 'database', 'keys.json', 'storage']);
+  });
+});
+
+test.runIf(testDatabases().includes('postgresql'))(
+  'a PostgreSQL is not restored over unless told, and then all of it is',
+  async () => {
+    const database = await openShopData('postgresql');
+    const { url = '' } = database;
+    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    const archive = join(dataDir, 'backups', fileName);
+    await database.execute(`drop database if exists other_shop with (force)`);
+    await database.execute(`create database other_shop template template0`);
+    const target = new URL(url);
+    target.pathname = '/other_shop';
+    const other = openPostgresql(target.href, { poolSize: 1 });
+    await migrate(other, shopMigrations);
+    const elsewhere = join(dataDir, 'elsewhere');
+    const restore = (replaces: boolean) =>
+      restoreBackup({ archive, dataDir: elsewhere, databaseUrl: target.href, replaces });
+    await expect(restore(true), 'somebody is connected').rejects.toThrow(RestoreRefused);
+    await other.close();
+    await expect.poll(() => restore(false).catch(String)).toMatch('There is a shop in that database');
+    await restore(true);
+    const restored = openPostgresql(target.href, { poolSize: 1 });
+    expect((await restored.query('select from public.orders')).rowCount).toBe(50);
+    await restored.close();
+    await database.execute('drop database other_shop with (force)');
+    await database.close();
+  },
+);
+
+test('without programs on the machine there are none to find', async () => {
+  expect(await findPrograms('/nowhere')).toBe(
+    await readdir('/usr/lib/postgresql').then(
+      (versions) => `/usr/lib/postgresql/${versions.sort((a, b) => Number(b) - Number(a))[0]}/bin`,
+      () => null,
+    ),
+  );
+});

@@ -1,0 +1,248 @@
+// Backs the shop up: every night at three, and soon after a start that finds the last backup older than that. A backup
+// counts once it was restored elsewhere and holds the same; the last seven are kept.
+import { spawn } from 'node:child_process';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Database } from '../../backend/database/database.ts';
+import type { Log } from '../log.ts';
+import { type Entry, entriesOf, syncFolder, writeArchive } from './archive.ts';
+import { copyOfEmbedded } from './embedded.ts';
+import { type Figures, readFigures } from './figures.ts';
+import { type Manifest, manifestName } from './manifest.ts';
+import { findPrograms, runProgram } from './postgresql-programs.ts';
+
+export interface BackupOptions {
+  database: Database;
+  /** The connection string, where the database is not the embedded one. */
+  databaseUrl: string | null;
+  dataDir: string;
+  /** Whether uploaded files are in `dataDir`, and not in a store elsewhere. */
+  keepsFiles: boolean;
+  log: Log;
+}
+
+/** What became of an attempt. */
+export type Outcome =
+  | { outcome: 'verified' | 'readable'; fileName: string; size: number }
+  | { outcome: 'failed' | 'impossible'; problem: string };
+
+export interface Backups {
+  /** Makes one if it is time to. */
+  runIfDue(): Promise<void>;
+  /** Makes one now; null when another process, or this one, is at it. */
+  run(): Promise<Outcome | null>;
+  /** Gives up what is being made. */
+  close(): Promise<void>;
+}
+
+export const kept = 7;
+const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
+const hour = 60 * 60 * 1000;
+
+/**
+ * Whether it is time for a backup.
+ * @param settledAt when the last one was made or found impossible, null for never; milliseconds since 1970, as all here
+ * @param triedAt when the last attempt ended, whatever became of it
+ */
+export function isDue(now: number, settledAt: number | null, triedAt: number | null): boolean {
+  // Three in the night in Nairobi is midnight of the universal day.
+  const lastNight = Math.floor(now / (24 * hour)) * 24 * hour;
+  if (settledAt !== null && settledAt >= lastNight) return false;
+  return triedAt === null || now - triedAt >= hour;
+}
+
+/** Makes the keeper of backups. It does nothing by itself. */
+export function createBackups(options: BackupOptions): Backups {
+  const { database, log } = options;
+  const stopping = new AbortController();
+  let running: Promise<unknown> | null = null;
+
+  // One at a time: in this process by what runs, among several by a lock that their database holds.
+  const alone = async <Result>(work: () => Promise<Result>): Promise<Result | null> => {
+    if (running) return null;
+    const turn =
+      database.kind === 'pglite'
+        ? work()
+        : database.transaction(async (session) => {
+            const { rows } = await session.query<{ mine: boolean }>(
+              `select pg_try_advisory_xact_lock(hashtext('backups')) as mine`,
+            );
+            return rows[0]?.mine ? work() : null;
+          });
+    running = turn.catch(() => {});
+    try {
+      return await turn;
+    } finally {
+      running = null;
+    }
+  };
+
+  const attempt = async (): Promise<Outcome | null> => {
+    const startedAt = new Date();
+    const outcome = await makeBackup(options, startedAt, stopping.signal).catch(
+      (error: unknown): Outcome => ({ outcome: 'failed', problem: sentence(error) }),
+    );
+    if (stopping.signal.aborted) return null;
+    const isMade = 'fileName' in outcome;
+    if (isMade)
+      log.info({ file: outcome.fileName, size: outcome.size, outcome: outcome.outcome }, 'backed up');
+    else if (outcome.outcome === 'impossible') log.warn({ problem: outcome.problem }, 'no backup was made');
+    else log.error({ problem: outcome.problem }, 'the backup failed');
+    await database.query('select public.record_backup($1, $2, $3, $4, $5)', [
+      startedAt.toISOString(),
+      outcome.outcome,
+      isMade ? outcome.fileName : null,
+      isMade ? outcome.size : null,
+      isMade ? null : outcome.problem,
+    ]);
+    return outcome;
+  };
+
+  return {
+    async runIfDue() {
+      await alone(async () => {
+        const { rows } = await database.query<{ settled: number | null; tried: number | null }>(
+          `select (extract(epoch from max(finished_at) filter (where outcome <> 'failed')) * 1000)::bigint as settled,
+             (extract(epoch from max(finished_at)) * 1000)::bigint as tried
+           from public.backups`,
+        );
+        if (isDue(Date.now(), rows[0]?.settled ?? null, rows[0]?.tried ?? null)) await attempt();
+      });
+    },
+    run: () => alone(attempt),
+    async close() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+async function makeBackup(options: BackupOptions, startedAt: Date, signal: AbortSignal): Promise<Outcome> {
+  const { database, databaseUrl, dataDir } = options;
+  const programs = database.kind === 'postgresql' ? await findPrograms() : null;
+  if (database.kind === 'postgresql' && !programs) {
+    return {
+      outcome: 'impossible',
+      problem: 'The shop cannot back this database up: pg_dump and pg_restore are not on its machine.',
+    };
+  }
+  const folder = join(dataDir, 'backups');
+  const work = join(folder, 'work');
+  await rm(work, { recursive: true, force: true });
+  await mkdir(work, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(folder)) if (name.endsWith('.draft')) await rm(join(folder, name));
+
+  const fileName = `jani-${startedAt.toISOString().replace(/\.\d+/, '').replaceAll(':', '-')}.tar.gz`;
+  const unproven = join(work, fileName);
+  try {
+    let figures: Figures = {};
+    const onFigures = (read: Figures) => {
+      figures = read;
+    };
+    const copy =
+      programs && databaseUrl
+        ? dumpOf(database, databaseUrl, programs, work, onFigures, signal)
+        : copyOfEmbedded(database, join(dataDir, 'database'), join(work, 'wal'), onFigures);
+    const manifest = (): Manifest => ({
+      format: 1,
+      database: database.kind,
+      madeAt: startedAt.toISOString(),
+      figures,
+    });
+    await writeArchive(unproven, contents(copy, options, manifest), signal);
+    const outcome = await check(unproven, join(work, 'check'), databaseUrl, signal);
+    const size = await place(unproven, folder, fileName);
+    await forgetOld(folder);
+    return { outcome, fileName, size };
+  } finally {
+    // A check that was just given up may still be writing there.
+    await rm(work, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+async function* contents(
+  database: AsyncIterable<Entry>,
+  { dataDir, keepsFiles }: BackupOptions,
+  manifest: () => Manifest,
+): AsyncIterable<Entry> {
+  yield* database;
+  // After the database: every file its rows name was there before them.
+  if (keepsFiles) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
+  yield { name: 'keys.json', file: join(dataDir, 'keys.json') };
+  yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest(), null, 2)}\n`) };
+}
+
+async function* dumpOf(
+  database: Database,
+  databaseUrl: string,
+  programs: string,
+  work: string,
+  onFigures: (figures: Figures) => void,
+  signal: AbortSignal,
+): AsyncIterable<Entry> {
+  const dump = join(work, 'database.dump');
+  await database.transaction(
+    async (session) => {
+      await session.query('set transaction isolation level repeatable read');
+      const { rows } = await session.query<{ snapshot: string }>('select pg_export_snapshot() as snapshot');
+      onFigures(await readFigures(session));
+      // pg_dump sees what was counted, whatever happens meanwhile.
+      const snapshot = rows[0]?.snapshot ?? '';
+      // The archive is compressed as a whole.
+      const parameters = ['--format', 'custom', '--compress', '0', '--snapshot', snapshot, '--file', dump];
+      await runProgram(join(programs, 'pg_dump'), parameters, { databaseUrl, signal });
+    },
+    { readOnly: true },
+  );
+  yield { name: 'database.dump', file: dump };
+}
+
+/** Restores the archive in a process of its own. */
+function check(
+  archive: string,
+  work: string,
+  databaseUrl: string | null,
+  signal: AbortSignal,
+): Promise<'verified' | 'readable'> {
+  // Built, it lies beside this file; in development it is run from its source.
+  const extension = extname(import.meta.url);
+  const program = fileURLToPath(new URL(`./check-program${extension}`, import.meta.url));
+  const loader = extension === '.ts' ? ['--import', 'tsx'] : [];
+  return new Promise((done, fail) => {
+    const child = spawn(process.execPath, [...loader, program, archive, work], {
+      env: { ...process.env, CHECK_DATABASE_URL: databaseUrl ?? '' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      signal,
+    });
+    let said = '';
+    let complaints = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+    });
+    child.stderr.on('data', (chunk: Buffer) => {
+      complaints = (complaints + chunk.toString()).slice(-2000);
+    });
+    child.once('error', fail);
+    child.once('close', (code) => {
+      if (code === 0 && (said === 'verified' || said === 'readable')) done(said);
+      else fail(new Error(complaints.trim() || `the check of the backup ended with code ${code}`));
+    });
+  });
+}
+
+async function place(archive: string, folder: string, fileName: string): Promise<number> {
+  const path = join(folder, fileName);
+  await rename(archive, path);
+  await syncFolder(folder);
+  return (await stat(path)).size;
+}
+
+async function forgetOld(folder: string): Promise<void> {
+  const archives = (await readdir(folder)).filter((name) => archiveName.test(name)).sort();
+  for (const name of archives.slice(0, -kept)) await rm(join(folder, name));
+}
+
+function sentence(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, 1000);
+}

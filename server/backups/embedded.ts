@@ -1,0 +1,57 @@
+// A copy of the embedded database while it works on: PostgreSQL's own way of copying its files under a running server.
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP
+import { copyFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Database } from '../../backend/database/database.ts';
+import { type Entry, entriesOf } from './archive.ts';
+import { type Figures, readFigures } from './figures.ts';
+
+// What the running server keeps for itself: a copy begins without it. Of the write-ahead log the needed part comes later.
+const leftOut =
+  /^(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.|^postmaster\.|^backup_label|(^|\/)pgsql_tmp/;
+
+/**
+ * The files of a copy, which is a copy of the moment the last of them is named.
+ * @param folder where the database is
+ * @param work a folder for the end of the write-ahead log
+ * @param onFigures is given what the copy must hold
+ */
+export async function* copyOfEmbedded(
+  database: Database,
+  folder: string,
+  work: string,
+  onFigures: (figures: Figures) => void,
+): AsyncIterable<Entry> {
+  const { rows: started } = await database.query<{ first: string }>(
+    `select pg_walfile_name(pg_backup_start('backup', true)) as first`,
+  );
+  const first = started[0]?.first ?? '';
+  let isRunning = true;
+  try {
+    yield* entriesOf(folder, 'database', (name) => leftOut.test(name));
+    yield { name: 'database/pg_wal/archive_status', folder: true };
+    yield { name: 'database/pg_wal/summaries', folder: true };
+
+    // Within one transaction nobody else is at the database: the log ends where the figures were read.
+    await mkdir(work, { recursive: true, mode: 0o700 });
+    const { label, segments } = await database.transaction(async (session) => {
+      onFigures(await readFigures(session));
+      const { rows } = await session.query<{ labelfile: string; last: string }>(
+        'select labelfile, pg_walfile_name(lsn) as last from pg_backup_stop(false)',
+      );
+      isRunning = false;
+      const { labelfile = '', last = '' } = rows[0] ?? {};
+      const { rows: files } = await session.query<{ name: string }>(
+        `select name from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$' and name between $1 and $2 order by name`,
+        [first, last],
+      );
+      for (const { name } of files) await copyFile(join(folder, 'pg_wal', name), join(work, name));
+      return { label: labelfile, segments: files.map(({ name }) => name) };
+    });
+    for (const name of segments) yield { name: `database/pg_wal/${name}`, file: join(work, name) };
+    yield { name: 'database/backup_label', content: Buffer.from(label) };
+  } finally {
+    // A copy that was given up must not stand in the way of the next one.
+    if (isRunning) await database.query('select pg_backup_stop(false)').catch(() => {});
+  }
+}

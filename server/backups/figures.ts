@@ -1,0 +1,39 @@
+// What two databases have in common when one is a true copy of the other.
+import type { Session } from '../../backend/database/database.ts';
+
+/** Rows per table, and sums of the money. Equal figures, equal books. */
+export type Figures = Record<string, number>;
+
+/** Counts everything that lasts. Run within one transaction, it is one moment's truth. */
+export async function readFigures(session: Session): Promise<Figures> {
+  const { rows: tables } = await session.query<{ count: string }>(
+    `select format('select %L as name, count(*) as value from %I.%I', n.nspname || '.' || c.relname, n.nspname, c.relname) as count
+     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+     -- What is not logged is empty after every restore.
+     where c.relkind in ('r', 'p') and c.relpersistence = 'p'
+       and n.nspname in ('public', 'private', 'auth', 'storage', 'platform')
+     order by 1`,
+  );
+  const { rows } = await session.query<{ name: string; value: number }>(
+    `${tables.map(({ count }) => count).join(' union all ')}
+     union all select 'total of all orders', coalesce(sum(total_amount), 0)::bigint from public.orders
+     union all select 'total of paid orders', coalesce(sum(total_amount), 0)::bigint from public.orders where payment_status = 'paid'
+     union all select 'total of all items and fees', (
+       (select coalesce(sum(unit_price::bigint * quantity), 0) from public.order_items)
+       + (select coalesce(sum(delivery_fee), 0) from public.orders)
+     )::bigint
+     union all select 'money received', coalesce(sum(amount), 0)::bigint from public.payments where status = 'completed'
+     union all select 'units in stock', coalesce(sum(stock_quantity), 0)::bigint from public.products`,
+  );
+  return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+}
+
+/** @returns null when they are equal, else a sentence that names the first difference */
+export function differenceOf(expected: Figures, found: Figures): string | null {
+  for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {
+    if (expected[name] !== found[name]) {
+      return `${name}: ${expected[name] ?? 'nothing'} in the shop, ${found[name] ?? 'nothing'} in the backup`;
+    }
+  }
+  return null;
+}
