@@ -42,10 +42,16 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
   const [isBusy, setBusy] = useState(false);
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
+  const sheet = useRef<HTMLDivElement>(null);
+  const isStillOpen = useRef(open);
+  useEffect(() => {
+    isStillOpen.current = open;
+  }, [open]);
   if (shape === null) return null;
 
   const close = (isOpen: boolean) => {
     if (isOpen || !isBusy) onOpenChange(isOpen);
+    if (!isOpen) setTimeout(() => isStillOpen.current && raise(sheet.current), settlingMs);
   };
   const content = {
     onOpenAutoFocus(event: Event) {
@@ -96,6 +102,7 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
       <Drawer.Portal>
         <Drawer.Overlay className="drawer-veil fixed inset-0 z-50 bg-dusk-950/55" />
         <Drawer.Content
+          ref={sheet}
           {...content}
           className="drawer-sheet fixed inset-x-0 bottom-0 z-50 flex max-h-[94dvh] flex-col rounded-t-2xl bg-paper text-ink shadow-xl outline-none"
         >
@@ -105,6 +112,20 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
       </Drawer.Portal>
     </Drawer.Root>
   );
+}
+
+/** So long a page may take to close it after it was told to. */
+const settlingMs = 150;
+
+/** Brings a drawer up again that was dragged down and stays open all the same, such as to ask about unsaved changes. */
+function raise(sheet: HTMLElement | null): void {
+  if (!sheet) return;
+  sheet.style.transition = '';
+  sheet.style.transform = '';
+  for (const veil of document.querySelectorAll<HTMLElement>('[data-vaul-overlay]')) {
+    veil.style.transition = '';
+    veil.style.opacity = '';
+  }
 }
 
 /** Chosen when it opens and kept until it opens again: turning a phone must not empty a form. */

@@ -144,7 +144,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
           }}
         />
       </div>
-      <Button type="submit" isBusy={add.isPending} className="mt-6.5 min-h-12">
+      <Button type="submit" isBusy={add.isPending} className="min-h-12 min-[26rem]:mt-6.5">
         {add.isPending ? 'Adding...' : 'Add Category'}
       </Button>
     </form>
@@ -179,7 +179,8 @@ function Category({ category, isLast, onRename }: CategoryProps) {
     <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
       <div className="min-w-40 flex-1">
         <p className="font-semibold break-words">
-          {name} {is_active ? null : <Badge tone="grey">Inactive</Badge>}
+          <span className="mr-2">{name}</span>
+          {is_active ? null : <Badge tone="grey">Inactive</Badge>}
         </p>
         <p className="text-sm text-ink-soft">{products(productCount)}</p>
       </div>

@@ -79,7 +79,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
         </p>
       ) : (
         <Notice tone="info" title={inOrders(found.orders)}>
-          {found.unpaid > 0 ? waiting(found.unpaid) : 'Nothing changes for them.'}
+          {found.unpaid > 0 ? waiting(found) : 'Nothing changes for them.'}
           {product.is_active ? ' If you only want it out of the shop for now, deactivate it instead.' : ''}
         </Notice>
       )}
@@ -93,8 +93,10 @@ function inOrders(orders: number): string {
     : `${orders.toLocaleString('en-KE')} orders contain it; they keep its name and price`;
 }
 
-function waiting(unpaid: number): string {
+function waiting({ orders, unpaid }: { orders: number; unpaid: number }): string {
+  if (orders === 1) return 'It is not paid yet: its units stay set aside for it.';
+  if (unpaid === orders) return 'None of them is paid yet: their units stay set aside for them.';
   return unpaid === 1
-    ? 'One of them waits to be paid: its units stay set aside until then.'
-    : `${unpaid.toLocaleString('en-KE')} of them wait to be paid: their units stay set aside until then.`;
+    ? 'One of them is not paid yet: its units stay set aside for it.'
+    : `${unpaid.toLocaleString('en-KE')} of them are not paid yet: their units stay set aside for them.`;
 }

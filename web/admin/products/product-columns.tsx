@@ -40,7 +40,12 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
       ),
     },
     { title: 'Price', isNumber: true, show: ({ price }) => formatKes(price) },
-    { title: 'Category', show: ({ category }) => category || 'Uncategorized' },
+    {
+      title: 'Category',
+      show: ({ category }) => (
+        <span className="lg:inline-block lg:min-w-28">{category || 'Uncategorized'}</span>
+      ),
+    },
     { title: 'Stock', isNumber: true, show: ({ stock_quantity }) => <Stock units={stock_quantity ?? 0} /> },
     {
       title: 'Status',
