@@ -271,7 +271,7 @@ describe.each([
       await page.goto(`${shop.url}/admin/orders/${unknown}`);
       await page.getByRole('dialog', { name: 'There is no such order' }).waitFor();
     }
-    await page.getByText('OLD-1129').waitFor();
+    await page.getByText('OLD-1129', { exact: true }).first().waitFor();
     await isStill(page);
     await expectAccessible(page, 'an unknown order');
     await page.getByRole('button', { name: 'Back to the list' }).click();
