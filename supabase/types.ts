@@ -87,9 +87,9 @@ export type Database = {
         ];
       };
       payments: {
-        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; created_at: string; id: string; merchant_request_id: string | null; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
-        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
-        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -103,9 +103,9 @@ export type Database = {
         ];
       };
       store_settings: {
-        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; updated_at: string; };
-        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; updated_at?: string; };
-        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; updated_at?: string; };
+        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; updated_at: string; };
+        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
+        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -114,6 +114,7 @@ export type Database = {
     Functions: {
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
       count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };

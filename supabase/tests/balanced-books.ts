@@ -18,12 +18,15 @@ const brokenPromises = `
   select 'stock is never negative', id::text from public.products where stock_quantity < 0
 
   union all
-  select 'a paid order has exactly one completed payment of the right amount that needs no refund', o.id::text
+  select 'a paid order has exactly one completed payment that needs no refund, of the right amount or accepted by a person', o.id::text
   from public.orders as o
   where o.payment_status in ('paid', 'needs_decision') and 1 <> (
     select count(*) from public.payments as p
     where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-      and p.amount = ceil(o.total_amount / 100.0) * 100
+      and (p.amount = ceil(o.total_amount / 100.0) * 100 or (p.method = 'till' and (o.payment_status = 'needs_decision' or exists (
+        select from public.order_events as e
+        where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_decision'
+      ))))
   )
 
   union all

@@ -308,6 +308,7 @@ const procedures: Record<string, Person[]> = {
   search_orders: signedIn,
   count_orders: signedIn,
   decide_paid_order: signedIn,
+  confirm_till_payment: signedIn,
   subscribe_to_newsletter: all,
   record_page_views: service,
   dashboard_figures: signedIn,
@@ -321,7 +322,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url instagram_url reservation_minutes store_name support_email support_phone tiktok_url updated_at',
+      'chat_phone delivery_fee facebook_url instagram_url paybill_number reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {

@@ -12,5 +12,7 @@ export const settingsOfANewShop: Database['public']['Tables']['store_settings'][
   tiktok_url: 'https://tiktok.example/@janijuice',
   delivery_fee: 100,
   reservation_minutes: 15,
+  till_number: '',
+  paybill_number: '',
   updated_at: '1970-01-01T00:00:00Z',
 };

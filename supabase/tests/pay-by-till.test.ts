@@ -1,0 +1,328 @@
+// Money that customers pay by hand: confirmed by staff, once per receipt, beside whatever M-PESA tells meanwhile.
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type Person,
+  type PlacedOrder,
+  personIds,
+  stockOf,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+interface Settled {
+  outcome: string;
+  payment: Payment;
+}
+
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const charge = 190_100;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    product = await newProduct(5);
+    order = await place(product);
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  async function newProduct(stock: number): Promise<string> {
+    const id = await makeProduct(database, stock);
+    units.set(id, stock);
+    return id;
+  }
+  const place = (productId: string) =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(productId),
+      quantity: 2,
+      expected_total: charge,
+    });
+  const confirm = (code: string, amount = charge, placed = order, person: Person = 'staff') =>
+    call<Settled>(database, person, 'confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+  /** An attempt whose prompt is on a phone. */
+  async function prompt(placed = order): Promise<Payment> {
+    const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
+      order_id: placed.id,
+      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    return call<Payment>(database, 'service', 'record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  }
+  const notice = (payment: Payment, change: Record<string, unknown> = {}) =>
+    call<Settled>(database, 'service', 'settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: '{"raw":true}',
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: payment.amount,
+      receipt: receipt(),
+      checkout_request_id: payment.checkout_request_id,
+      ...change,
+    });
+  const decide = (decision: string, placed = order) =>
+    call(database, 'staff', 'decide_paid_order', { order_id: placed.id, decision });
+
+  /** How an order stands, and each of its payments. */
+  async function state(placed = order) {
+    const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
+      `select o.status as order, o.payment_status as money,
+              coalesce((select json_agg(p.method || ' ' || p.status || case when p.needs_refund then ', needs refund' else '' end
+                                        order by p.created_at)
+                        from public.payments as p where p.order_id = o.id), '[]') as payments
+       from public.orders as o where o.id = $1`,
+      [placed.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, product) };
+  }
+  const events = async (placed = order) =>
+    (
+      await database.query<{ told: string }>(
+        `select actor || ' ' || kind as told from public.order_events where order_id = $1 order by id`,
+        [placed.id],
+      )
+    ).rows.map(({ told }) => told);
+
+  test('the right amount pays the order: units sold, delivery made, who confirmed is kept', async () => {
+    const code = receipt();
+    // As people type it from a phone.
+    const typed = ` ${code.toLowerCase().slice(0, 5)} ${code.toLowerCase().slice(5)} `;
+    expect(await confirm(typed)).toMatchObject({
+      outcome: 'paid',
+      payment: {
+        status: 'completed',
+        method: 'till',
+        receipt: code,
+        amount: charge,
+        confirmed_by: personIds.staff,
+      },
+    });
+    expect(await state()).toEqual({
+      order: 'processing',
+      money: 'paid',
+      payments: ['till completed'],
+      stock: 3,
+    });
+    expect(await events()).toEqual([
+      'customer order_placed',
+      'staff payment_completed',
+      'staff payment_status_changed',
+      'staff status_changed',
+      'staff delivery_made',
+    ]);
+    const { rows } = await database.query<{ body: string }>(
+      `select m.body from public.payment_messages as m join public.payments as p on p.id = m.payment_id
+       where p.order_id = $1 and m.source = 'till'`,
+      [order.id],
+    );
+    expect(rows.map(({ body }) => JSON.parse(body))).toEqual([
+      { receipt: code, amount: charge, confirmed_by: personIds.staff, email: 'staff@jani.example' },
+    ]);
+  });
+
+  test('the same receipt again changes nothing', async () => {
+    const code = receipt();
+    await confirm(code);
+    expect(await confirm(code)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
+    expect(await state()).toMatchObject({ money: 'paid', payments: ['till completed'] });
+  });
+
+  test('a receipt that paid another order is refused, and nothing of the try stays', async () => {
+    const other = await place(await newProduct(2));
+    const code = receipt();
+    await confirm(code, charge, other);
+    await expectRefusal(confirm(code), 409, 'receipt_used');
+    expect(await state()).toMatchObject({ money: 'unpaid', payments: [] });
+  });
+
+  test.each([
+    ['too little', charge - 100],
+    ['too much', charge + 100],
+  ])('%s waits for a decision and holds no units; delivered, it takes them again', async (_, amount) => {
+    expect(await confirm(receipt(), amount)).toMatchObject({ outcome: 'paid_needs_decision' });
+    expect(await state()).toEqual({
+      order: 'pending',
+      money: 'needs_decision',
+      payments: ['till completed'],
+      stock: 5,
+    });
+    await decide('deliver');
+    expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+  });
+
+  test('a wrong amount that was sent back leaves the order cancelled and the units in stock', async () => {
+    await confirm(receipt(), charge - 100);
+    await decide('refunded');
+    expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
+  });
+
+  test('money for an order that was given up takes it up again', async () => {
+    await database.query(
+      `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+      [order.id],
+    );
+    await call(database, 'service', 'expire_reservations');
+    expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
+    expect(await confirm(receipt())).toMatchObject({ outcome: 'paid' });
+    expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+  });
+
+  test('a second payment is kept and flagged for refund, by hand or by prompt', async () => {
+    const payment = await prompt();
+    await confirm(receipt());
+    expect(await notice(payment)).toMatchObject({ outcome: 'paid_twice' });
+    expect(await confirm(receipt())).toMatchObject({
+      outcome: 'paid_twice',
+      payment: { needs_refund: true },
+    });
+    expect(await state()).toMatchObject({
+      money: 'paid',
+      payments: ['prompt completed, needs refund', 'till completed', 'till completed, needs refund'],
+      stock: 3,
+    });
+  });
+
+  test('a receipt M-PESA has told of already is only found again', async () => {
+    const payment = await prompt();
+    const code = receipt();
+    await notice(payment, { receipt: code });
+    expect(await confirm(code)).toMatchObject({ outcome: 'already_completed', payment: { id: payment.id } });
+    expect(await state()).toMatchObject({ payments: ['prompt completed'] });
+  });
+
+  test("a prompt's receipt that staff typed before M-PESA told of it is one payment", async () => {
+    const payment = await prompt();
+    const code = receipt();
+    await confirm(code);
+    expect(await notice(payment, { receipt: code })).toMatchObject({
+      outcome: 'confirmed_by_hand',
+      payment: { id: payment.id, needs_refund: false, confirmed_by: personIds.staff },
+    });
+    expect(await notice(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
+    expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
+  });
+
+  test('a payment under review is ended by what staff saw arrive', async () => {
+    const payment = await prompt();
+    await notice(payment, { amount: charge - 100 });
+    expect(await state()).toMatchObject({ money: 'unpaid', payments: ['prompt review'] });
+    await confirm(receipt(), charge - 100);
+    await decide('deliver');
+    expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt review', 'till completed'] });
+  });
+
+  test.each([
+    ['a short receipt', { receipt: 'UKL12' }, 400, 'receipt_invalid'],
+    ['no receipt', { receipt: null }, 400, 'receipt_invalid'],
+    ['no amount', { amount: null }, 400, 'amount_invalid'],
+    ['an amount of nothing', { amount: 0 }, 400, 'amount_invalid'],
+    ['cents', { amount: 190_150 }, 400, 'amount_invalid'],
+    ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
+  ])('%s is refused', async (_, change, status, code) => {
+    const given = { order_id: order.id, receipt: receipt(), amount: charge, ...change };
+    await expectRefusal(call(database, 'staff', 'confirm_till_payment', given), status, code);
+    expect(await state()).toMatchObject({ money: 'unpaid', payments: [] });
+  });
+
+  test.each(['customer', 'former staff', 'half-way staff'] as const)('%s may not confirm', async (person) => {
+    await expectRefusal(confirm(receipt(), charge, order, person), 403, 'staff_only');
+    expect(await state()).toMatchObject({ money: 'unpaid', payments: [] });
+  });
+
+  test.each([
+    ['till_number', '12', false],
+    ['till_number', '5123456', true],
+    ['paybill_number', '12 34', false],
+    ['paybill_number', '', true],
+  ])('%s "%s" is a number or none: %s', async (column, value, isFine) => {
+    const saving = database.query(`update public.store_settings set ${column} = $1`, [value]);
+    if (isFine) await saving;
+    else await expect(saving).rejects.toMatchObject({ code: '23514' });
+  });
+
+  describe.runIf(kind === 'postgresql')('at the same time', () => {
+    const times = <T>(count: number, work: (index: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+    const refused = (error: unknown) => (error as { detail?: string }).detail ?? String(error);
+
+    test('one receipt typed twenty times pays once', async () => {
+      const code = receipt();
+      const found = await times(20, () => confirm(code));
+      expect(found.filter(({ outcome }) => outcome === 'paid')).toHaveLength(1);
+      expect(found.filter(({ outcome }) => outcome === 'already_completed')).toHaveLength(19);
+    });
+
+    test('one receipt typed for two orders pays one of them', async () => {
+      const other = await place(product);
+      const code = receipt();
+      const found = await times(10, (index) =>
+        confirm(code, charge, index % 2 === 0 ? order : other).then(({ outcome }) => outcome, refused),
+      );
+      expect(found.filter((outcome) => outcome === 'paid')).toHaveLength(1);
+      expect(found.filter((outcome) => outcome === 'receipt_used')).toHaveLength(5);
+    });
+
+    test('a confirmation and the notice of the same money are one payment, whoever is first', async () => {
+      for (let round = 0; round < 8; round += 1) {
+        const placed = await place(await newProduct(2));
+        const payment = await prompt(placed);
+        const code = receipt();
+        await times<unknown>(6, (index) =>
+          index % 2 === 0 ? confirm(code, charge, placed) : notice(payment, { receipt: code }),
+        );
+        expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['prompt completed'] });
+        await expectBalancedBooks(database, units);
+      }
+    });
+
+    test('a confirmation and the notice of other money pay once and flag one for refund', async () => {
+      for (let round = 0; round < 8; round += 1) {
+        const placed = await place(await newProduct(2));
+        const payment = await prompt(placed);
+        await times<unknown>(2, (index) =>
+          index === round % 2 ? confirm(receipt(), charge, placed) : notice(payment),
+        );
+        const { money, payments } = await state(placed);
+        expect(money).toBe('paid');
+        expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(1);
+        await expectBalancedBooks(database, units);
+      }
+    });
+
+    test('an order is paid when its money and its end come together', async () => {
+      for (let round = 0; round < 8; round += 1) {
+        const placed = await place(await newProduct(2));
+        await database.query(
+          `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+          [placed.id],
+        );
+        const code = receipt();
+        await times<unknown>(4, (index) =>
+          index % 2 === 0 ? call(database, 'service', 'expire_reservations') : confirm(code, charge, placed),
+        );
+        expect(await state(placed)).toMatchObject({ order: 'processing', money: 'paid' });
+        await expectBalancedBooks(database, units);
+      }
+    });
+  });
+});
