@@ -494,6 +494,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await sizeOf('?width=100&height=100&resize=contain')).toEqual([100, 75]);
       expect(await sizeOf('?width=100&height=100&resize=fill')).toEqual([100, 100]);
       expect(await sizeOf('?width=2500')).toEqual([800, 600]);
+      expect(await sizeOf('?width=99999')).toEqual([800, 600]);
+      expect(await sizeOf('?width=0&height=300')).toEqual([400, 300]);
       expect(await sizeOf('')).toEqual([800, 600]);
     });
 
@@ -506,6 +508,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await type('?width=80', 'image/avif;q=0,image/webp')).toBe('image/webp');
       expect(await type('?width=80')).toBe('image/jpeg');
       expect(await type('?width=80&format=origin', browser)).toBe('image/jpeg');
+      expect(await type('?width=80&format=webp')).toBe('image/webp');
+      expect(await type('?width=80&format=avif')).toBe('image/avif');
       expect((await render('?width=80')).answer.headers.get('vary')).toMatch(/accept/i);
     });
 
@@ -538,22 +542,119 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('of nonsense is refused, and so is one of what is no picture', async () => {
-      for (const query of [
-        '?width=0',
-        '?width=2501',
-        '?width=wide',
-        '?quality=10',
-        '?resize=zoom',
-        '?format=bmp',
+      for (const [query, message] of [
+        ['?width=-1', 'querystring/width must be >= 0'],
+        ['?width=wide', 'querystring/width must be number'],
+        ['?height=1.5', 'querystring/height must be integer'],
+        ['?quality=10', 'querystring/quality must be >= 20'],
+        ['?resize=zoom', 'querystring/resize must be equal to one of the allowed values'],
+        ['?format=bmp', 'querystring/format must be equal to one of the allowed values'],
+        ['?gravity=obj', 'querystring/gravity must be equal to one of the allowed values'],
+        ['?gravity=fp&x_offset=0.5', "querystring must have required property 'y_offset'"],
+        ['?gravity=fp&x_offset=0.5&y_offset=1.1', 'querystring/y_offset must be <= 1'],
       ]) {
-        expect(await (await render(query)).answer.status, query).toBe(400);
+        const { answer, bytes } = await render(query ?? '');
+        expect([answer.status, JSON.parse(bytes.toString())], query).toEqual([
+          400,
+          { statusCode: '400', error: 'Error', message, code: 'InvalidRequest' },
+        ]);
       }
       await house.from('loose').upload('text.png', '<svg/>', { contentType: 'image/png' });
       await house.from('loose').upload('text.svg', '<svg/>', { contentType: 'image/svg+xml' });
       for (const name of ['text.png', 'text.svg']) {
         const { error } = await house.from('loose').download(name, { transform: { width: 10 } });
-        expect(error, name).not.toBeNull();
+        expect(refusal(error), name).toEqual({
+          statusCode: '400',
+          message: 'The source image is invalid or unsupported for rendering',
+        });
       }
+    });
+
+    test('shows the side, the corner or the point that is asked for', async () => {
+      // Red, green, blue and white, a quarter each.
+      const quarter = (background: string) =>
+        sharp({ create: { width: 40, height: 40, channels: 3, background } })
+          .png()
+          .toBuffer();
+      const four = await sharp({ create: { width: 80, height: 80, channels: 3, background: 'red' } })
+        .composite([
+          { input: await quarter('lime'), left: 40, top: 0 },
+          { input: await quarter('blue'), left: 0, top: 40 },
+          { input: await quarter('white'), left: 40, top: 40 },
+        ])
+        .png()
+        .toBuffer();
+      await staff.upload('products/four.png', four, { contentType: 'image/png' });
+      const colours: Record<string, string> = {
+        '255,0,0': 'red',
+        '0,255,0': 'lime',
+        '0,0,255': 'blue',
+        '255,255,255': 'white',
+      };
+      const cornersOf = async (query: string) => {
+        const answer = await fetch(
+          `${storage.url}/render/image/public/product-images/products/four.png?${query}`,
+        );
+        const { data, info } = await sharp(Buffer.from(await answer.arrayBuffer()))
+          .removeAlpha()
+          .raw()
+          .toBuffer({ resolveWithObject: true });
+        const at = (x: number, y: number) =>
+          colours[data.subarray((y * info.width + x) * 3, (y * info.width + x) * 3 + 3).join()];
+        return [
+          `${info.width}x${info.height}`,
+          at(0, 0),
+          at(info.width - 1, info.height - 1),
+          answer.headers.get('x-transformations')?.split(',').at(-1),
+        ];
+      };
+      expect(await cornersOf('width=80&height=40&gravity=no')).toEqual([
+        '80x40',
+        'red',
+        'lime',
+        'gravity:no',
+      ]);
+      expect(await cornersOf('width=80&height=40&gravity=so')).toEqual([
+        '80x40',
+        'blue',
+        'white',
+        'gravity:so',
+      ]);
+      expect(await cornersOf('width=40&height=80&gravity=ea')).toEqual([
+        '40x80',
+        'lime',
+        'white',
+        'gravity:ea',
+      ]);
+      expect(await cornersOf('width=40&height=80&gravity=we&x_offset=40')).toEqual([
+        '40x80',
+        'lime',
+        'white',
+        'gravity:we:40:0',
+      ]);
+      expect(await cornersOf('width=80&height=40&gravity=fp&x_offset=0&y_offset=1')).toEqual([
+        '80x40',
+        'blue',
+        'white',
+        'gravity:fp:0:1',
+      ]);
+      expect((await cornersOf('width=40&height=20&gravity=sm'))[0]).toBe('40x20');
+      await house.createBucket('signed-gravity', { public: false });
+      await house.from('signed-gravity').upload('four.png', four, { contentType: 'image/png' });
+      const signed = await fetch(`${storage.url}/object/sign/signed-gravity/four.png`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${storage.keys.secret}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          expiresIn: 60,
+          transform: { width: 80, height: 40, format: 'webp', gravity: 'fp', x_offset: 0.5, y_offset: 0 },
+        }),
+      });
+      const { signedURL } = (await signed.json()) as { signedURL: string };
+      const shown = await fetch(`${storage.url}${signedURL}`);
+      expect([shown.headers.get('content-type'), shown.headers.get('x-transformations')]).toEqual([
+        'image/webp',
+        'height:40,width:80,resizing_type:fill,format:webp,gravity:fp:0.5:0',
+      ]);
     });
   });
 

@@ -231,6 +231,56 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       }
     });
 
+    test('is copied with other metadata when told so, over what is there when told so', async () => {
+      const bucket = await newBucket();
+      const name = (bucket as unknown as { bucketId: string }).bucketId;
+      await bucket.upload('a.txt', 'content', { metadata: { of: 'a' }, contentType: 'text/plain' });
+      await bucket.upload('b.txt', 'other', { metadata: { of: 'b' } });
+      const answer = await fetch(`${storage.url}/object/copy`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${storage.keys.secret}`,
+          'content-type': 'application/json',
+          'x-upsert': 'true',
+          'x-metadata': Buffer.from('{"of": "the copy"}').toString('base64'),
+        },
+        body: JSON.stringify({
+          bucketId: name,
+          sourceKey: 'a.txt',
+          destinationKey: 'b.txt',
+          copyMetadata: false,
+          metadata: { cacheControl: 'max-age=77', mimetype: 'text/plain' },
+        }),
+      });
+      expect(answer.status).toBe(200);
+      expect((await bucket.info('b.txt')).data).toMatchObject({
+        metadata: { of: 'the copy' },
+        cacheControl: 'max-age=77',
+        contentType: 'text/plain',
+      });
+    });
+
+    test('is described without its content, by headers alone', async () => {
+      const bucket = await newBucket();
+      const name = (bucket as unknown as { bucketId: string }).bucketId;
+      await bucket.upload('a.txt', 'content', { contentType: 'text/plain', cacheControl: '60' });
+      const { data } = await bucket.info('a.txt');
+      const head = async (path: string) => {
+        const { status, headers } = await fetch(`${storage.url}${path}`, {
+          method: 'HEAD',
+          headers: { authorization: `Bearer ${storage.keys.secret}` },
+        });
+        return [
+          status,
+          ...['etag', 'content-length', 'content-type', 'cache-control'].map((one) => headers.get(one)),
+        ];
+      };
+      const expected = [200, data?.etag, '7', 'text/plain', 'max-age=60'];
+      expect(await head(`/object/${name}/a.txt`)).toEqual(expected);
+      expect(await head(`/object/info/${name}/a.txt`)).toEqual(expected);
+      expect((await head(`/object/info/${name}/none.txt`))[0]).toBe(400);
+    });
+
     test('is removed; what is not there is left out of the answer', async () => {
       const bucket = await newBucket();
       await bucket.upload('a.txt', 'a');

@@ -147,8 +147,12 @@ function rangeOf(request: Request, headers: Headers, size: number): ByteRange | 
 /** `GET` and `HEAD /object/info/…` */
 export async function sendInfo(call: Call, find: () => Promise<ObjectRow>): Promise<Response> {
   const object = await find();
-  if (call.request.method === 'HEAD') return new Response(null, { status: 200 });
   const { metadata } = object;
+  if (call.request.method === 'HEAD') {
+    const headers = contentHeaders(call, object, metadata?.mimetype ?? 'application/octet-stream');
+    headers.set('content-length', String(metadata?.size ?? 0));
+    return new Response(null, { status: 200, headers });
+  }
   return Response.json({
     id: object.id,
     name: object.name,

@@ -66,7 +66,12 @@ export const faults = {
       status: 416,
       headers: { 'content-range': `bytes */${size}` },
     }),
-  cannotRender: fault(422, 'unprocessable_entity', 'InvalidRequest'),
+  cannotRender: fault(
+    400,
+    'InvalidRequest',
+    'InvalidRequest',
+    'The source image is invalid or unsupported for rendering',
+  ),
   busy: fault(429, 'too_many_requests', 'SlowDown', 'Too many images are being worked on. Try again.', 429),
   lockTimeout: fault(503, 'acquiring_lock_timeout', 'LockTimeout', 'acquiring lock timeout'),
   timeout: fault(544, 'DatabaseTimeout', 'DatabaseTimeout', 'The database took too long to answer'),

@@ -7,10 +7,23 @@ import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-fil
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
 
+/** What of an image stays in view when it is cut to size. */
+export interface Gravity {
+  /** A side, a corner, the centre, what draws the eye, or a point. */
+  to: (typeof gravities)[number];
+  /** Of a point: the share of the width and height, 0 to 1. Else the way from there: pixels, or below 1 a share. */
+  x: number | null;
+  y: number | null;
+}
+
+export const gravities = ['no', 'so', 'ea', 'we', 'noea', 'nowe', 'soea', 'sowe', 'ce', 'sm', 'fp'] as const;
+
 export interface Rendering {
   width?: number;
   height?: number;
   resize: 'cover' | 'contain' | 'fill';
+  /** Matters with `cover` and both sides given; the centre when absent. */
+  gravity?: Gravity;
   /** 20 to 100. */
   quality: number;
   format: ImageFormat;
@@ -95,18 +108,23 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
     }
   };
 
-  const openImage = async (source: string | Buffer, format: ImageFormat, keepFrames: boolean) => {
+  const openImage = async (
+    source: string | Buffer,
+    format: ImageFormat,
+    keepFrames: boolean,
+    failOn: 'error' | 'none',
+  ) => {
     const image = sharp(source, {
       limitInputPixels: pixelLimit,
-      failOn: 'error',
+      failOn,
       sequentialRead: true,
       animated: keepFrames && (format === 'gif' || format === 'webp'),
     });
-    const { width, height, pageHeight, pages = 1, format: read } = await image.metadata();
+    const { width, height, pageHeight, pages = 1, format: read, autoOrient } = await image.metadata();
     if (read !== (format === 'avif' ? 'heif' : format)) throw new Error(`decoded as ${read}`);
     const frames = keepFrames ? pages : 1;
     if (width * (pageHeight ?? height) * frames > pixelLimit || frames > mostFrames) throw tooManyPixels();
-    return { image: image.timeout({ seconds: mostSeconds }), frames };
+    return { image: image.timeout({ seconds: mostSeconds }), frames, size: autoOrient };
   };
   const tooManyPixels = () =>
     faults.tooLarge(
@@ -130,7 +148,12 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
           const format = imageFormatOf(head);
           if (!format) throw refusalOf(head);
           const wanted = choose(format);
-          const { image, frames } = await openImage(path, format, wanted === 'gif' || wanted === 'webp');
+          const { image, frames } = await openImage(
+            path,
+            format,
+            wanted === 'gif' || wanted === 'webp',
+            'error',
+          );
           const upright = frames > 1 ? image : image.autoOrient();
           await written(upright, wanted, 90).toFile(target);
           return { ...(await measureWorkFile(target)), format: wanted };
@@ -142,13 +165,19 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
         }
       }),
 
-    render: (source, { width, height, resize, quality, format }) =>
+    render: (source, { width, height, resize, gravity, quality, format }) =>
       inTurn(async () => {
         const from = imageFormatOf(source);
-        if (!from) throw faults.cannotRender('The object is not an image that can be rendered');
+        if (!from) throw faults.cannotRender();
         try {
-          const { image, frames } = await openImage(source, from, format === 'webp' || format === 'gif');
+          // What is kept as it came may be a little damaged: as much of it is shown as there is.
+          const opened = await openImage(source, from, format === 'webp' || format === 'gif', 'none');
+          const { image, frames } = opened;
           const upright = frames > 1 ? image : image.autoOrient();
+          if (gravity && frames === 1 && resize === 'cover' && width && height) {
+            const cut = cutToSize(upright, opened.size, { width, height }, gravity);
+            return await written(cut, format, quality).toBuffer();
+          }
           // Without a size asked for, what is larger than anybody may ask for is made smaller all the same.
           const size =
             width || height
@@ -159,10 +188,59 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
           return await written(sized, format, quality).toBuffer();
         } catch (error) {
           const found = asImageFault(error);
-          throw found instanceof StorageFault ? faults.cannotRender(found.message) : found;
+          if (!(found instanceof StorageFault)) throw found;
+          throw found.statusCode === 413
+            ? faults.cannotRender('The source image resolution is too large to process')
+            : faults.cannotRender();
         }
       }),
   };
+}
+
+interface Size {
+  width: number;
+  height: number;
+}
+
+/** Makes an image cover a size, never enlarging it, and cuts off what stands over. */
+function cutToSize(image: Sharp, source: Size, wanted: Size, gravity: Gravity): Sharp {
+  const scale = Math.min(1, Math.max(wanted.width / source.width, wanted.height / source.height));
+  const scaled = {
+    width: Math.max(1, Math.round(source.width * scale)),
+    height: Math.max(1, Math.round(source.height * scale)),
+  };
+  const cut = {
+    width: Math.min(wanted.width, scaled.width),
+    height: Math.min(wanted.height, scaled.height),
+  };
+  if (gravity.to === 'sm') {
+    return image.resize({ ...cut, fit: 'cover', position: sharp.strategy.attention });
+  }
+  const { to } = gravity;
+  const left = cutAt(scaled.width, cut.width, gravity.x, to === 'fp', to.includes('we'), to.includes('ea'));
+  const top = cutAt(scaled.height, cut.height, gravity.y, to === 'fp', to.includes('no'), to.includes('so'));
+  return image.resize({ ...scaled, fit: 'fill' }).extract({ left, top, ...cut });
+}
+
+/** Where along one side the part that stays begins. */
+function cutAt(
+  whole: number,
+  part: number,
+  given: number | null,
+  isPoint: boolean,
+  isAtStart: boolean,
+  isAtEnd: boolean,
+): number {
+  const offset = given ?? 0;
+  const way = Math.abs(offset) < 1 ? offset * part : offset;
+  const start = isPoint
+    ? offset * whole - part / 2
+    : isAtStart
+      ? way
+      : isAtEnd
+        ? whole - part - way
+        : (whole - part) / 2 + way;
+  return Math.min(whole - part, Math.max(0, Math.round(start)));
 }
 
 function written(image: Sharp, format: ImageFormat, quality: number): Sharp {

@@ -16,6 +16,7 @@ import {
   tryWriteObject,
   writeObject,
 } from './rows.ts';
+import { readUserMetadata } from './upload.ts';
 import { discard, writeWorkFile } from './work-file.ts';
 
 interface Journey {
@@ -129,6 +130,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   const upsert = call.request.headers.get('x-upsert') === 'true';
   const copiesMetadata = optionalFlagIn(body, 'copyMetadata', true);
   const given = optionalObjectIn(body, 'metadata');
+  const ownMetadata = readUserMetadata(call.request.headers.get('x-metadata'), 'base64');
   const transaction = { ...call, claims: call.caller.claims };
   const { owner, ownerId } = ownerOf(call.caller.claims);
   const find = () =>
@@ -160,7 +162,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
     ownerId,
     version: fresh.version,
     metadata,
-    userMetadata: copiesMetadata ? object.user_metadata : null,
+    userMetadata: copiesMetadata ? object.user_metadata : ownMetadata,
   };
   try {
     const written = await asCaller(context, transaction, (session) => writeObject(session, row, upsert));

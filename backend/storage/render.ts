@@ -3,7 +3,15 @@ import type { Call, StorageContext } from './context.ts';
 import { fileName } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { faults } from './fault.ts';
-import { formatOfType, type ImageFormat, imageFormatOf, longestSide, type Rendering } from './images.ts';
+import {
+  formatOfType,
+  type Gravity,
+  gravities,
+  type ImageFormat,
+  imageFormatOf,
+  longestSide,
+  type Rendering,
+} from './images.ts';
 import type { JsonBody } from './json-body.ts';
 import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
@@ -11,44 +19,68 @@ import type { ObjectRow } from './rows.ts';
 const usualQuality = 80;
 const mostSourceBytes = 25 * 1024 * 1024;
 
-/** What a caller asks of an image; the format follows from what the caller accepts unless it is to stay. */
+/** What a caller asks of an image. */
 export interface Wish {
   width?: number;
   height?: number;
   resize: 'cover' | 'contain' | 'fill';
+  gravity?: Gravity;
   quality: number | null;
-  keepsFormat: boolean;
+  /** `origin` keeps the object's own; null leaves the choice to what the caller accepts. */
+  format: (typeof formats)[number] | null;
 }
 
+const resizes = ['cover', 'contain', 'fill'] as const;
+const formats = ['origin', 'avif', 'webp'] as const;
+
 /**
- * Reads what is asked for, from a query or from a body's `transform`.
+ * Reads what is asked for, from a query or from a body's `transform`. A side longer than the longest there is becomes that.
  * @throws StorageFault InvalidRequest
  */
 export function readWish(read: (name: string) => unknown, where: string): Wish {
-  const number = (name: string, least: number, most: number): number | undefined => {
+  const number = (name: string): number | null => {
     const value = read(name);
-    if (value === null || value === undefined || value === '') return undefined;
+    if (value === null || value === undefined || value === '') return null;
     const given = Number(value);
-    if (!Number.isInteger(given)) throw faults.request(`${where}/${name} must be integer`);
-    if (given < least) throw faults.request(`${where}/${name} must be >= ${least}`);
-    if (given > most) throw faults.request(`${where}/${name} must be <= ${most}`);
+    if (!Number.isFinite(given)) throw faults.request(`${where}/${name} must be number`);
     return given;
   };
-  const resize = read('resize') ?? 'cover';
-  if (resize !== 'cover' && resize !== 'contain' && resize !== 'fill') {
-    throw faults.request(`${where}/resize must be equal to one of the allowed values`);
+  const within = (name: string, given: number | null, least: number, most: number): number | null => {
+    if (given !== null && given < least) throw faults.request(`${where}/${name} must be >= ${least}`);
+    if (given !== null && given > most) throw faults.request(`${where}/${name} must be <= ${most}`);
+    return given;
+  };
+  const integer = (name: string, least: number, most: number): number | null => {
+    const given = number(name);
+    if (given !== null && !Number.isInteger(given)) throw faults.request(`${where}/${name} must be integer`);
+    return within(name, given, least, most);
+  };
+  const oneOf = <T extends string>(name: string, allowed: readonly T[]): T | null => {
+    const value = read(name) ?? null;
+    if (value === null) return null;
+    const known = allowed.find((one) => one === value);
+    if (known === undefined) {
+      throw faults.request(`${where}/${name} must be equal to one of the allowed values`);
+    }
+    return known;
+  };
+  const side = (name: string) => Math.min(longestSide, integer(name, 0, Number.POSITIVE_INFINITY) ?? 0);
+  const [width, height] = [side('width'), side('height')];
+  const to = oneOf('gravity', gravities);
+  const [x, y] = [number('x_offset'), number('y_offset')];
+  if (to === 'fp') {
+    for (const [name, given] of [['x_offset', x] as const, ['y_offset', y] as const]) {
+      if (given === null) throw faults.request(`${where} must have required property '${name}'`);
+      within(name, given, 0, 1);
+    }
   }
-  const format = read('format') ?? null;
-  if (format !== null && format !== 'origin') {
-    throw faults.request(`${where}/format must be equal to one of the allowed values`);
-  }
-  const [width, height] = [number('width', 1, longestSide), number('height', 1, longestSide)];
   return {
     ...(width ? { width } : {}),
     ...(height ? { height } : {}),
-    resize,
-    quality: number('quality', 20, 100) ?? null,
-    keepsFormat: format === 'origin',
+    resize: oneOf('resize', resizes) ?? 'cover',
+    ...(to ? { gravity: { to, x, y } } : {}),
+    quality: integer('quality', 20, 100),
+    format: oneOf('format', formats),
   };
 }
 
@@ -60,19 +92,25 @@ export function wishText(transform: JsonBody): string {
     wish.height ? `height:${wish.height}` : null,
     `resize:${wish.resize}`,
     wish.quality ? `quality:${wish.quality}` : null,
-    wish.keepsFormat ? 'format:origin' : null,
+    wish.format ? `format:${wish.format}` : null,
+    wish.gravity ? gravityText(wish.gravity) : null,
   ];
   return parts.filter((part) => part !== null).join(',');
 }
 
+function gravityText({ to, x, y }: Gravity): string {
+  const offsets = to === 'sm' || (x === null && y === null) ? [] : [x ?? 0, y ?? 0];
+  return ['gravity', to, ...offsets].join(':');
+}
+
 /** The wish a token holds. */
 export function wishOf(text: string): Wish {
-  const given = new Map(
-    text.split(',').map((part): [string, string] => {
-      const at = part.indexOf(':');
-      return [part.slice(0, at), part.slice(at + 1)];
-    }),
-  );
+  const given = new Map<string, string | undefined>();
+  for (const part of text.split(',')) {
+    const [name = '', value, x, y] = part.split(':');
+    given.set(name, value);
+    if (name === 'gravity') given.set('x_offset', x).set('y_offset', y);
+  }
   return readWish((name) => given.get(name), 'token');
 }
 
@@ -86,8 +124,9 @@ export function sendRendered(
 ): Promise<Response> {
   return withFile(find, async (object) => {
     const own = await ownFormat(context, object);
-    const format = wish.keepsFormat ? own : bestFormat(call.request.headers.get('accept') ?? '', own);
-    const { keepsFormat: _, quality, ...rest } = wish;
+    const { format: wanted, quality, ...rest } = wish;
+    const accept = call.request.headers.get('accept') ?? '';
+    const format = wanted === 'origin' ? own : (wanted ?? bestFormat(accept, own));
     const rendering: Rendering = { ...rest, quality: quality ?? usualQuality, format };
     const key = JSON.stringify([object.version, rendering]);
     const headers = contentHeaders(call, object, `image/${format}`);
@@ -106,20 +145,22 @@ export function sendRendered(
 }
 
 /** What was done, in the words of the renderer that hosted projects use. */
-function describeWish({ width, height, resize, quality }: Wish): string {
+function describeWish({ width, height, resize, quality, format, gravity }: Wish): string {
   const type = { cover: 'fill', contain: 'fit', fill: 'force' }[resize];
   return [
     height ? `height:${height}` : null,
     width ? `width:${width}` : null,
     `resizing_type:${type}`,
     quality ? `quality:${quality}` : null,
+    format && format !== 'origin' ? `format:${format}` : null,
+    gravity ? gravityText(gravity) : null,
   ]
     .filter((part) => part !== null)
     .join(',');
 }
 
-function wishTag({ width = 0, height = 0, resize, quality, format }: Rendering): string {
-  return `${width}x${height}${resize[1]}${quality}${format}`;
+function wishTag({ width = 0, height = 0, resize, gravity, quality, format }: Rendering): string {
+  return `${width}x${height}${resize[1]}${gravity ? gravityText(gravity) : ''}${quality}${format}`;
 }
 
 async function ownFormat(context: StorageContext, object: ObjectRow): Promise<ImageFormat> {
@@ -133,7 +174,7 @@ async function ownFormat(context: StorageContext, object: ObjectRow): Promise<Im
     for await (const chunk of content) head.push(chunk as Buffer);
   }
   const found = imageFormatOf(Buffer.concat(head));
-  if (!found) throw faults.cannotRender('The object is not an image that can be rendered');
+  if (!found) throw faults.cannotRender();
   return found;
 }
 
@@ -146,16 +187,16 @@ function bestFormat(accept: string, own: ImageFormat): ImageFormat {
 
 async function readSource(context: StorageContext, object: ObjectRow): Promise<Buffer> {
   if ((object.metadata?.size ?? 0) > mostSourceBytes) {
-    throw faults.cannotRender('The image is too large to be rendered');
+    throw faults.cannotRender('The source image file is too large to process');
   }
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of await context.files.read(fileName(context, object.version))) {
     size += (chunk as Buffer).length;
-    if (size > mostSourceBytes) throw faults.cannotRender('The image is too large to be rendered');
+    if (size > mostSourceBytes) throw faults.cannotRender('The source image file is too large to process');
     chunks.push(chunk as Buffer);
   }
   const source = Buffer.concat(chunks);
-  if (!imageFormatOf(source)) throw faults.cannotRender('The object is not an image that can be rendered');
+  if (!imageFormatOf(source)) throw faults.cannotRender();
   return source;
 }
