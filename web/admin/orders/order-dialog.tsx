@@ -14,6 +14,7 @@ import { Spinner } from '../../ui/spinner.tsx';
 import { formatDateTime } from '../dates.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { StatusSelect } from '../status-select.tsx';
+import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { plainFailure } from './order-event-words.ts';
 import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
@@ -233,7 +234,7 @@ function Payments({ order }: { order: WholeOrder }) {
                 <p className="flex flex-wrap items-center justify-between gap-2">
                   <span>
                     <span className="font-semibold tabular-nums">{formatKes(payment.amount)}</span> by M-PESA,{' '}
-                    {formatPhone(payment.phone)}
+                    {payment.method === 'till' ? 'paid by hand' : formatPhone(payment.phone)}
                   </span>
                   <span className="flex gap-1.5">
                     {payment.needs_refund ? <Badge tone="red">To be sent back</Badge> : null}
@@ -257,6 +258,7 @@ function Payments({ order }: { order: WholeOrder }) {
           })}
         </ul>
       )}
+      <ConfirmTillPayment order={order} />
     </Part>
   );
 }

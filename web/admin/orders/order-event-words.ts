@@ -24,6 +24,7 @@ interface Details {
   result_code?: string;
   result_description?: string;
   needs_refund?: boolean;
+  method?: string;
   person?: string;
   vehicle?: string;
   instead_of?: string;
@@ -37,7 +38,7 @@ const reasons: Record<string, string> = {
 
 const moneyWords: Record<string, [what: string, tone: EventWords['tone']]> = {
   paid: ['The order is paid', 'good'],
-  needs_decision: ['Paid when its units were sold already: a decision is needed', 'bad'],
+  needs_decision: ['Paid, but late or in another amount: a decision is needed', 'bad'],
   refunded: ['The money was sent back', 'plain'],
   unpaid: ['The order is unpaid', 'plain'],
 };
@@ -77,7 +78,11 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'payment_completed':
       return {
         what: told.needs_refund ? 'Paid once more: this money is to be sent back' : 'Payment received',
-        more: between(money, payer, told.receipt && `Receipt ${told.receipt}`),
+        more: between(
+          money,
+          told.method === 'till' ? 'By till' : payer,
+          told.receipt && `Receipt ${told.receipt}`,
+        ),
         tone: told.needs_refund ? 'bad' : 'good',
       };
     case 'payment_receipt_known':

@@ -1,6 +1,6 @@
 // What only a person can decide about money that came: deliver after all, or send it back.
 import { useState } from 'react';
-import { formatKes } from '../../../domain/money.ts';
+import { chargeAmount, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -24,6 +24,11 @@ export function PaidOrderDecision({ order }: { order: WholeOrder }) {
   if (!decision) return null;
   const paid = order.payments.find(({ status, needs_refund }) => status === 'completed' && !needs_refund);
   const amount = formatKes(paid?.amount ?? order.total_amount);
+  const charge = chargeAmount(order.total_amount);
+  const why =
+    paid && paid.amount !== charge
+      ? `${amount} came instead of ${formatKes(charge)}. Agree on it with the customer and deliver, or send the money back.`
+      : `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`;
   return (
     <section
       aria-label="Decision"
@@ -33,7 +38,7 @@ export function PaidOrderDecision({ order }: { order: WholeOrder }) {
         <p className="font-bold">{decision === 'units are gone' ? 'Paid, needs a decision' : 'Refund due'}</p>
         <p className="text-sm">
           {decision === 'units are gone'
-            ? `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`
+            ? why
             : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
         </p>
       </div>

@@ -11,6 +11,23 @@ export class PaymentRefusal extends Error {
   }
 }
 
+// Refusals that are about the order or the number itself: paying in another way would not help.
+const aboutTheOrder = new Set([
+  'phone_invalid',
+  'amount_invalid',
+  'amount_changed',
+  'tracking_number_invalid',
+  'order_not_found',
+  'order_already_paid',
+  'order_cancelled',
+  'nothing_to_pay',
+]);
+
+/** Whether the prompt is what failed, so that the order can still be paid by hand. */
+export function isPromptAtFault(error: unknown): boolean {
+  return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));
+}
+
 export interface PaymentRequest {
   phoneNumber: string;
   /** The order's total in cents. */

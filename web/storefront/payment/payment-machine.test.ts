@@ -30,11 +30,14 @@ test('it goes by initiating and processing to completed', () => {
 });
 
 test('an initiation that is refused fails with its message', () =>
-  expect(after(beginPayment(null), pay, { type: 'refused', error: 'No network' })).toEqual({
-    phase: 'failed',
-    checkoutRequestId: null,
-    error: 'No network',
-  }));
+  expect(after(beginPayment(null), pay, { type: 'refused', error: 'No network', isUnreached: true })).toEqual(
+    {
+      phase: 'failed',
+      checkoutRequestId: null,
+      error: 'No network',
+      isUnreached: true,
+    },
+  ));
 
 test('a failed payment is told by its result code', () => {
   expect(after(waiting, told('failed', '1032'))).toMatchObject({
@@ -42,6 +45,11 @@ test('a failed payment is told by its result code', () => {
     error: 'Payment was cancelled. Please try again. ❌',
   });
   expect(after(waiting, told('failed'))).toMatchObject({ error: 'Payment failed. Please try again. ❌' });
+});
+
+test('a phone that could not be reached is told apart from one that declined', () => {
+  expect(after(waiting, told('failed', '1037'))).toMatchObject({ isUnreached: true });
+  expect(after(waiting, told('failed', '1032'))).toMatchObject({ isUnreached: false });
 });
 
 test('any other status is still pending', () => {

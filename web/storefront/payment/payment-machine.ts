@@ -9,18 +9,27 @@ export type PaymentState =
   | { phase: 'initiating' }
   | { phase: 'processing'; checkoutRequestId: string; standing: Standing; timesAsked: number }
   | { phase: 'completed' }
-  | { phase: 'failed'; checkoutRequestId: string | null; error: string };
+  | {
+      phase: 'failed';
+      checkoutRequestId: string | null;
+      error: string;
+      /** The prompt did not come to the phone, so that paying by hand is the way on. */
+      isUnreached: boolean;
+    };
 
 export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; checkoutRequestId: string }
-  | { type: 'refused'; error: string }
+  | { type: 'refused'; error: string; isUnreached: boolean }
   | { type: 'asked' }
   | { type: 'told'; checkoutRequestId: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
 /** How often the status is asked for while processing, in milliseconds (specification §9). */
 export const pollInterval = 3000;
+
+/** M-PESA's code for a phone that is off or without network. */
+const unreachable = '1037';
 
 /** Asked this often without an end (a minute and a half), a person is told that waiting here is not needed. */
 const patience = 30;
@@ -39,7 +48,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       return state.phase === 'initiating' ? processing(event.checkoutRequestId) : state;
     case 'refused':
       return state.phase === 'initiating'
-        ? { phase: 'failed', checkoutRequestId: null, error: event.error }
+        ? { phase: 'failed', checkoutRequestId: null, error: event.error, isUnreached: event.isUnreached }
         : state;
     case 'asked':
       return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
@@ -47,7 +56,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       if (state.phase !== 'processing' || state.checkoutRequestId !== event.checkoutRequestId) return state;
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
-        return { ...end(state), error: describePaymentFailure(event.resultCode) };
+        const error = describePaymentFailure(event.resultCode);
+        return { ...end(state), error, isUnreached: event.resultCode === unreachable };
       }
       return { ...state, standing: standingOf(event.status) };
     case 'retry':

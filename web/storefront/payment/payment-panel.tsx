@@ -2,7 +2,14 @@
 import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
-import { PaymentFailed, PaymentReceived, ReadyToPay, WaitingForMpesa } from './payment-states.tsx';
+import { useTakesTill } from './pay-by-till.tsx';
+import {
+  PaidByHand,
+  PaymentFailed,
+  PaymentReceived,
+  ReadyToPay,
+  WaitingForMpesa,
+} from './payment-states.tsx';
 import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts';
 
 interface PaymentPanelProps {
@@ -16,7 +23,9 @@ interface PaymentPanelProps {
 export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps) {
   const { state, pay, retry } = usePayment(order);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
-  const headingRef = useHeadingFocus(state.phase);
+  const takesTill = useTakesTill();
+  const [isByHand, setByHand] = useState(false);
+  const headingRef = useHeadingFocus(isByHand ? 'by hand' : state.phase);
   const navigate = useNavigate();
   const common = { order, headingRef };
 
@@ -25,6 +34,10 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
     navigate(trackingPageOf(order));
   }
 
+  const payByHand = takesTill ? () => setByHand(true) : undefined;
+  if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
+    return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={track} />;
+  }
   switch (state.phase) {
     case 'idle':
     case 'initiating':
@@ -37,6 +50,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
           onPay={pay}
           onClose={onClose}
           onOrderAnew={onOrderAnew}
+          onPayByHand={payByHand}
         />
       );
     case 'processing':
@@ -44,7 +58,16 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
     case 'completed':
       return <PaymentReceived {...common} onTrack={track} />;
     case 'failed':
-      return <PaymentFailed {...common} error={state.error} onRetry={retry} onClose={onClose} />;
+      return (
+        <PaymentFailed
+          {...common}
+          error={state.error}
+          isUnreached={state.isUnreached}
+          onRetry={retry}
+          onClose={onClose}
+          onPayByHand={payByHand}
+        />
+      );
   }
 }
 

@@ -8,6 +8,7 @@ import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-draw
 import { TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
+import { PayByTill } from './pay-by-till.tsx';
 import { type PaymentState, takesLong } from './payment-machine.ts';
 import { Amount, PracticeNote, RingingPhone, Spinner, Steps, TrackingNumber } from './payment-pieces.tsx';
 import { type PayableOrder, trackingPageOf } from './use-payment.ts';
@@ -26,6 +27,8 @@ interface ReadyToPayProps extends StateProps {
   onPay(phone: string): void;
   onClose(): void;
   onOrderAnew?: (() => void) | undefined;
+  /** Given when the shop takes money by hand. */
+  onPayByHand?: (() => void) | undefined;
 }
 
 /** Idle and initiating: what will be charged, and from which phone. */
@@ -38,6 +41,7 @@ export function ReadyToPay({
   onPay,
   onClose,
   onOrderAnew,
+  onPayByHand,
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
   const phoneField = useRef<HTMLInputElement>(null);
@@ -83,6 +87,7 @@ export function ReadyToPay({
             problem={problem}
           />
           <PracticeNote phone={phone} />
+          {onPayByHand && !isSending ? <OtherWay onClick={onPayByHand} /> : null}
         </form>
       </DialogBody>
       <DialogFooter>
@@ -237,12 +242,23 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
 
 interface FailedProps extends StateProps {
   error: string;
+  /** The prompt did not come: how to pay by hand is shown at once. */
+  isUnreached: boolean;
+  onPayByHand?: (() => void) | undefined;
   onRetry(): void;
   onClose(): void;
 }
 
 /** Failed: why, and the way back. */
-export function PaymentFailed({ order, headingRef, error, onRetry, onClose }: FailedProps) {
+export function PaymentFailed({
+  order,
+  headingRef,
+  error,
+  isUnreached,
+  onRetry,
+  onClose,
+  onPayByHand,
+}: FailedProps) {
   return (
     <>
       <DialogHeading
@@ -258,6 +274,15 @@ export function PaymentFailed({ order, headingRef, error, onRetry, onClose }: Fa
           >
             {error}
           </p>
+          {onPayByHand && isUnreached ? (
+            <section aria-labelledby="by-hand" className="grid gap-3">
+              <h3 id="by-hand" className="text-xl">
+                Or pay without the prompt
+              </h3>
+              <PayByTill order={order} />
+            </section>
+          ) : null}
+          {onPayByHand && !isUnreached ? <OtherWay onClick={onPayByHand} /> : null}
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
@@ -272,5 +297,48 @@ export function PaymentFailed({ order, headingRef, error, onRetry, onClose }: Fa
         </div>
       </DialogFooter>
     </>
+  );
+}
+
+/** By hand: what to enter in M-PESA. */
+export function PaidByHand({
+  order,
+  headingRef,
+  onBack,
+  onTrack,
+}: StateProps & { onBack(): void; onTrack(): void }) {
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="Pay another way"
+        description="Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone."
+      />
+      <DialogBody>
+        <PayByTill order={order} />
+      </DialogBody>
+      <DialogFooter>
+        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
+          <Button size="large" onClick={onTrack} className="md:order-2">
+            I have paid: track my order
+          </Button>
+          <Button tone="quiet" size="large" onClick={onBack} className="md:mr-auto">
+            Back to the prompt
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+function OtherWay({ onClick }: { onClick(): void }) {
+  return (
+    <button
+      type="button"
+      onClick={onClick}
+      className="-mx-2 -my-2 min-h-11 justify-self-start rounded-md px-2 font-semibold text-dusk-600 underline underline-offset-2 hover:text-dusk-800"
+    >
+      Pay another way
+    </button>
   );
 }

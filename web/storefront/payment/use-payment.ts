@@ -3,7 +3,7 @@ import { useCallback, useEffect, useReducer, useRef } from 'react';
 import { closePayment, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
 import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
 
 /** What must be known of an order to pay for it. */
@@ -47,7 +47,11 @@ export function usePayment(order: PayableOrder): {
       } catch (error) {
         if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);
         const message = error instanceof PaymentRefusal ? error.message : '';
-        tell({ type: 'refused', error: message || 'Failed to initiate payment. Please try again. ⚠️' });
+        tell({
+          type: 'refused',
+          error: message || 'Failed to initiate payment. Please try again. ⚠️',
+          isUnreached: isPromptAtFault(error),
+        });
       } finally {
         isInitiating.current = false;
       }

@@ -4,6 +4,7 @@ import { formatKsh } from '../../../domain/money.ts';
 import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { PayByTill, useTakesTill } from '../payment/pay-by-till.tsx';
 import { formatOrderTime } from './order-date.ts';
 import type { TrackedOrder } from './tracked-order.ts';
 
@@ -32,7 +33,7 @@ export function paymentWords(order: TrackedOrder, reservedUntil: string | null =
       return {
         tone: 'calm',
         title: 'Payment received, order on hold',
-        text: 'Your money reached us after the drinks were given back to the shelf. Our team will call you to sort it out.',
+        text: 'Your money reached us, but too late for the drinks we kept for you or in another amount. Our team will call you to sort it out.',
         announcement: 'Your payment was received. Our team will contact you about the order.',
       };
     case 'refunded':
@@ -75,6 +76,7 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
   const [isWanted, setIsWanted] = useState(false);
   const reservedUntil =
     known?.reservedUntil && Date.parse(known.reservedUntil) > Date.now() ? known.reservedUntil : null;
+  const takesTill = useTakesTill();
   const words = paymentWords(order, reservedUntil);
   const phone = known?.phone ?? (order.isMasked ? '' : order.customerPhone);
 
@@ -108,6 +110,21 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
         >
           Pay now
         </Button>
+      ) : null}
+      {words.tone === 'due' && takesTill ? (
+        // No scripts are needed for it: a prompt is what they are needed for.
+        <details className="group basis-full border-t border-ember-200 pt-2">
+          <summary className="inline-flex min-h-11 list-none items-center gap-2 rounded-md font-semibold text-dusk-600 underline underline-offset-2 [&::-webkit-details-marker]:hidden">
+            Pay another way
+            <Icon name="chevron" className="size-4 transition-[rotate] group-open:rotate-180" />
+          </summary>
+          <div className="max-w-xl pt-2">
+            <p className="mb-3 text-sm text-ink-soft">
+              Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone.
+            </p>
+            <PayByTill order={order} />
+          </div>
+        </details>
       ) : null}
       {isWanted ? (
         <Suspense fallback={null}>

@@ -1,0 +1,92 @@
+// How to pay by hand when the prompt cannot come: what to enter in M-PESA, each figure to be copied.
+import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { chatLink, useShop } from '../layout/use-shop.ts';
+
+interface HandPaidOrder {
+  trackingNumber: string;
+  /** Cents. */
+  total: number;
+}
+
+/** Whether the shop takes money by hand at all. */
+export function useTakesTill(): boolean {
+  const { settings } = useShop();
+  return settings.till_number !== '' || settings.paybill_number !== '';
+}
+
+export function PayByTill({ order }: { order: HandPaidOrder }) {
+  const { settings } = useShop();
+  const { till_number: till, paybill_number: paybill } = settings;
+  const charge = chargeAmount(order.total);
+  const amount = { name: 'Amount', value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
+  const message = `I have paid order ${order.trackingNumber} by hand. The M-PESA receipt is `;
+  return (
+    <div className="grid gap-4">
+      {till ? (
+        <Way
+          title="Buy Goods"
+          path="M-PESA → Lipa na M-PESA → Buy Goods and Services"
+          figures={[{ name: 'Till number', value: till, what: 'till number' }, amount]}
+        />
+      ) : null}
+      {paybill ? (
+        <Way
+          title="Pay Bill"
+          path="M-PESA → Lipa na M-PESA → Pay Bill"
+          figures={[
+            { name: 'Business number', value: paybill, what: 'business number' },
+            { name: 'Account number', value: order.trackingNumber, what: 'account number' },
+            amount,
+          ]}
+        />
+      ) : null}
+      <p className="text-sm text-ink-soft">
+        Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking
+        page tells you at once. To speed it up,{' '}
+        <a
+          href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
+          target="_blank"
+          rel="noreferrer"
+          className="font-semibold text-dusk-600 underline underline-offset-2"
+        >
+          send us the receipt in a chat
+        </a>
+        .
+      </p>
+    </div>
+  );
+}
+
+interface Figure {
+  name: string;
+  value: string;
+  /** When it is written differently from what is copied. */
+  shown?: string;
+  what: string;
+}
+
+function Way({ title, path, figures }: { title: string; path: string; figures: Figure[] }) {
+  return (
+    <section aria-label={title} className="rounded-lg border border-line bg-card py-3 pr-2 pl-5">
+      <p className="font-display text-lg font-bold">{title}</p>
+      <p className="pr-3 text-sm text-ink-soft">{path}</p>
+      <dl className="mt-2 grid">
+        {figures.map(({ name, value, shown, what }) => (
+          <div
+            key={name}
+            className="flex flex-wrap items-center justify-between gap-x-4 border-t border-line"
+          >
+            <div className="py-2">
+              <dt className="text-xs text-ink-soft">{name}</dt>
+              <dd className="font-semibold whitespace-nowrap tabular-nums">{shown ?? value}</dd>
+            </div>
+            <dd>
+              <CopyButton text={value} what={what} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
