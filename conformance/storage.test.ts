@@ -110,6 +110,24 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     });
   });
 
+  test('kinds of bucket that are not kept here are refused in a way the client can tell', async () => {
+    const house = storage.client(storage.keys.secret);
+    for (const { data, error } of [
+      await house.analytics.listBuckets(),
+      await house.analytics.createBucket('figures'),
+      await house.vectors.listBuckets(),
+      await house.vectors.createBucket('meanings'),
+    ]) {
+      expect(data).toBeNull();
+      expect(error).toMatchObject({
+        status: 404,
+        message: expect.stringMatching(/^Route \w+:\/.* not found$/),
+      });
+    }
+    const { error } = await house.createBucket('figures', { public: false, type: 'ANALYTICS' } as never);
+    expect(error?.message).toBe('body/type must be STANDARD: other kinds of bucket are not kept here');
+  });
+
   describe('an object', () => {
     test('is uploaded raw or as a form, with its type, cache time and metadata, and read back', async () => {
       const bucket = await newBucket();
