@@ -12,6 +12,9 @@ export default [
     route('newsletter', 'storefront/layout/newsletter-page.tsx'),
     route('*', 'storefront/layout/not-found-page.tsx'),
   ]),
+  route('sitemap.xml', 'storefront/discovery/sitemap.ts'),
+  route('robots.txt', 'storefront/discovery/robots.ts'),
+  route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),
   route('admin/login', 'admin/sign-in/sign-in-page.tsx'),
   route('admin/reset-password', 'admin/sign-in/reset-password-page.tsx'),
   route('admin', 'admin/layout/staff-layout.tsx', [
@@ -21,6 +24,7 @@ export default [
     route('orders/:orderId?', 'admin/orders/orders-page.tsx'),
     route('deliveries', 'admin/deliveries/deliveries-page.tsx'),
     route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
+    route('settings', 'admin/settings/settings-page.tsx'),
     route('account', 'admin/account/account-page.tsx'),
   ]),
 ] satisfies RouteConfig;

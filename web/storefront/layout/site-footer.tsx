@@ -43,11 +43,13 @@ function Links({ title, links }: { title: string; links: { label: string; to: st
 
 export function SiteFooter() {
   const { settings, year } = useShop();
-  const social = [
-    { name: 'instagram', label: 'Instagram', href: settings.instagram_url },
-    { name: 'facebook', label: 'Facebook', href: settings.facebook_url },
-    { name: 'tiktok', label: 'TikTok', href: settings.tiktok_url },
-  ] as const;
+  const social = (
+    [
+      { name: 'instagram', label: 'Instagram', href: settings.instagram_url },
+      { name: 'facebook', label: 'Facebook', href: settings.facebook_url },
+      { name: 'tiktok', label: 'TikTok', href: settings.tiktok_url },
+    ] as const
+  ).filter(({ href }) => href !== '');
 
   return (
     <footer className="on-dusk relative overflow-hidden bg-dusk-950 text-dusk-100">

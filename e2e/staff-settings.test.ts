@@ -1,0 +1,186 @@
+// The settings in the hands of staff: checked, saved, seen by customers at once, and kept whole between two members.
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+// A change that came too late is told on the console as well, for who looks into it.
+const story = storyIn(() => browser, { expectedFailures: /Failed to save settings/ });
+
+const sizes = [
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const;
+
+async function openSettings(page: Page): Promise<void> {
+  await enterAsStaff(shop, page);
+  await page.goto(`${shop.url}/admin/settings`);
+  await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
+  await field(page, 'Store name').waitFor();
+}
+const field = (page: Page, label: string) => page.getByRole('textbox', { name: label });
+const save = (page: Page) => page.getByRole('button', { name: 'Save Settings' });
+const saved = (page: Page) => page.getByText('Settings saved successfully');
+const settings = async (): Promise<Record<string, unknown>> =>
+  ((await (await asOwner(shop, '/rest/v1/store_settings', 'GET')).json()) as Record<string, unknown>[])[0] ??
+  {};
+/** Back to what a new shop has. */
+const reset = () =>
+  asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', {
+    store_name: 'Jani Juice',
+    delivery_fee: 100,
+    tiktok_url: 'https://tiktok.example/@janijuice',
+    chat_phone: '+254700000000',
+    reservation_minutes: 15,
+  });
+
+story.for(sizes)('%s: a change is on the storefront at once', async ([where, viewport], { newVisitor }) => {
+  await reset();
+  const customer = (await newVisitor({ viewport })).page;
+  await customer.goto(`${shop.url}/shop`);
+  await customer.getByText('KES 1 delivery fee applies to all orders').waitFor();
+  const { page } = await newVisitor({ viewport });
+  await openSettings(page);
+  await expectAccessible(page, `the settings ${where}`);
+  expect(await save(page).isDisabled(), 'there is nothing to save yet').toBe(true);
+
+  await field(page, 'Store name').fill(`Juice House ${where}`);
+  await field(page, 'Delivery fee (KES)').fill('250');
+  await field(page, 'Chat phone').fill('0711 222 333');
+  await field(page, 'TikTok').fill('');
+  await page.getByText('Not saved yet').waitFor();
+  await save(page).click();
+  await saved(page).waitFor();
+  expect(await field(page, 'Chat phone').inputValue(), 'in the form it is kept in').toBe('+254711222333');
+  expect(await save(page).isDisabled()).toBe(true);
+  await expect.poll(() => page.title()).toContain(`Juice House ${where}`);
+
+  await customer.reload();
+  await customer.getByText('KES 250 delivery fee applies to all orders').waitFor();
+  expect(await customer.title()).toContain(`Juice House ${where}`);
+  expect(await customer.getByRole('link', { name: /on TikTok/ }).count()).toBe(0);
+  expect(await customer.getByRole('link', { name: /on Instagram/ }).count()).toBe(1);
+  expect(await customer.locator('a[href="https://wa.me/254711222333"]').count()).toBeGreaterThan(0);
+
+  // Messages stay as long as somebody points at them.
+  await page.mouse.move(0, 0);
+  await saved(page).waitFor({ state: 'hidden' });
+  await field(page, 'Delivery fee (KES)').fill('0');
+  await save(page).click();
+  await saved(page).waitFor();
+  await customer.reload();
+  await expect.poll(() => customer.locator('main').textContent()).toMatch(/free/i);
+  expect(await settings()).toMatchObject({ delivery_fee: 0 });
+});
+
+story.for(sizes)(
+  '%s: what is wrong is told beside its field, and nothing is saved',
+  async ([where, viewport], { newVisitor }) => {
+    await reset();
+    const { page } = await newVisitor({ viewport });
+    await openSettings(page);
+    await field(page, 'Store name').fill(' ');
+    await field(page, 'Support phone').fill('12');
+    await field(page, 'Support e-mail').fill('nobody');
+    await field(page, 'Instagram').fill('http://instagram.example/x');
+    await field(page, 'Delivery fee (KES)').fill('-5');
+    await field(page, 'Reservation (minutes)').fill('0');
+    await save(page).click();
+    await page.getByText('Store name is required').waitFor();
+    for (const words of [
+      'Please enter a phone number',
+      'Please enter a valid email address',
+      'Please enter a whole address that begins with https://',
+      'Delivery fee must be an amount of at least 0',
+      'Please enter whole minutes from 1 to 1440',
+    ]) {
+      await page.getByText(words).waitFor();
+    }
+    expect(await field(page, 'Store name').evaluate((input) => input === document.activeElement)).toBe(true);
+    await expectAccessible(page, `the settings with problems ${where}`);
+    expect(await settings()).toMatchObject({ store_name: 'Jani Juice', delivery_fee: 100 });
+
+    await page.getByRole('button', { name: 'Discard' }).click();
+    expect(await field(page, 'Store name').inputValue()).toBe('Jani Juice');
+    expect(await page.getByText('Store name is required').count()).toBe(0);
+  },
+);
+
+story.for(sizes)(
+  '%s: who leaves with something unsaved is asked',
+  async ([where, viewport], { newVisitor }) => {
+    await reset();
+    const { page } = await newVisitor({ viewport });
+    await openSettings(page);
+    await field(page, 'Delivery fee (KES)').fill('77');
+    await page.getByRole('link', { name: 'Your account' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
+    await dialog.getByText('Delivery fee').waitFor();
+    await expectAccessible(page, `the question ${where}`);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
+    await page.getByRole('link', { name: 'Your account' }).click();
+    await dialog.getByRole('button', { name: 'Leave without saving' }).click();
+    await page.waitForURL('**/admin/account');
+    expect(await settings()).toMatchObject({ delivery_fee: 100 });
+  },
+);
+
+story.for(sizes)(
+  '%s: of two members at once, neither loses a change',
+  async ([where, viewport], { newVisitor }) => {
+    await reset();
+    const [first, second] = [(await newVisitor({ viewport })).page, (await newVisitor({ viewport })).page];
+    await openSettings(first);
+    await openSettings(second);
+    await field(first, 'Store name').fill('First House');
+    await field(first, 'Delivery fee (KES)').fill('10');
+    await field(second, 'Delivery fee (KES)').fill('20');
+    await field(second, 'Reservation (minutes)').fill('30');
+    await save(second).click();
+    await saved(second).waitFor();
+
+    // Whether the first heard of it by itself or not: saving over it is not possible.
+    await save(first).click();
+    const panel = first
+      .getByRole('alert')
+      .filter({ hasText: 'Somebody else changed the settings meanwhile' });
+    await panel.getByText('Delivery fee is now “20”, it was “1”. Yours: “10”.').waitFor();
+    await panel.getByText('Reservation is now “30”, it was “15”.').waitFor();
+    await expectAccessible(first, `the two versions ${where}`);
+    expect(await field(first, 'Store name').inputValue()).toBe('First House');
+    expect(await settings()).toMatchObject({ store_name: 'Jani Juice', delivery_fee: 2000 });
+
+    await panel.getByRole('button', { name: 'Keep my changes' }).click();
+    await panel.waitFor({ state: 'hidden' });
+    expect(await field(first, 'Reservation (minutes)').inputValue()).toBe('30');
+    expect(await field(first, 'Delivery fee (KES)').inputValue()).toBe('10');
+    await save(first).click();
+    await saved(first).waitFor();
+    expect(await settings()).toMatchObject({
+      store_name: 'First House',
+      delivery_fee: 1000,
+      reservation_minutes: 30,
+    });
+
+    // Who has typed nothing sees the others' changes by themselves.
+    await expect
+      .poll(() => field(second, 'Store name').inputValue(), { timeout: 20_000 })
+      .toBe('First House');
+  },
+);

@@ -1,0 +1,80 @@
+// The chart itself: page views as an area, orders as bars with a scale of their own. Loaded when there is one to draw.
+import {
+  Area,
+  Bar,
+  CartesianGrid,
+  ComposedChart,
+  ResponsiveContainer,
+  Tooltip,
+  XAxis,
+  YAxis,
+} from 'recharts';
+import { dayInWords } from './activity-card.tsx';
+import type { Day } from './dashboard-queries.ts';
+
+const text = { fill: 'var(--color-ink-faint)', fontSize: 13 };
+const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: text } as const;
+
+// Nothing moves: figures are to be read, and live changes would set it off again and again.
+const still = { isAnimationActive: false } as const;
+
+export default function ActivityChart({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) {
+  return (
+    <ResponsiveContainer width="100%" height="100%">
+      <ComposedChart
+        data={[...days]}
+        accessibilityLayer={false}
+        margin={{ top: 6, right: 0, bottom: 0, left: 0 }}
+        barCategoryGap="28%"
+      >
+        <CartesianGrid vertical={false} stroke="var(--color-line)" />
+        <XAxis
+          dataKey="day"
+          tickFormatter={dayInWords}
+          tick={text}
+          tickLine={false}
+          axisLine={{ stroke: 'var(--color-line-strong)' }}
+          minTickGap={28}
+          interval="preserveStartEnd"
+        />
+        {hasViews ? <YAxis yAxisId="views" width={38} {...wholeNumbers} /> : null}
+        <YAxis yAxisId="orders" orientation="right" width={30} {...wholeNumbers} />
+        <Tooltip
+          {...still}
+          cursor={{ fill: 'var(--color-dusk-100)', opacity: 0.6 }}
+          labelFormatter={(day) => dayInWords(String(day))}
+          contentStyle={{
+            background: 'var(--color-card)',
+            border: '1px solid var(--color-line)',
+            borderRadius: '0.75rem',
+            boxShadow: 'var(--shadow-md)',
+            color: 'var(--color-ink)',
+          }}
+          itemStyle={{ color: 'var(--color-ink)' }}
+        />
+        {hasViews ? (
+          <Area
+            {...still}
+            yAxisId="views"
+            dataKey="page_views"
+            name="Page views"
+            type="monotone"
+            stroke="var(--color-dusk-400)"
+            strokeWidth={2}
+            fill="var(--color-dusk-100)"
+            fillOpacity={0.7}
+          />
+        ) : null}
+        <Bar
+          {...still}
+          yAxisId="orders"
+          dataKey="orders"
+          name="Orders"
+          fill="var(--color-leaf-500)"
+          radius={[4, 4, 0, 0]}
+          maxBarSize={14}
+        />
+      </ComposedChart>
+    </ResponsiveContainer>
+  );
+}

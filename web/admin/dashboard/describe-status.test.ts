@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import {
+  ago,
+  describeAuthentication,
+  describeBackup,
+  describeDatabase,
+  describePayments,
+  type SystemStatus,
+} from './describe-status.ts';
+
+const status: SystemStatus = {
+  checked_at: '2026-11-21T10:00:00Z',
+  last_backup_at: '2026-11-21T08:00:00Z',
+  last_backup_outcome: 'verified',
+  last_attempt_at: '2026-11-21T08:00:00Z',
+  last_attempt_outcome: 'verified',
+  last_attempt_problem: null,
+  last_payment_answer_at: '2026-11-21T09:59:30Z',
+  overdue_payments: 0,
+};
+const without = { ...status, last_backup_at: null, last_backup_outcome: null, last_attempt_at: null };
+
+test.each([
+  [-2000, 'just now'],
+  [59_000, 'just now'],
+  [60_000, '1 minute ago'],
+  [59 * 60_000, '59 minutes ago'],
+  [2 * 3_600_000 + 5, '2 hours ago'],
+  [47 * 3_600_000, '47 hours ago'],
+  [72 * 3_600_000, '3 days ago'],
+])('%d ms is %s', (ms, words) => expect(ago(ms)).toBe(words));
+
+test('the database is well, slow or silent', () => {
+  expect(describeDatabase(12.4)).toEqual({ state: 'ok', value: 'Connected', detail: 'Answered in 12 ms' });
+  expect(describeDatabase(2100)).toMatchObject({ state: 'attention', value: 'Slow' });
+  expect(describeDatabase(null)).toMatchObject({ state: 'fault', value: 'No answer' });
+});
+
+test('the auth service is active or silent', () => {
+  expect(describeAuthentication(true)).toMatchObject({ state: 'ok', value: 'Active' });
+  expect(describeAuthentication(null)).toMatchObject({ state: 'fault' });
+});
+
+test('payments name whose money moves, and prompts that wait too long need attention', () => {
+  expect(describePayments('simulator', status)).toEqual({
+    state: 'ok',
+    value: 'Simulated',
+    detail: 'No money moves. Last heard from just now',
+  });
+  expect(describePayments('production', { ...status, last_payment_answer_at: null })).toMatchObject({
+    value: 'Live',
+    detail: 'M-PESA. Nobody has paid yet',
+  });
+  expect(describePayments('sandbox', { ...status, overdue_payments: 2 })).toMatchObject({
+    state: 'attention',
+    detail: expect.stringContaining('2 prompts have been open'),
+  });
+  expect(describePayments('production', null)).toMatchObject({ state: 'attention' });
+});
+
+test.each<[string, boolean, SystemStatus | null, string, string]>([
+  ['made two hours ago', false, status, 'ok', '2 hours ago'],
+  ['read, not restored', false, { ...status, last_backup_outcome: 'readable' }, 'ok', '2 hours ago'],
+  [
+    'of the night before',
+    false,
+    { ...status, last_backup_at: '2026-11-20T00:05:00Z' },
+    'attention',
+    '33 hours ago',
+  ],
+  ['never made', false, { ...without, last_attempt_outcome: null }, 'attention', 'None yet'],
+  ['failed since', false, { ...status, last_attempt_outcome: 'failed' }, 'fault', '2 hours ago'],
+  ['impossible', false, { ...without, last_attempt_outcome: 'impossible' }, 'fault', 'None yet'],
+  ['not known', false, null, 'attention', 'Unknown'],
+  ['of a hosted project', true, null, 'ok', 'Not made here'],
+])('a backup %s', (_, isHosted, known, state, value) => {
+  expect(describeBackup(isHosted, known)).toMatchObject({ state, value });
+});
+
+test('what went wrong with a backup is told', () => {
+  const failed = { ...status, last_attempt_outcome: 'failed', last_attempt_problem: 'the disk is full' };
+  expect(describeBackup(false, failed).detail).toBe('The last attempt failed: the disk is full');
+});

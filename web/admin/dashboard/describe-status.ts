@@ -1,0 +1,113 @@
+// The state of each part of the shop's machinery, from what was measured, in words.
+
+export type State = 'ok' | 'attention' | 'fault';
+
+export interface Line {
+  state: State;
+  /** In a word or two: 'Connected'. */
+  value: string;
+  /** What was measured, or what to do. */
+  detail: string;
+}
+
+/** What the database tells of itself (`system_status`). Times are ISO. */
+export interface SystemStatus {
+  checked_at: string;
+  last_backup_at: string | null;
+  last_backup_outcome: string | null;
+  last_attempt_at: string | null;
+  last_attempt_outcome: string | null;
+  last_attempt_problem: string | null;
+  last_payment_answer_at: string | null;
+  overdue_payments: number;
+}
+
+const [minute, hour] = [60_000, 3_600_000];
+/** The nightly backup, and time to make it. */
+const backupAge = 26 * hour;
+const slowMs = 1500;
+
+/**
+ * How long ago something was.
+ * @param ms what lies between; a little less than nothing counts as nothing, since clocks differ
+ */
+export function ago(ms: number): string {
+  if (ms < minute) return 'just now';
+  const inWords = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'} ago`;
+  if (ms < hour) return inWords(Math.floor(ms / minute), 'minute');
+  if (ms < 48 * hour) return inWords(Math.floor(ms / hour), 'hour');
+  return inWords(Math.floor(ms / (24 * hour)), 'day');
+}
+
+/** @param tookMs from the question to the answer, as this browser saw it; null when there was no answer */
+export function describeDatabase(tookMs: number | null): Line {
+  if (tookMs === null) {
+    return { state: 'fault', value: 'No answer', detail: 'The database could not be asked from here.' };
+  }
+  const took = `Answered in ${Math.max(1, Math.round(tookMs)).toLocaleString('en-KE')} ms`;
+  return tookMs > slowMs
+    ? { state: 'attention', value: 'Slow', detail: `${took}. The connection or the machine is busy.` }
+    : { state: 'ok', value: 'Connected', detail: took };
+}
+
+/** @param isWell null when the service did not answer */
+export function describeAuthentication(isWell: boolean | null): Line {
+  return isWell
+    ? { state: 'ok', value: 'Active', detail: 'The auth service says it is well' }
+    : { state: 'fault', value: 'No answer', detail: 'Nobody can sign in at the moment.' };
+}
+
+const modes = {
+  simulator: { value: 'Simulated', detail: 'No money moves' },
+  sandbox: { value: 'Sandbox', detail: "M-PESA's test system, no money moves" },
+  production: { value: 'Live', detail: 'M-PESA' },
+} as const;
+
+/** @param status null when the database did not answer */
+export function describePayments(mode: keyof typeof modes, status: SystemStatus | null): Line {
+  const { value, detail } = modes[mode];
+  if (!status) return { state: 'attention', value, detail: 'What M-PESA last said is not known right now.' };
+  const overdue = status.overdue_payments;
+  if (overdue > 0) {
+    return {
+      state: 'attention',
+      value,
+      detail: `${overdue === 1 ? 'One prompt has' : `${overdue} prompts have`} been open for more than 5 minutes. M-PESA is being asked.`,
+    };
+  }
+  const heard = status.last_payment_answer_at;
+  return {
+    state: 'ok',
+    value,
+    detail: `${detail}. ${heard ? `Last heard from ${between(heard, status)}` : 'Nobody has paid yet'}`,
+  };
+}
+
+/**
+ * @param isHosted whether the database belongs to a Supabase project
+ * @param status null when the database did not answer
+ */
+export function describeBackup(isHosted: boolean, status: SystemStatus | null): Line {
+  if (isHosted) {
+    return { state: 'ok', value: 'Not made here', detail: "The Supabase project's own backups apply." };
+  }
+  if (!status) return { state: 'attention', value: 'Unknown', detail: 'The database could not be asked.' };
+  const { last_backup_at: made, last_attempt_outcome: outcome, last_attempt_problem: problem } = status;
+  const value = made ? between(made, status) : 'None yet';
+  if (outcome === 'failed') return { state: 'fault', value, detail: `The last attempt failed: ${problem}` };
+  if (outcome === 'impossible') return { state: 'fault', value, detail: problem ?? '' };
+  if (!made) {
+    return { state: 'attention', value, detail: 'The first is made a few minutes after the start.' };
+  }
+  if (Date.parse(status.checked_at) - Date.parse(made) > backupAge) {
+    return { state: 'attention', value, detail: 'Tonight’s is missing. Is the shop switched off at night?' };
+  }
+  return status.last_backup_outcome === 'verified'
+    ? { state: 'ok', value, detail: 'Restored beside the shop, and found the same' }
+    : { state: 'ok', value, detail: 'Read to its end; the database user may not restore it for a check' };
+}
+
+// By the database's clock on both sides: this device's may be wrong.
+function between(then: string, { checked_at: now }: SystemStatus): string {
+  return ago(Date.parse(now) - Date.parse(then));
+}

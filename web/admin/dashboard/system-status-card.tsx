@@ -1,0 +1,123 @@
+// How the shop's machinery is: measured, and said in words besides the colour.
+import { useEffect, useState } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { formatDateTime } from '../dates.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { useAuthHealth, useInstallation, useSystemStatus } from './dashboard-queries.ts';
+import {
+  describeAuthentication,
+  describeBackup,
+  describeDatabase,
+  describePayments,
+  type Line,
+  type State,
+} from './describe-status.ts';
+
+/** When nothing came of a backup by then, nobody waits for it any more. */
+const patience = 5 * 60_000;
+
+export function SystemStatusCard() {
+  const { tables } = useMember().staff;
+  const { url, paymentMode } = useInstallation();
+  const isHosted = url !== '';
+  // Which attempt was the last when one was asked for.
+  const [awaited, setAwaited] = useState<{ since: string | null } | null>(null);
+  const system = useSystemStatus(awaited !== null);
+  const authentication = useAuthHealth();
+  const status = system.error ? null : (system.data ?? null);
+
+  const lastAttempt = system.data?.last_attempt_at ?? null;
+  const isDone = awaited !== null && lastAttempt !== awaited.since;
+  useEffect(() => {
+    if (!awaited) return;
+    if (isDone) setAwaited(null);
+    const timer = setTimeout(() => setAwaited(null), patience);
+    return () => clearTimeout(timer);
+  }, [awaited, isDone]);
+
+  const backUp = useSave({
+    write: async () => dataOf(await tables.rpc('request_backup')),
+    success: 'A backup is being made',
+    failure: 'Failed to ask for a backup',
+    refresh: [],
+    onSuccess: () => setAwaited({ since: lastAttempt }),
+  });
+
+  const isBackupMade = !isHosted && status?.last_backup_at;
+  return (
+    <Card title="System Status">
+      <dl className="grid gap-4">
+        <StatusLine
+          label="Database"
+          line={system.isPending ? null : describeDatabase(status ? (system.data?.tookMs ?? null) : null)}
+        />
+        <StatusLine
+          label="Authentication"
+          line={
+            authentication.isPending
+              ? null
+              : describeAuthentication(authentication.error ? null : (authentication.data ?? null))
+          }
+        />
+        <StatusLine label="Payments" line={system.isPending ? null : describePayments(paymentMode, status)} />
+        <StatusLine
+          label="Last Backup"
+          line={system.isPending && !isHosted ? null : describeBackup(isHosted, status)}
+          title={isBackupMade ? formatDateTime(isBackupMade) : undefined}
+        />
+      </dl>
+      {isHosted ? null : (
+        <Button
+          tone="quiet"
+          className="mt-4"
+          isBusy={backUp.isPending || awaited !== null}
+          onClick={() => backUp.mutate()}
+        >
+          {awaited ? 'Backing up...' : 'Back up now'}
+        </Button>
+      )}
+    </Card>
+  );
+}
+
+const dots: Record<State, string> = { ok: 'bg-leaf-500', attention: 'bg-ember-400', fault: 'bg-danger' };
+const words: Record<State, string> = { ok: '', attention: 'Needs attention', fault: 'Fault' };
+const colours: Record<State, string> = { ok: 'text-ink', attention: 'text-ember-800', fault: 'text-danger' };
+
+function StatusLine({
+  label,
+  line,
+  title,
+}: {
+  label: string;
+  /** Null while it is being measured. */
+  line: Line | null;
+  title?: string | undefined;
+}) {
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-3">
+      <dt className="flex items-center gap-3 font-semibold">
+        <span
+          aria-hidden="true"
+          className={`size-2.5 shrink-0 rounded-pill ${line ? dots[line.state] : 'bg-line motion-safe:animate-pulse'}`}
+        />
+        {label}
+      </dt>
+      <dd
+        title={title}
+        className={`text-right font-semibold ${line ? colours[line.state] : 'text-ink-faint'}`}
+      >
+        {line ? line.value : 'Measuring...'}
+      </dd>
+      {line ? (
+        <dd className="col-span-2 pl-5.5 text-sm text-ink-soft">
+          {words[line.state] ? <strong className={colours[line.state]}>{words[line.state]}: </strong> : null}
+          {line.detail}
+        </dd>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,50 @@
+// Two members changed the settings at once: what the other made of them, beside what this one typed.
+import type { Ref } from 'react';
+import { changedSettings, type SettingsForm, settingsLabels } from '../../../domain/settings-form.ts';
+import { Button } from '../../ui/button.tsx';
+
+interface ChangedByOtherProps {
+  ref: Ref<HTMLDivElement>;
+  /** As both of them saw it. */
+  before: SettingsForm;
+  mine: SettingsForm;
+  theirs: SettingsForm;
+  onKeepMine(): void;
+  onTakeTheirs(): void;
+}
+
+export function ChangedByOther({ ref, before, mine, theirs, onKeepMine, onTakeTheirs }: ChangedByOtherProps) {
+  const [ours, others] = [changedSettings(before, mine), changedSettings(before, theirs)];
+  return (
+    <div
+      ref={ref}
+      tabIndex={-1}
+      role="alert"
+      className="grid gap-3 rounded-lg border border-ember-300 bg-ember-50 p-5 outline-none!"
+    >
+      <h2 className="text-xl">Somebody else changed the settings meanwhile</h2>
+      <p className="text-sm">Nothing of yours is lost, and nothing is saved yet.</p>
+      <ul className="grid gap-2">
+        {others.map((field) => {
+          const isOurs = ours.includes(field) && mine[field].trim() !== theirs[field].trim();
+          return (
+            <li key={field} className="text-sm break-words">
+              <strong>{settingsLabels[field]}</strong> is now “{theirs[field]}”, it was “{before[field]}”.
+              {isOurs ? <> Yours: “{mine[field]}”.</> : null}
+            </li>
+          );
+        })}
+      </ul>
+      <div className="flex flex-wrap gap-3">
+        <Button onClick={onKeepMine}>Keep my changes</Button>
+        <Button tone="quiet" onClick={onTakeTheirs}>
+          Take theirs, drop mine
+        </Button>
+      </div>
+      <p className="text-sm text-ink-soft">
+        Keeping yours leaves their changes in the fields you did not touch. You can look it over before you
+        save.
+      </p>
+    </div>
+  );
+}

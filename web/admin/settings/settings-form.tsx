@@ -1,0 +1,199 @@
+// The form of the settings. What was typed stays until it is saved or given up, whatever somebody else does meanwhile.
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { useBlocker, useRevalidator } from 'react-router';
+import {
+  changedSettings,
+  checkSettingsForm,
+  type SettingsForm as Form,
+  mergedSettings,
+  type SettingsField,
+  type SettingsProblems,
+  settingsFields,
+  settingsFormOf,
+  settingsLabels,
+  settingsValues,
+} from '../../../domain/settings-form.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { ChangedMeanwhile } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { ChangedByOther } from './changed-by-other.tsx';
+import { type Settings, writeSettings } from './settings-queries.ts';
+
+/** @param latest the settings as they are now, which may be others than the member began with */
+export function SettingsForm({ latest }: { latest: Settings }) {
+  const { tables } = useMember().staff;
+  const { revalidate } = useRevalidator();
+  const queries = useQueryClient();
+  // What the member saw when they began, and what they made of it.
+  const [seen, setSeen] = useState(latest);
+  const [form, setForm] = useState(() => settingsFormOf(latest));
+  const [problems, setProblems] = useState<SettingsProblems>({});
+  const element = useRef<HTMLFormElement>(null);
+  const conflict = useRef<HTMLDivElement>(null);
+
+  const before = settingsFormOf(seen);
+  const changed = changedSettings(before, form);
+  const isDirty = changed.length > 0;
+  // Right after a save, what was read before it is not news. ISO times of one zone compare as texts do.
+  const isOther = latest.updated_at > seen.updated_at;
+
+  const begin = (settings: Settings, with_: Form = settingsFormOf(settings)) => {
+    setSeen(settings);
+    setForm(with_);
+    setProblems({});
+  };
+  // Who has typed nothing simply sees what is there now.
+  if (isOther && !isDirty) begin(latest);
+  const isInConflict = isOther && isDirty;
+
+  const save = useSave({
+    write: () => writeSettings(tables, settingsValues(form), seen.updated_at),
+    success: 'Settings saved successfully',
+    failure: 'Failed to save settings',
+    refresh: ['settings'],
+    // The panel above the form tells of it, with both versions.
+    isToldElsewhere: (error) => error instanceof ChangedMeanwhile,
+    onSuccess(saved) {
+      begin(saved);
+      queries.setQueryData(['settings', 'row'], saved);
+      // The panel itself carries the shop's name.
+      void revalidate();
+    },
+  });
+
+  useEffect(() => {
+    if (isInConflict) conflict.current?.focus();
+  }, [isInConflict]);
+
+  const leaving = useBlocker(
+    ({ currentLocation, nextLocation }) => isDirty && currentLocation.pathname !== nextLocation.pathname,
+  );
+  useEffect(() => {
+    if (!isDirty) return;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener('beforeunload', ask);
+    return () => window.removeEventListener('beforeunload', ask);
+  }, [isDirty]);
+
+  function submit() {
+    if (isInConflict) {
+      conflict.current?.focus();
+      return;
+    }
+    const found = checkSettingsForm(form);
+    setProblems(found);
+    const first = settingsFields.find((field) => found[field]);
+    if (first) (element.current?.elements.namedItem(first) as HTMLElement | null)?.focus();
+    else save.mutate();
+  }
+
+  const field = (name: SettingsField) => ({
+    name,
+    label: settingsLabels[name],
+    value: form[name],
+    problem: problems[name],
+    onChange: ({ target }: React.ChangeEvent<HTMLInputElement>) => {
+      setForm((now) => ({ ...now, [name]: target.value }));
+      if (problems[name]) setProblems(({ [name]: _, ...others }) => others);
+    },
+  });
+
+  return (
+    <>
+      {isInConflict ? (
+        <ChangedByOther
+          ref={conflict}
+          before={before}
+          mine={form}
+          theirs={settingsFormOf(latest)}
+          onKeepMine={() => begin(latest, mergedSettings(before, form, settingsFormOf(latest)))}
+          onTakeTheirs={() => begin(latest)}
+        />
+      ) : null}
+      <form
+        ref={element}
+        noValidate
+        aria-label="Settings"
+        className="grid grid-cols-[minmax(0,1fr)] gap-6"
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit();
+        }}
+      >
+        <Card title="Store">
+          <TextField {...field('store_name')} required maxLength={200} autoComplete="off" />
+        </Card>
+        <Card title="Contacts" description="Shown in the header, the footer and on the contact page.">
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('support_phone')}
+              required
+              type="tel"
+              autoComplete="off"
+              hint="The number that is called"
+            />
+            <TextField
+              {...field('chat_phone')}
+              required
+              type="tel"
+              autoComplete="off"
+              hint="The WhatsApp number behind the chat links"
+            />
+            <TextField {...field('support_email')} required type="email" autoComplete="off" />
+          </div>
+          <h3 className="mt-6 mb-3 text-lg">Social links</h3>
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField {...field('instagram_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+            <TextField {...field('facebook_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+            <TextField {...field('tiktok_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+          </div>
+        </Card>
+        <Card title="Delivery and orders">
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('delivery_fee')}
+              label="Delivery fee (KES)"
+              required
+              inputMode="decimal"
+              autoComplete="off"
+              hint="0 means free. It is added to every order placed from now on"
+            />
+            <TextField
+              {...field('reservation_minutes')}
+              label="Reservation (minutes)"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="How long the units of an unpaid order are kept"
+            />
+          </div>
+        </Card>
+        {/* On the left: messages come on the right. */}
+        <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper/95 px-4 py-3 md:mx-0 md:px-0">
+          <Button type="submit" disabled={!isDirty} isBusy={save.isPending}>
+            {save.isPending ? 'Saving...' : 'Save Settings'}
+          </Button>
+          <Button tone="quiet" disabled={!isDirty || save.isPending} onClick={() => begin(latest)}>
+            Discard
+          </Button>
+          <p role="status" className="text-sm font-semibold text-ink-soft">
+            {isDirty ? 'Not saved yet' : ''}
+          </p>
+        </div>
+      </form>
+      <ConfirmDialog
+        open={leaving.state === 'blocked'}
+        title="Leave without saving?"
+        text={`What you changed (${changed.map((name) => settingsLabels[name]).join(', ')}) is not saved yet.`}
+        confirm="Leave without saving"
+        onConfirm={() => leaving.proceed?.()}
+        onCancel={() => leaving.reset?.()}
+      />
+    </>
+  );
+}

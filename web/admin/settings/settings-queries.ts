@@ -1,0 +1,34 @@
+// The one row of settings, read and written.
+import { useQuery } from '@tanstack/react-query';
+import type { SettingsValues } from '../../../domain/settings-form.ts';
+import type { Staff } from '../../lib/staff.ts';
+import { changedRow, dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+
+/** The settings, and when they were last changed. */
+export type Settings = SettingsValues & { updated_at: string };
+
+export function useSettings() {
+  const { tables } = useMember().staff;
+  return useQuery<Settings>({
+    queryKey: ['settings', 'row'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.from('store_settings').select('*').abortSignal(signal).single()),
+    staleTime: 0,
+  });
+}
+
+/**
+ * Writes what the form holds.
+ * @param seen the `updated_at` of the settings the member saw
+ * @throws ChangedMeanwhile when they are others by now
+ */
+export async function writeSettings(
+  tables: Staff['tables'],
+  values: SettingsValues,
+  seen: string,
+): Promise<Settings> {
+  return changedRow(
+    await tables.from('store_settings').update(values).eq('id', true).eq('updated_at', seen).select('*'),
+  );
+}
