@@ -53,7 +53,7 @@ export function ProductFormFields({
   const isSaved = useRef(false);
 
   const categories = useCategories();
-  const { save, dropSent } = useProductSave({
+  const save = useProductSave({
     isNew: product === null,
     onProgress: setProgress,
     onSaved() {
@@ -71,9 +71,6 @@ export function ProductFormFields({
     if (!isSaved.current) onChanges(isChanged && !isDeleted);
   }, [isChanged, isDeleted, onChanges]);
   useEffect(() => () => onChanges(false), [onChanges]);
-  // What was sent for a product that is not saved in the end is taken back.
-  const drop = useRef(dropSent);
-  useEffect(() => () => void drop.current(), []);
 
   function focusOn(field: ProductField) {
     // After the problem is told, so that it is read with the field.

@@ -1,6 +1,6 @@
 // Saving a product: picture first, then the row on condition that it still is what the member saw, then the old picture
 // goes.
-import { useRef } from 'react';
+import { useEffect, useRef } from 'react';
 import {
   changedFields,
   type ProductField,
@@ -55,6 +55,17 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   const { staff } = useMember();
   // A picture that has gone out stays usable when the row is refused: the next try need not send it again.
   const sent = useRef<{ file: File; address: string } | null>(null);
+  const isWriting = useRef(false);
+  const isLeft = useRef(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form goes
+  useEffect(() => {
+    isLeft.current = false;
+    return () => {
+      isLeft.current = true;
+      // Else the row that is being written names it, or will be refused.
+      if (!isWriting.current) void dropSent();
+    };
+  }, []);
 
   async function addressOf(file: File): Promise<string> {
     if (sent.current?.file === file) return sent.current.address;
@@ -75,22 +86,27 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     await removeUnusedPicture(staff, address);
   }
 
-  const save = useSave<ProductDraft, void>({
+  return useSave<ProductDraft, void>({
     async write({ form, file, seen }) {
-      const address = file ? await addressOf(file) : null;
-      const replaced = seen
-        ? await updateProduct(staff.tables, form, address, seen)
-        : await createProduct(staff.tables, form, address);
-      sent.current = null;
-      if (replaced !== address) void removeUnusedPicture(staff, replaced);
+      isWriting.current = true;
+      try {
+        const address = file ? await addressOf(file) : null;
+        const replaced = seen
+          ? await updateProduct(staff.tables, form, address, seen)
+          : await createProduct(staff.tables, form, address);
+        sent.current = null;
+        if (replaced !== address) void removeUnusedPicture(staff, replaced);
+      } finally {
+        isWriting.current = false;
+        if (isLeft.current) void dropSent();
+      }
     },
     success: isNew ? 'Product created successfully' : 'Product updated successfully',
     failure: isNew ? 'Failed to create product' : 'Failed to update product',
     refresh: ['products', 'categories', 'dashboard'],
-    onSuccess: onSaved,
+    onSuccess: () => isLeft.current || onSaved(),
     isToldElsewhere: (error) => error instanceof EditedMeanwhile || error instanceof DeletedMeanwhile,
   });
-  return { save, dropSent };
 }
 
 /** @returns the picture it had before: none */
@@ -139,6 +155,11 @@ async function updateProduct(
 
     const current = await readProduct(tables, seen.id);
     if (!current) throw new DeletedMeanwhile();
+    // Saved before, by a try whose answer was lost: there is nothing to ask about.
+    const isAsWanted =
+      changedFields(form, productFormOf(current)).every((field) => field === 'stock' && !isStockChanged) &&
+      (picture === null || picture === current.image_url);
+    if (isAsWanted) return picture === null ? null : seen.image_url;
     const fields = whatDiffers(seen, current, { withStock: isStockChanged, withPicture: picture !== null });
     if (fields.length > 0) throw new EditedMeanwhile(current, fields);
     // Something beyond the form has changed, such as whether it is active: that stays as it is now.
