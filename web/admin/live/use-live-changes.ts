@@ -56,6 +56,8 @@ export function useLiveChanges(onChange: (change: RowChange) => void): LiveState
 
     const open = async () => {
       const client = await staff.live();
+      // Before the channel is joined: a join without the member's token is a visitor's, who hears nothing.
+      await client.setAuth();
       if (isOver) return;
       let wasLost = false;
       const channel = client.channel('staff-screens');
