@@ -80,6 +80,18 @@ async function pictures(): Promise<string[]> {
   return ((await answer.json()) as { name: string }[]).map(({ name }) => name);
 }
 
+/** Puts a picture into storage; gives the address products keep. */
+async function uploadAsOwner(name: string): Promise<string> {
+  const { secret } = await shop.keys();
+  const answer = await fetch(`${shop.url}/storage/v1/object/product-images/products/${name}`, {
+    method: 'POST',
+    headers: { apikey: secret, authorization: `Bearer ${secret}`, 'content-type': 'image/png' },
+    body: new Uint8Array(await photograph('#73e23a').png().toBuffer()),
+  });
+  expect(answer.status).toBe(200);
+  return `/storage/v1/object/public/product-images/products/${name}`;
+}
+
 const photograph = (colour: string) =>
   sharp({ create: { width: 1600, height: 1200, channels: 3, background: colour } });
 const dialogOf = (page: Page) => page.getByRole('dialog');
@@ -559,7 +571,9 @@ describe.each([
 
   story('a product that orders contain is deleted, and they stay whole', async ({ newVisitor }) => {
     const name = `Deleted ${size}`;
-    const product = await makeProduct(name);
+    const picture = await uploadAsOwner(`${randomUUID()}.png`);
+    await makeProduct(`Twin ${size}`, { image_url: picture });
+    const product = await makeProduct(name, { image_url: picture });
     await orderOf(product);
     await orderOf(product);
     const { page } = await newVisitor();
@@ -579,8 +593,12 @@ describe.each([
     await until(async () => (await productNow(product.id))?.is_active === false, 'it is inactive');
 
     await page.getByRole('button', { name: `Delete ${name}` }).click();
+    const isShownElsewhere = page.waitForResponse(
+      (answer) => answer.url().includes('image_url=eq.') && answer.request().method() === 'GET',
+    );
     await dialogOf(page).getByRole('button', { name: 'Delete Product' }).click();
     await toast(page, 'Product deleted successfully').waitFor();
+    expect(await (await isShownElsewhere).json()).toHaveLength(1);
     await rowOf(page, name).waitFor({ state: 'detached' });
     expect(await productNow(product.id)).toBeUndefined();
     const items = await asOwner(
@@ -596,6 +614,13 @@ describe.each([
       () => page.evaluate(() => document.activeElement?.tagName === 'MAIN'),
       'the keyboard goes on at the page',
     );
+
+    // Its picture stays as long as another product shows it.
+    expect((await fetch(`${shop.url}${picture}`)).status).toBe(200);
+    await page.getByRole('button', { name: `Delete Twin ${size}` }).click();
+    await dialogOf(page).getByText('No order contains it.').waitFor();
+    await dialogOf(page).getByRole('button', { name: 'Delete Product' }).click();
+    await until(async () => !(await fetch(`${shop.url}${picture}`)).ok, 'the picture is gone');
   });
 
   story('categories are added, renamed with their products, and taken out of use', async ({ newVisitor }) => {
