@@ -10,7 +10,7 @@ export interface Rights {
 
 /** Rights on topics that are not private. */
 export const allRights: Rights = { broadcast: true, presence: true };
-const noRights: Rights = { broadcast: false, presence: false };
+export const noRights: Rights = { broadcast: false, presence: false };
 const extensions = ['broadcast', 'presence'] as const;
 
 /** On whose behalf, and where. */

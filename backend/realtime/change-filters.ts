@@ -1,6 +1,7 @@
 // The conditions of subscriptions as SQL: values are bound parameters, names and types come from the catalogue.
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
 import { type ChangedTable, quoted, type TableColumn } from './changed-tables.ts';
+import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';
 
 const mostListed = 100;
@@ -154,11 +155,6 @@ export async function askFilters(
     }
   }
   return answers;
-}
-
-/** Whether an error means that the database could not be asked, rather than that it refused. */
-export function isOutage(error: unknown): boolean {
-  return !(error instanceof DatabaseError) || /^(08|53|57P|40)/.test(error.code);
 }
 
 /** Tries what the condition could not be tried on, as there was no row. */

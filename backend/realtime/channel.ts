@@ -58,6 +58,8 @@ export class Channel {
   #readRights: Rights;
   #writeRights: Promise<Rights> | null = null;
   #hasPresence: boolean;
+  /** What it is present with, as text. */
+  #tracked: string | null = null;
   #follower: Follower | null = null;
   #recheck: NodeJS.Timeout | null = null;
   #isClosed = false;
@@ -244,24 +246,33 @@ export class Channel {
   async #receivePresence(ref: string | null, payload: Record<string, unknown>): Promise<void> {
     if (!this.#presenceCalls.take()) return this.shutDown('Client presence rate limit exceeded');
     const { presences, channels } = this.#hub;
-    if (payload.event === 'untrack') {
+    const event = String(payload.event ?? '').toLowerCase();
+    if (event === 'untrack') {
+      this.#tracked = null;
       channels.deliverPresence(this.audience, presences.untrack(this.audience, this));
       this.reply(ref, 'ok', {});
       return;
     }
-    if (payload.event !== 'track') return this.reply(ref, 'error', { reason: 'Unknown presence event' });
+    if (event !== 'track') return this.reply(ref, 'error', { reason: 'Unknown presence event' });
     const tracked = payload.payload ?? {};
     if (!isRecord(tracked))
       return this.reply(ref, 'error', { reason: 'Presence track payload must be a map' });
-    if (Buffer.byteLength(JSON.stringify(tracked)) > this.#hub.limits.payloadBytes)
-      return this.reply(ref, 'error', { reason: 'payload_size_exceeded' });
-    if (!(await this.#mayWrite('presence')) || this.#isClosed) return;
+    const text = JSON.stringify(tracked);
+    if (Buffer.byteLength(text) > this.#hub.limits.payloadBytes)
+      return this.shutDown('Track message size exceeded');
+    const mayWrite = await this.#mayWrite('presence');
+    if (this.#isClosed) return;
+    if (!mayWrite) return this.reply(ref, 'error', {});
     if (!this.#hasPresence) {
       this.#hasPresence = true;
       this.#sendPresenceState();
     }
-    const diff = presences.track(this.audience, this, this.#config.presence.key, tracked);
-    channels.deliverPresence(this.audience, diff);
+    // Whoever says the same again has not changed.
+    if (text !== this.#tracked) {
+      this.#tracked = text;
+      const diff = presences.track(this.audience, this, this.#config.presence.key, tracked);
+      channels.deliverPresence(this.audience, diff);
+    }
     this.reply(ref, 'ok', {});
   }
 
@@ -298,6 +309,11 @@ export class Channel {
       // A newer token was taken in the meantime: its own answer counts.
       if (claims !== this.#holder.claims) return;
       if (!rights.broadcast && !rights.presence) return this.shutDown(unreadable(this.#name));
+      const isLess =
+        (this.#readRights.broadcast && !rights.broadcast) ||
+        (this.#hasPresence && this.#readRights.presence && !rights.presence);
+      if (isLess)
+        return this.shutDown(`You no longer have permission to read from this Channel topic: ${this.#name}`);
       this.#readRights = rights;
     }
     this.#scheduleRecheck();

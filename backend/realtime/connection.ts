@@ -1,9 +1,11 @@
 // One socket: reads its frames, keeps their order per topic, and holds its channels.
 import type { RawData, WebSocket } from 'ws';
+import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
 import type { Hub } from './channels.ts';
 import { readJoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
+import { isOutage } from './outage.ts';
 import {
   decodeBinary,
   decodeText,
@@ -174,7 +176,12 @@ export class Connection implements ChannelLink {
       if (config.replay && !config.isPrivate)
         throw new JoinRefused('UnableToReplayMessages: Replay is not allowed for public channels');
       const holder = await this.#holderOf(config.accessToken);
-      const rights = await rightsToJoin(this.#hub, this, topic, config.isPrivate, holder);
+      const rights = await rightsToJoin(this.#hub, this, topic, config.isPrivate, holder).catch((error) => {
+        if (isOutage(error)) throw error;
+        // A policy that fails lets nobody in.
+        this.#hub.onFault(error);
+        return noRights;
+      });
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
       // Whoever is told "joined" misses nothing that is committed afterwards.
       await this.#hub.feed.ready;

@@ -5,14 +5,7 @@
 // A row is shown to whom the policies show it as it is now, as on a hosted project.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
-import {
-  askFilters,
-  checkInterest,
-  type FilterAnswer,
-  filtersKey,
-  isOutage,
-  UnfitInterest,
-} from './change-filters.ts';
+import { askFilters, checkInterest, type FilterAnswer, filtersKey, UnfitInterest } from './change-filters.ts';
 import { ChangeLog, type LoggedChange } from './change-log.ts';
 import {
   type ChangedTable,
@@ -22,6 +15,7 @@ import {
   type TableColumn,
 } from './changed-tables.ts';
 import { listening } from './listening.ts';
+import { isOutage } from './outage.ts';
 import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
 const mostAskedAtOnce = 4;

@@ -35,6 +35,14 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         using (realtime.topic() = 'room-' || (select auth.uid())::text and topic = realtime.topic());
       create policy "members write to their room" on realtime.messages for insert to authenticated
         with check (realtime.topic() = 'room-' || (select auth.uid())::text and extension = 'broadcast');
+      create policy "members of a club see who is there, some hear what is said" on realtime.messages
+        for select to authenticated using (
+          realtime.topic() = 'club'
+          and (extension = 'presence' and (auth.jwt() ->> 'sees')::boolean
+            or extension = 'broadcast' and (auth.jwt() ->> 'hears')::boolean)
+        );
+      create policy "the lost topic fails" on realtime.messages for select to authenticated
+        using (realtime.topic() = 'lost' and 1 / (length(topic) - 4) > 0);
       create policy "everyone reads the news" on realtime.messages for select using (realtime.topic() = 'news');
     `);
     service = await startService(database);
@@ -112,6 +120,21 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       await subscribed(first);
       expect(await first.unsubscribe()).toBe('ok');
       expect(await subscribed(client.channel('again'))).toEqual(joined);
+    });
+
+    test('whoever says again what it is present with has not changed', async () => {
+      const events = new Heard<string>();
+      const watcher = service.client(options).channel(`again ${vsn}`);
+      watcher.on('presence', { event: 'join' }, ({ newPresences }) =>
+        events.add(newPresences.map((presence) => String(presence.mood)).join()),
+      );
+      await subscribed(watcher);
+      const guest = service
+        .client(options)
+        .channel(`again ${vsn}`, { config: { presence: { key: 'guest' } } });
+      await subscribed(guest);
+      for (const mood of ['calm', 'calm', 'merry']) expect(await guest.track({ mood })).toBe('ok');
+      expect(await events.atLeast(2)).toEqual(['calm', 'merry']);
     });
 
     test('presence shows who is there, who comes and who goes', async () => {
@@ -250,6 +273,65 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
         expect(told.all).toMatchObject([{ status: 'error', message: expect.stringMatching(reason) }]);
       }
+    });
+
+    test('tells who is there or what is said, as far as the token of the moment allows', async () => {
+      const clubOf = async (rights: { sees: boolean; hears: boolean }) => {
+        const client = service.client();
+        const token = (now: typeof rights) => tokenOf({ role: 'authenticated', sub, ...now });
+        await client.setAuth(await token(rights));
+        const channel = client.channel('club', {
+          config: { private: true, presence: { key: 'me', enabled: true } },
+        });
+        const heard = new Heard<Told>();
+        const closed = new Heard<string>();
+        channel.on('broadcast', { event: '*' }, heard.add as never);
+        channel.on('system', {}, ({ message }) => closed.add(message));
+        expect(await subscribed(channel)).toEqual(joined);
+        return {
+          channel,
+          heard,
+          closed,
+          become: async (now: typeof rights) => client.setAuth(await token(now)),
+        };
+      };
+      const both = await clubOf({ sees: true, hears: true });
+      const watcher = await clubOf({ sees: true, hears: false });
+      await send({}, 'first', 'club', true);
+      await both.heard.atLeast(1);
+      await watcher.become({ sees: true, hears: true });
+      await expect
+        .poll(async () => {
+          await send({}, 'later', 'club', true);
+          return watcher.heard.all.length;
+        })
+        .toBeGreaterThan(0);
+      expect(watcher.heard.all.map(({ event }) => event)).not.toContain('first');
+      // To be present is to write, which no policy lets them.
+      expect(await both.channel.track({ mood: 'calm' })).toBe('error');
+      await both.become({ sees: false, hears: true });
+      expect(await both.closed.atLeast(1)).toEqual([
+        'You no longer have permission to read from this Channel topic: club',
+      ]);
+      await watcher.become({ sees: false, hears: false });
+      expect(await watcher.closed.atLeast(1)).toEqual([
+        'You do not have permissions to read from this Channel topic: club',
+      ]);
+    });
+
+    test('whose policy fails lets nobody in, and the failure is reported', async () => {
+      const own = await startService(database);
+      const client = own.client();
+      await client.setAuth(await tokenOf({ role: 'authenticated', sub }));
+      const { status, error } = await subscribed(client.channel('lost', { config: { private: true } }));
+      expect([status, error?.message]).toEqual([
+        states.CHANNEL_ERROR,
+        expect.stringMatching(
+          /Unauthorized: You do not have permissions to read from this Channel topic: lost/,
+        ),
+      ]);
+      expect(own.faults).toEqual([expect.objectContaining({ code: '22012' })]);
+      await own.close();
     });
 
     test('replays what was sent before, oldest first, to whoever asks', async () => {
