@@ -22,6 +22,9 @@ const pageParameters: Record<string, readonly string[]> = {
   '/contact': [],
   '/delivery': [],
   '/track-order': [],
+  '/sitemap.xml': [],
+  '/robots.txt': [],
+  '/manifest.webmanifest': [],
 };
 const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
 

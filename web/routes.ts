@@ -12,6 +12,9 @@ export default [
     route('newsletter', 'storefront/layout/newsletter-page.tsx'),
     route('*', 'storefront/layout/not-found-page.tsx'),
   ]),
+  route('sitemap.xml', 'storefront/discovery/sitemap.ts'),
+  route('robots.txt', 'storefront/discovery/robots.ts'),
+  route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),
   route('admin/login', 'admin/sign-in/sign-in-page.tsx'),
   route('admin/reset-password', 'admin/sign-in/reset-password-page.tsx'),
   route('admin', 'admin/layout/staff-layout.tsx', [

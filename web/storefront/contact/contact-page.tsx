@@ -4,18 +4,22 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
-import { describePage } from '../layout/page-meta.ts';
+import { describeStore } from '../discovery/structured-data.ts';
+import { describePage, shopOf } from '../layout/page-meta.ts';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
 import { ContactForm } from './contact-form.tsx';
 
-export const meta: Route.MetaFunction = ({ matches }) =>
-  describePage(matches, {
+export const meta: Route.MetaFunction = ({ matches }) => {
+  const shop = shopOf(matches);
+  const page = describePage(matches, {
     title: 'Contact',
     description:
       'Call, chat or write: support around the clock, e-mail answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
     path: '/contact',
   });
+  return shop ? [...page, { 'script:ld+json': describeStore(shop) }] : page;
+};
 
 export async function action({ request, context }: Route.ActionArgs) {
   const form = await request.formData();

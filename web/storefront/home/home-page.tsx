@@ -4,20 +4,25 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { describePage } from '../layout/page-meta.ts';
+import { describeSite, describeStore } from '../discovery/structured-data.ts';
+import { describePage, shopOf } from '../layout/page-meta.ts';
 import { type CardProduct, cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/home-page.ts';
 import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
 
-export const meta: Route.MetaFunction = ({ matches }) =>
-  describePage(matches, {
+export const meta: Route.MetaFunction = ({ matches }) => {
+  const shop = shopOf(matches);
+  const page = describePage(matches, {
     title: null,
     description:
       'Khat-based juice and energy drinks, pressed from Meru leaf and Embu fruit and delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.',
     path: '/',
   });
+  if (!shop) return page;
+  return [...page, { 'script:ld+json': describeSite(shop) }, { 'script:ld+json': describeStore(shop) }];
+};
 
 export async function loader({ context }: Route.LoaderArgs) {
   const { tables } = context.get(shopContext).store;

@@ -3,6 +3,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { data, Link } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -12,7 +13,8 @@ import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
-import { describePage } from '../layout/page-meta.ts';
+import { describeProduct } from '../discovery/structured-data.ts';
+import { describePage, shopOf } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/product-page.ts';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
@@ -27,28 +29,30 @@ const OrderDialog = lazy(loadOrderDialog);
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   const product = loaderData?.product;
   if (!product) return [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
-  return [
+  const shop = shopOf(matches);
+  const picture = sharePicturePath(product, shop?.settings.store_name ?? '');
+  const page = [
     ...describePage(matches, {
       title: product.name,
       description: product.tagline ?? product.description ?? product.name,
       path: `/shop/${params.slug}`,
-      image: product.image_url,
+      type: 'product',
+      picture: { path: picture, alt: `${product.name}, ${formatKsh(product.price)}` },
+      trail: [{ name: 'Shop all drinks', path: '/shop' }],
     }),
+    { property: 'product:price:amount', content: (product.price / 100).toFixed(2) },
+    { property: 'product:price:currency', content: 'KES' },
+  ];
+  if (!shop) return page;
+  return [
+    ...page,
     {
-      'script:ld+json': {
-        '@context': 'https://schema.org',
-        '@type': 'Product',
-        name: product.name,
-        description: product.description ?? undefined,
-        brand: product.brand ? { '@type': 'Brand', name: product.brand } : undefined,
-        category: product.category ?? undefined,
-        offers: {
-          '@type': 'Offer',
-          priceCurrency: 'KES',
-          price: (product.price / 100).toFixed(2),
-          availability: `https://schema.org/${product.stock_quantity > 0 ? 'InStock' : 'OutOfStock'}`,
-        },
-      },
+      'script:ld+json': describeProduct(shop, {
+        ...product,
+        pictures: [product.image_url, picture].flatMap((address) =>
+          address ? [address.startsWith('/') ? `${shop.origin}${address}` : address] : [],
+        ),
+      }),
     },
   ];
 };

@@ -13,15 +13,16 @@ import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
 import { type LookUp, lookUpOrder } from './tracked-order.ts';
 
-export const meta: Route.MetaFunction = ({ matches, loaderData }) => [
-  ...describePage(matches, {
-    title: loaderData?.asked ? `Order ${loaderData.asked}` : 'Track Your Order',
+export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
+  const asked = loaderData?.asked;
+  return describePage(matches, {
+    title: asked ? `Order ${asked}` : 'Track Your Order',
     description: 'See where your order is: from our fridge to your gate, step by step.',
-    path: '/track-order',
-  }),
-  // An order is nobody's business but its customer's.
-  ...(loaderData?.asked ? [{ name: 'robots', content: 'noindex' }] : []),
-];
+    path: asked ? `/track-order/${encodeURIComponent(asked)}` : '/track-order',
+    // An order is nobody's business but its customer's.
+    isPrivate: Boolean(asked),
+  });
+};
 
 export function headers() {
   return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };

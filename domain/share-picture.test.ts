@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { sharePicturePath, sharePictureVersion } from './share-picture.ts';
+
+const mango = { slug: 'mango-can', name: 'Mango', price: 95_000, image_url: '/art/mango-can-960.webp' };
+
+test('the address stays while the picture does, and changes with whatever is on it', () => {
+  const version = sharePictureVersion(mango, 'Jani Juice');
+  expect(sharePictureVersion({ ...mango }, 'Jani Juice')).toBe(version);
+  expect(sharePicturePath(mango, 'Jani Juice')).toBe(`/share/mango-can.jpg?v=${version}`);
+  const others = [
+    sharePictureVersion({ ...mango, price: 96_000 }, 'Jani Juice'),
+    sharePictureVersion({ ...mango, name: 'Mango 2' }, 'Jani Juice'),
+    sharePictureVersion({ ...mango, image_url: '/art/mango-flask-960.webp' }, 'Jani Juice'),
+    sharePictureVersion(mango, 'Another shop'),
+  ];
+  expect(new Set([version, ...others]).size).toBe(5);
+});
+
+test("a product without a picture shows the shop's own", () =>
+  expect(sharePicturePath({ ...mango, image_url: null }, 'Jani Juice')).toBe('/art/share.jpg'));

@@ -1,0 +1,34 @@
+// The picture that goes along when a product's link is shared: its address, which changes with what is on it.
+
+export interface SharedProduct {
+  slug: string;
+  name: string;
+  /** Cents. */
+  price: number;
+  image_url: string | null;
+}
+
+/** Size in pixels, as the networks that show it want it. */
+export const sharePictureSize = { width: 1200, height: 630 } as const;
+
+/**
+ * A short word that changes when the picture would look different.
+ * @param storeName stands on the picture too
+ */
+export function sharePictureVersion({ name, price, image_url }: SharedProduct, storeName: string): string {
+  // FNV-1a: nothing secret, only short.
+  let hash = 0x811c9dc5;
+  for (const character of JSON.stringify([name, price, image_url, storeName])) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
+  }
+  return (hash >>> 0).toString(36);
+}
+
+/**
+ * Path and query of a product's picture.
+ * @returns the shop's own picture where the product has none to show
+ */
+export function sharePicturePath(product: SharedProduct, storeName: string): string {
+  if (!product.image_url) return '/art/share.jpg';
+  return `/share/${encodeURIComponent(product.slug)}.jpg?v=${sharePictureVersion(product, storeName)}`;
+}

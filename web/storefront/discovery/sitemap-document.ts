@@ -1,0 +1,30 @@
+// The sitemap protocol, as far as a shop needs it.
+
+export interface SitemapPage {
+  path: string;
+  /** ISO date-time of the last change; null when it is not known. */
+  changed: string | null;
+}
+
+/** @param origin of every page, without a slash at the end */
+export function sitemapOf(origin: string, pages: readonly SitemapPage[]): string {
+  const entries = pages.map(({ path, changed }) => {
+    const when = changed ? `<lastmod>${new Date(changed).toISOString()}</lastmod>` : '';
+    return `  <url><loc>${escapeXml(origin + path)}</loc>${when}</url>`;
+  });
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+${entries.join('\n')}
+</urlset>
+`;
+}
+
+const entities: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&apos;',
+  '"': '&quot;',
+};
+const escapeXml = (text: string): string =>
+  text.replace(/[&<>'"]/g, (character) => entities[character] ?? '');

@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest';
+import { settingsOfANewShop } from '../../lib/settings-of-a-new-shop.ts';
+import { sitemapOf } from './sitemap-document.ts';
+import { describeProduct, describeSite, describeStore } from './structured-data.ts';
+import { describeTrail } from './trail.ts';
+
+const shop = { origin: 'https://jani.example', settings: settingsOfANewShop };
+const mango = {
+  slug: 'mango-can',
+  name: 'Mango',
+  tagline: 'Sun in a can',
+  description: null,
+  brand: 'Embu Fresh',
+  category: 'Mango',
+  price: 95_050,
+  stock_quantity: 3,
+  pictures: ['https://jani.example/art/mango-can-960.webp'],
+};
+
+/** Every address in a document, however deep. */
+function addresses(value: unknown): string[] {
+  if (typeof value === 'string') return /^https?:|^\//.test(value) ? [value] : [];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(addresses) : [];
+}
+
+test('a product has one offer in shillings, and says whether it is there', () => {
+  const described = describeProduct(shop, mango);
+  expect(described).toMatchObject({
+    '@context': 'https://schema.org',
+    '@type': 'Product',
+    name: 'Mango',
+    description: 'Sun in a can',
+    sku: 'mango-can',
+    brand: { '@type': 'Brand', name: 'Embu Fresh' },
+    image: ['https://jani.example/art/mango-can-960.webp'],
+    offers: {
+      '@type': 'Offer',
+      url: 'https://jani.example/shop/mango-can',
+      priceCurrency: 'KES',
+      price: '950.50',
+      availability: 'https://schema.org/InStock',
+      seller: { name: 'Jani Juice' },
+    },
+  });
+  expect(describeProduct(shop, { ...mango, stock_quantity: 0 }).offers.availability).toBe(
+    'https://schema.org/OutOfStock',
+  );
+  // What is not known is left out, not told as nothing.
+  expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
+});
+
+test('the store is named, placed and reachable; social links that are not set are left out', () => {
+  const store = describeStore({ ...shop, settings: { ...settingsOfANewShop, tiktok_url: '' } });
+  expect(store).toMatchObject({
+    '@type': 'Store',
+    name: 'Jani Juice',
+    telephone: '+254700000000',
+    email: 'hello@jani.example',
+    address: { addressLocality: 'Nairobi', addressCountry: 'KE' },
+    sameAs: ['https://instagram.example/janijuice', 'https://facebook.example/janijuice'],
+  });
+  expect(store.contactPoint.map(({ telephone }) => telephone)).toEqual(['+254700000000', '+254700000000']);
+});
+
+test('the site can be searched where its search is', () =>
+  expect(describeSite(shop).potentialAction).toEqual({
+    '@type': 'SearchAction',
+    target: {
+      '@type': 'EntryPoint',
+      urlTemplate: 'https://jani.example/shop?search={search_term_string}',
+    },
+    'query-input': 'required name=search_term_string',
+  }));
+
+test('a trail counts its steps from the home page on', () =>
+  expect(describeTrail(shop.origin, [{ name: 'Shop', path: '/shop' }]).itemListElement).toEqual([
+    { '@type': 'ListItem', position: 1, name: 'Home', item: 'https://jani.example/' },
+    { '@type': 'ListItem', position: 2, name: 'Shop', item: 'https://jani.example/shop' },
+  ]));
+
+test('every address is a whole one', () => {
+  const documents = [describeStore(shop), describeSite(shop), describeProduct(shop, mango)];
+  for (const address of addresses(documents)) expect(address).toMatch(/^https:\/\//);
+});
+
+test('a sitemap escapes what XML would misread and dates what it can', () => {
+  const document = sitemapOf('https://jani.example', [
+    { path: "/shop?a=1&b='2'", changed: '2026-11-21T09:05:00.123456+03:00' },
+    { path: '/track-order', changed: null },
+  ]);
+  expect(document).toContain(
+    '<url><loc>https://jani.example/shop?a=1&amp;b=&apos;2&apos;</loc><lastmod>2026-11-21T06:05:00.123Z</lastmod></url>',
+  );
+  expect(document).toContain('<url><loc>https://jani.example/track-order</loc></url>');
+});

@@ -1,0 +1,114 @@
+// What search engines read between the lines of a page, in the words of schema.org.
+import type { Database } from '../../../supabase/types.ts';
+
+export interface Shop {
+  /** What the outside calls the shop, without a slash at the end. */
+  origin: string;
+  settings: Pick<
+    Database['public']['Tables']['store_settings']['Row'],
+    | 'store_name'
+    | 'support_phone'
+    | 'chat_phone'
+    | 'support_email'
+    | 'instagram_url'
+    | 'facebook_url'
+    | 'tiktok_url'
+  >;
+}
+
+const vocabulary = 'https://schema.org';
+
+/** Who sells here, and how to reach them. */
+export function describeStore({ origin, settings }: Shop) {
+  const languages = ['English', 'Swahili'];
+  return {
+    '@context': vocabulary,
+    '@type': 'Store',
+    '@id': `${origin}/#store`,
+    name: settings.store_name,
+    url: `${origin}/`,
+    logo: `${origin}/icon-512.png`,
+    image: `${origin}/art/share.jpg`,
+    telephone: settings.support_phone,
+    email: settings.support_email,
+    address: { '@type': 'PostalAddress', addressLocality: 'Nairobi', addressCountry: 'KE' },
+    areaServed: { '@type': 'Country', name: 'Kenya' },
+    openingHours: 'Mo-Su 00:00-23:59',
+    currenciesAccepted: 'KES',
+    paymentAccepted: 'M-PESA',
+    contactPoint: [
+      {
+        '@type': 'ContactPoint',
+        contactType: 'customer support',
+        telephone: settings.support_phone,
+        email: settings.support_email,
+        availableLanguage: languages,
+      },
+      {
+        '@type': 'ContactPoint',
+        contactType: 'sales',
+        telephone: settings.chat_phone,
+        availableLanguage: languages,
+      },
+    ],
+    sameAs: [settings.instagram_url, settings.facebook_url, settings.tiktok_url].filter(Boolean),
+  };
+}
+
+/** The site itself, and how to search it. */
+export function describeSite({ origin, settings }: Shop) {
+  return {
+    '@context': vocabulary,
+    '@type': 'WebSite',
+    '@id': `${origin}/#site`,
+    name: settings.store_name,
+    url: `${origin}/`,
+    inLanguage: 'en-KE',
+    publisher: { '@id': `${origin}/#store` },
+    potentialAction: {
+      '@type': 'SearchAction',
+      target: { '@type': 'EntryPoint', urlTemplate: `${origin}/shop?search={search_term_string}` },
+      'query-input': 'required name=search_term_string',
+    },
+  };
+}
+
+export interface DescribedProduct {
+  slug: string;
+  name: string;
+  tagline: string | null;
+  description: string | null;
+  brand: string | null;
+  category: string | null;
+  /** Cents. */
+  price: number;
+  stock_quantity: number;
+  /** Addresses of its pictures. */
+  pictures: string[];
+}
+
+/** A drink and its one offer. */
+export function describeProduct({ origin, settings }: Shop, product: DescribedProduct) {
+  const url = `${origin}/shop/${encodeURIComponent(product.slug)}`;
+  return {
+    '@context': vocabulary,
+    '@type': 'Product',
+    '@id': `${url}#product`,
+    name: product.name,
+    description: product.description ?? product.tagline ?? product.name,
+    sku: product.slug,
+    url,
+    image: product.pictures,
+    ...(product.brand ? { brand: { '@type': 'Brand', name: product.brand } } : {}),
+    ...(product.category ? { category: product.category } : {}),
+    offers: {
+      '@type': 'Offer',
+      url,
+      priceCurrency: 'KES',
+      price: (product.price / 100).toFixed(2),
+      availability: `${vocabulary}/${product.stock_quantity > 0 ? 'InStock' : 'OutOfStock'}`,
+      itemCondition: `${vocabulary}/NewCondition`,
+      seller: { '@type': 'Store', '@id': `${origin}/#store`, name: settings.store_name },
+    },
+  };
+}
