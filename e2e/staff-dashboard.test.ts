@@ -47,15 +47,30 @@ async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promis
   });
 }
 
-/** Opens a page of the storefront as a person's browser does: the one of the stories says that it is a machine. */
-async function reportView(path: string): Promise<void> {
-  const answer = await fetch(`${shop.url}/api/event`, {
-    method: 'POST',
-    headers: { 'user-agent': 'Mozilla/5.0 (Android 15; Mobile; rv:143.0) Gecko/143.0 Firefox/143.0' },
-    body: JSON.stringify({ name: 'pageview', url: `${shop.url}${path}`, domain: 'localhost' }),
-  });
-  expect(answer.status).toBe(202);
+/** What a customer's browser reports is counted; the one of the stories says by itself that it is a machine. */
+async function visitAsCustomer(paths: readonly string[]): Promise<void> {
+  const machine = await browser.newContext();
+  const userAgent = (await (await machine.newPage()).evaluate(() => navigator.userAgent)).replace(
+    'Headless',
+    '',
+  );
+  await machine.close();
+  const context = await browser.newContext({ userAgent, viewport: desktop });
+  const page = await context.newPage();
+  for (const path of paths) {
+    const reported = page.waitForRequest('**/api/event');
+    await page.goto(`${shop.url}${path}`);
+    await reported;
+  }
+  await context.close();
 }
+const countedViews = async (): Promise<Record<string, number>> => {
+  const answer = await asOwner(shop, '/rest/v1/page_views?select=path,views', 'GET');
+  const rows = (await answer.json()) as { path: string; views: number }[];
+  return Object.fromEntries(rows.map(({ path, views }) => [path, views]));
+};
+const sumOf = (counted: Record<string, number>) =>
+  Object.values(counted).reduce((sum, views) => sum + views, 0);
 
 story(
   'a new shop: skeletons first, then figures, an empty month, and everything measured',
@@ -113,8 +128,7 @@ story.for(sizes)(
 
     await addOrder('paid', 95_100);
     await addOrder('unpaid', 4_900);
-    await reportView('/');
-    await reportView('/shop');
+    await visitAsCustomer(['/', '/shop']);
     // Nobody reloads the page.
     await until(async () => (await figure('Total Orders')) === before + 2, 'the orders are counted');
     const paid = (orders / 2) * 951;
@@ -123,12 +137,7 @@ story.for(sizes)(
       .waitFor();
     await revenue.getByText(`of which paid: KES ${paid.toLocaleString('en-KE')}`).waitFor();
 
-    await until(async () => {
-      const days = await asOwner(shop, '/rest/v1/page_views?select=views', 'GET');
-      return (
-        ((await days.json()) as { views: number }[]).reduce((sum, { views }) => sum + views, 0) >= orders
-      );
-    }, 'the views are written down');
+    await until(async () => sumOf(await countedViews()) === orders, 'the views are written down');
     await page.reload();
     const chart = page.getByRole('img', { name: /Chart of/ });
     await chart.waitFor();
@@ -182,5 +191,42 @@ story.for(sizes)(
     await card(page, 'Total Orders').getByText('Orders received').waitFor();
     await page.getByRole('button', { name: 'Try again', exact: true }).click();
     await page.getByText('Figures as a table').waitFor();
+  },
+);
+
+story(
+  'a page view is reported once per page that is opened, by whatever way, and names no order',
+  async () => {
+    const context = await browser.newContext({ viewport: desktop });
+    const page = await context.newPage();
+    const reports: unknown[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/api/event')) reports.push(JSON.parse(request.postData() ?? 'null'));
+    });
+    const view = (path: string) => ({
+      name: 'pageview',
+      url: `${shop.url}${path}`,
+      domain: 'localhost',
+      referrer: null,
+    });
+    await page.goto(`${shop.url}/?utm_source=letter`);
+    await expect.poll(() => reports).toEqual([view('/')]);
+    await page.getByRole('navigation').getByRole('link', { name: 'Delivery' }).first().click();
+    await expect.poll(() => reports).toEqual([view('/'), view('/delivery')]);
+    await page.goBack();
+    await expect.poll(() => reports).toHaveLength(3);
+    await page.goto(`${shop.url}/track-order/JJ-20261121-4711?key=secret`);
+    await expect.poll(() => reports.at(-1)).toEqual(view('/track-order'));
+    await page.goto(`${shop.url}/admin/login`);
+    await page.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
+    expect(reports, 'staff are not counted').toHaveLength(4);
+    await context.close();
+    // What came before is written down by the time that this is.
+    await visitAsCustomer(['/contact']);
+    await until(
+      async () => (await countedViews())['/contact'] === 1,
+      'the view of a customer is written down',
+    );
+    expect(await countedViews(), 'nor are machines').not.toHaveProperty('/delivery');
   },
 );
