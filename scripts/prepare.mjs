@@ -48,6 +48,7 @@ const sources = [
   'supabase/functions',
   'supabase/types.ts',
   'simulators',
+  'scripts/art',
 ];
 const settings = [
   'package-lock.json',

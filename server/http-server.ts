@@ -9,6 +9,7 @@ import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import type { PageViews } from './page-views.ts';
+import type { ShareImages } from './share-images/share-images.ts';
 
 /** Answers a request or passes it on. */
 export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
@@ -21,6 +22,8 @@ export interface HttpServerOptions {
   assets: string | Middleware;
   /** Takes reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
+  /** The pictures of shared products. */
+  shareImages?: ShareImages;
   isReady: () => Promise<boolean>;
   trustedProxies: number;
   /** What the outside calls the shop. */
@@ -35,6 +38,7 @@ const year = 365 * 24 * 60 * 60;
 /** Puts the listener together; it is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
+  const { shareImages } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -88,6 +92,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
         return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
       }
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
+      if (shareImages?.serves(pathname)) {
+        return withHeaders(await shareImages.fetch(webRequest), securityHeaders);
+      }
       if (backend?.serves(pathname)) return withHeaders(await backend.fetch(webRequest), securityHeaders);
       const bounded = await boundedRequest(webRequest, largestForm);
       if (!bounded) {

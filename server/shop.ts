@@ -24,6 +24,7 @@ import { PageCache } from './page-cache.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { createShareImages } from './share-images/share-images.ts';
 import { AddressTaken } from './start-failure.ts';
 
 export interface Shop {
@@ -169,6 +170,15 @@ async function wire(
     }),
     assets,
     pageViews,
+    shareImages: createShareImages({
+      tables: createStore(
+        { url: servicesUrl, key: keys.publishable },
+        serviceFetch ? { fetch: serviceFetch } : {},
+      ).tables,
+      artFolder: typeof assets === 'string' ? assets : join(root, 'web/public'),
+      servicesUrl,
+      ...(serviceFetch ? { serviceFetch } : {}),
+    }),
     isReady: () => isReady(database),
     trustedProxies: config.trustedProxies,
     publicUrl: config.publicUrl,

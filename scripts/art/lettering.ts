@@ -1,17 +1,17 @@
 // Words as outlines, so that labels look the same on every machine that draws them.
-import { readFileSync } from 'node:fs';
+import letterforms from './letterforms.json' with { type: 'json' };
 import { n } from './sheet.ts';
 
 type Face = Record<string, [advance: number, outline: string]>;
 export type FaceName = 'display' | 'narrow' | 'text';
 
-const faces = JSON.parse(readFileSync(new URL('./letterforms.json', import.meta.url), 'utf8')) as Record<
-  FaceName,
-  Face
->;
+const faces = letterforms as unknown as Record<FaceName, Face>;
 
 /** Capital height of the brand's capitals, in thousandths of the size. */
 export const CAPITAL_HEIGHT = 0.66;
+
+/** Whether a letter can be written at all. */
+export const isWritable = (letter: string, face: FaceName): boolean => Object.hasOwn(faces[face], letter);
 
 /** Width of `words` at `size`, with `spacing` in thousandths of an em between letters. */
 export function widthOf(words: string, face: FaceName, size: number, spacing = 0): number {

@@ -1,0 +1,76 @@
+// What is drawn over a product's art for its shared picture: shop, name and price, as SVG.
+import { isWritable, widthOf, write } from '../../scripts/art/lettering.ts';
+import { mark } from '../../scripts/art/mark.ts';
+
+export interface SharedWords {
+  storeName: string;
+  name: string;
+  /** Such as `KSh 950.00`. */
+  price: string;
+}
+
+const panel = 600;
+const left = 64;
+const room = panel - left - 20;
+const sizes = [82, 72, 62, 54, 46];
+const mostLines = 4;
+
+/**
+ * Words in letters that can be drawn: accents fall off, quotes and dashes become plain, what is left over goes.
+ * @returns '' when nothing can be drawn
+ */
+export function writable(words: string): string {
+  return [
+    ...words
+      .normalize('NFKD')
+      .replace(/[\u2018\u2019\u02bc`]/g, "'")
+      .replace(/[\u2010-\u2015]/g, '-')
+      .replace(/\s+/g, ' '),
+  ]
+    .filter((letter) => isWritable(letter, 'display'))
+    .join('')
+    .replace(/ +/g, ' ')
+    .trim();
+}
+
+/** Words broken into lines no wider than `width`; a word that is wider stands alone. */
+export function breakLines(words: string, size: number, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of words.split(' ')) {
+    const last = lines.at(-1);
+    if (last && widthOf(`${last} ${word}`, 'display', size, -14) <= width)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+function fitted(words: string): { size: number; lines: string[] } {
+  const smallest = sizes.at(-1) ?? 46;
+  for (const size of sizes) {
+    const lines = breakLines(words, size, room);
+    const isWithin = lines.every((line) => widthOf(line, 'display', size, -14) <= room);
+    if (isWithin && lines.length * size <= 260) return { size, lines };
+  }
+  // A name without end: as much of it as there is room for.
+  const lines = breakLines(words, smallest, room)
+    .slice(0, mostLines)
+    .map((line) => {
+      const letters = [...line];
+      while (widthOf(letters.join(''), 'display', smallest, -14) > room) letters.pop();
+      return letters.join('');
+    });
+  return { size: smallest, lines };
+}
+
+/** The layer over the art, 1200 x 630: dusk on the left that fades out over the art, with the words on it. */
+export function shareDrawing({ storeName, name, price }: SharedWords): string {
+  const { size, lines } = fitted(writable(name) || writable(storeName));
+  const height = lines.length * size;
+  const first = 330 - height / 2 + size * 0.5;
+  const text = lines
+    .map((line, index) => write(line, left, first + index * size, size, '#fdf8ef', 'display', -14, 'start'))
+    .join('');
+  const priceAt = first + (lines.length - 1) * size + 84;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1200 630" width="1200" height="630"><defs><linearGradient id="dusk" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#140923"/><stop offset="0.6" stop-color="#301c4b"/><stop offset="1" stop-color="#6b2868"/></linearGradient><linearGradient id="fade" x1="0" y1="0" x2="1" y2="0"><stop offset="0" stop-color="#fff"/><stop offset="0.7" stop-color="#fff"/><stop offset="0.8" stop-color="#8a8a8a"/><stop offset="0.9" stop-color="#2c2c2c"/><stop offset="1" stop-color="#000"/></linearGradient><mask id="over"><rect width="790" height="630" fill="url(#fade)"/></mask></defs><rect width="790" height="630" fill="url(#dusk)" mask="url(#over)"/>${mark(left + 22, 86, 56, '#8bd1a1', '#ffab66')}${write(writable(storeName), left + 62, 100, 40, '#fdf8ef', 'display', -14, 'start')}${text}${write(price, left, priceAt, 50, '#ffab66', 'display', -8, 'start')}${write('Ice-cold in Nairobi, 15-60 minutes', left, 562, 26, '#d9caea', 'text', 0, 'start')}</svg>`;
+}
