@@ -104,6 +104,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     if (isForeign && !['GET', 'HEAD'].includes(request.method) && !formPosts.has(url.pathname)) {
       return problem(403, 'origin_not_allowed', 'Requests from pages of other sites are not accepted');
     }
+    const isPreflight = request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
+    if (origin && isPreflight && !answersPreflights.has(prefix)) return allowRequest(request);
     if (prefix === '/auth/v1') {
       // Who has no session yet brings no key either: links in mails, providers that send people back.
       return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
@@ -170,6 +172,42 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
 // Where other sites' pages send their people back to with a form.
 const formPosts = new Set(['/auth/v1/callback', '/auth/v1/sso/saml/acs']);
 
+// They have rules of their own: which methods a function takes, it says itself.
+const answersPreflights = new Set(['/auth/v1', '/functions/v1']);
+
+/** Answers what a browser asks before it lets a page of another site send a request; comes after the origin is checked. */
+function allowRequest(request: Request): Response {
+  const asked = request.headers.get('access-control-request-headers');
+  return new Response(null, {
+    status: 204,
+    headers: {
+      'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+      ...(asked ? { 'access-control-allow-headers': asked } : {}),
+      'access-control-max-age': '86400',
+      vary: 'access-control-request-headers',
+    },
+  });
+}
+
+// What a page of another site may read of an answer besides what every page may.
+const exposedHeaders = [
+  'content-range',
+  'preference-applied',
+  'location',
+  'etag',
+  'content-disposition',
+  'x-transformations',
+  'tus-resumable',
+  'tus-version',
+  'tus-extension',
+  'tus-max-size',
+  'upload-offset',
+  'upload-length',
+  'upload-expires',
+  'upload-metadata',
+  'x-supabase-api-version',
+];
+
 const noMessages: Messages = {
   sendMail: async () => {
     throw new Error('nothing is set that sends mails');
@@ -209,6 +247,7 @@ function withCors(response: Response, request: Request, allowedOrigins: readonly
   if (!origin || !allowedOrigins.includes(origin)) return response;
   const headers = new Headers(response.headers);
   headers.set('access-control-allow-origin', origin);
+  headers.append('access-control-expose-headers', exposedHeaders.join(', '));
   headers.append('vary', 'origin');
   return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
 }

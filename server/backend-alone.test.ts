@@ -27,6 +27,7 @@ beforeAll(async () => {
       PORT: '0',
       DATA_DIR: folder,
       JWT_SECRET: sharedSecret,
+      ALLOWED_ORIGINS: 'https://app.example',
       AUTH_SETTINGS: JSON.stringify({
         isSignupOpen: true,
         autoconfirmsEmail: true,
@@ -90,4 +91,41 @@ test('tokens of whoever shares the secret are taken, forged ones are not', async
   expect((await read(await sign(sharedSecret))).data).toEqual([{ text: 'hello' }]);
   expect((await read(await sign(`${sharedSecret}x`))).error?.code).toBe('PGRST301');
   expect((await read(backend.keys.publishable)).error?.code).toBe('42501');
+});
+
+test.each([
+  ['POST', '/rest/v1/notes'],
+  ['POST', '/storage/v1/object/pictures/a.png'],
+  ['PATCH', '/storage/v1/upload/resumable/abc'],
+  ['POST', '/realtime/v1/api/broadcast/hall/events/hello'],
+  ['POST', '/auth/v1/token'],
+  ['POST', '/functions/v1/hello'],
+])('a browser may send %s %s from the page of an allowed site only', async (method, path) => {
+  const ask = (origin: string) =>
+    fetch(`${backend.url}${path}`, {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': method,
+        'access-control-request-headers': 'apikey, authorization, content-type, x-upsert',
+      },
+    });
+  const allowed = await ask('https://app.example');
+  expect([allowed.ok, allowed.headers.get('access-control-allow-origin')]).toEqual([
+    true,
+    expect.stringMatching(/^(\*|https:\/\/app\.example)$/),
+  ]);
+  expect(allowed.headers.get('access-control-allow-methods')).toContain(method);
+  expect(allowed.headers.get('access-control-allow-headers')).toContain('x-upsert');
+  const other = await ask('https://elsewhere.example');
+  if (!path.startsWith('/functions/'))
+    expect(other.headers.get('access-control-allow-origin'), 'of any other site').toBeNull();
+});
+
+test('the page of an allowed site may read how far an answer goes', async () => {
+  const { headers } = await fetch(`${backend.url}/rest/v1/notes`, {
+    headers: { origin: 'https://app.example', apikey: backend.keys.secret, prefer: 'count=exact' },
+  });
+  expect(headers.get('content-range')).toBe('0-0/1');
+  expect(headers.get('access-control-expose-headers')).toMatch(/content-range.*upload-offset/);
 });
