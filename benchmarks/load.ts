@@ -10,15 +10,27 @@ export interface Load {
   p99Ms: number;
 }
 
+/** A line of the result. */
+export interface Row {
+  name: string;
+  subject: Load;
+  yardstick: Load;
+  ratio: number;
+}
+
 /**
- * Loads one URL over 16 connections.
+ * Loads one URL over so many connections at once.
  * @throws when wrk is missing, or when answers other than 2xx came
  */
-export async function load(url: string, headers: Record<string, string> = {}, seconds = 5): Promise<Load> {
+export async function load(
+  url: string,
+  headers: Record<string, string> = {},
+  { seconds = 5, connections = 16 } = {},
+): Promise<Load> {
   const { stdout } = await run('wrk', [
     '--latency',
     '-t1',
-    '-c16',
+    `-c${connections}`,
     `-d${seconds}s`,
     ...Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
     url,

@@ -2,40 +2,49 @@
 import { fork } from 'node:child_process';
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
-import { compare, type Load, load } from './load.ts';
-
-interface Row {
-  name: string;
-  subject: Load;
-  yardstick: Load;
-  ratio: number;
-}
+import { compare, type Load, load, type Row } from './load.ts';
+import { benchOrderSearch } from './order-search.ts';
 
 const rows: Row[] = [];
-const cluster = await startThrowawayPostgresql({});
-const shop = await openShop({ DATABASE_URL: cluster.url });
-try {
-  const { publishable } = await shop.keys();
-
-  const plain = await yardstick('yardstick-pg.mjs', 4701, { DATABASE_URL: cluster.url });
-  const list = `${shop.url}/rest/v1/products?select=*&is_active=eq.true&order=created_at.desc`;
-  const products = await compare(
-    () => load(list, { apikey: publishable }),
-    () => load(plain.url),
+const wanted = process.argv.slice(2);
+if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
+if (wanted.length === 0 || wanted.includes('orders')) {
+  // Each figure is the median of its rounds, as everywhere; the shorter ones make up for there being many.
+  const isTrial = wanted.includes('trial');
+  rows.push(
+    ...(await benchOrderSearch(
+      isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000],
+      isTrial ? { rounds: 1, seconds: 1 } : { rounds: 3, seconds: 3 },
+    )),
   );
-  rows.push({ name: 'products list: /rest/v1 over pg behind node:http (PostgreSQL)', ...products });
-  plain.stop();
+}
 
-  const bytes = await yardstick('yardstick-static.mjs', 4702, { SOURCE_URL: `${shop.url}/shop` });
-  const page = await compare(
-    () => load(`${shop.url}/shop`, { 'accept-encoding': 'br' }),
-    () => load(bytes.url, { 'accept-encoding': 'br' }),
-  );
-  rows.push({ name: 'shop page: kept page over a bare node:http with the same bytes', ...page });
-  bytes.stop();
-} finally {
-  await shop.close();
-  await cluster.stop();
+async function benchStorefront(): Promise<void> {
+  const cluster = await startThrowawayPostgresql({});
+  const shop = await openShop({ DATABASE_URL: cluster.url });
+  try {
+    const { publishable } = await shop.keys();
+
+    const plain = await yardstick('yardstick-pg.mjs', 4701, { DATABASE_URL: cluster.url });
+    const list = `${shop.url}/rest/v1/products?select=*&is_active=eq.true&order=created_at.desc`;
+    const products = await compare(
+      () => load(list, { apikey: publishable }),
+      () => load(plain.url),
+    );
+    rows.push({ name: 'products list: /rest/v1 over pg behind node:http (PostgreSQL)', ...products });
+    plain.stop();
+
+    const bytes = await yardstick('yardstick-static.mjs', 4702, { SOURCE_URL: `${shop.url}/shop` });
+    const page = await compare(
+      () => load(`${shop.url}/shop`, { 'accept-encoding': 'br' }),
+      () => load(bytes.url, { 'accept-encoding': 'br' }),
+    );
+    rows.push({ name: 'shop page: kept page over a bare node:http with the same bytes', ...page });
+    bytes.stop();
+  } finally {
+    await shop.close();
+    await cluster.stop();
+  }
 }
 
 const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>

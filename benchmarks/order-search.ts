@@ -1,0 +1,115 @@
+// The staff's order search at three sizes of shop, on both databases, beside the look-up of one order by its id.
+import { openShop, until } from '../scripts/open-shop.ts';
+import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { compare, load, type Row } from './load.ts';
+
+const first = ['Amina', 'Brian', 'Chebet', 'David', 'Esther', 'Faith', 'George', 'Halima'];
+const last = ['Kamau', 'Otieno', 'Wanjiku', 'Mutua', 'Kiprop'];
+const shown =
+  'id,order_number,customer_name,customer_email,created_at,total_amount,status,order_items(quantity,product_name)';
+const email = 'owner@jani.example';
+const password = 'correct horse battery';
+
+/** An order for a year's worth of them, one a few minutes; `index` counts from the newest. */
+function orderOf(index: number) {
+  return {
+    order_number: `BENCH-${index}`,
+    tracking_number: `JJ-20251001-${100_000 + index}`,
+    customer_name: `${first[index % first.length]} ${last[index % last.length]}`,
+    customer_email: `customer.${index}@mail.example`,
+    customer_phone: '+254712345678',
+    shipping_address: 'Westlands',
+    status: index % 1000 === 0 ? 'cancelled' : 'delivered',
+    delivery_fee: 100,
+    total_amount: 95_100,
+    created_at: new Date(Date.UTC(2026, 0, 1) - index * 300_000).toISOString(),
+  };
+}
+
+/**
+ * @param sizes how many orders there are, growing
+ * @param effort how often, and for how many seconds, each is loaded
+ */
+export async function benchOrderSearch(
+  sizes: readonly number[],
+  effort: { rounds: number; seconds: number },
+): Promise<Row[]> {
+  const cluster = await startThrowawayPostgresql({});
+  try {
+    return [
+      ...(await benchOn('PGlite', {}, sizes, effort)),
+      ...(await benchOn('PostgreSQL', { DATABASE_URL: cluster.url }, sizes, effort)),
+    ];
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function benchOn(
+  database: string,
+  environment: Record<string, string>,
+  sizes: readonly number[],
+  { rounds, seconds }: { rounds: number; seconds: number },
+): Promise<Row[]> {
+  const shop = await openShop({ ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password });
+  try {
+    const { publishable, secret } = await shop.keys();
+    const post = (path: string, headers: Record<string, string>, body: unknown) =>
+      fetch(`${shop.url}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(body),
+      });
+    let access_token = '';
+    // The first account is made while the shop opens.
+    await until(async () => {
+      const signIn = await post(
+        '/auth/v1/token?grant_type=password',
+        { apikey: publishable },
+        { email, password },
+      );
+      ({ access_token } = (await signIn.json()) as { access_token: string });
+      return signIn.ok;
+    }, 'the first account is made');
+    const asStaff = { apikey: publishable, authorization: `Bearer ${access_token}` };
+
+    const rows: Row[] = [];
+    let there = 0;
+    for (const size of sizes) {
+      for (; there < size; there += 1000) {
+        const orders = Array.from({ length: Math.min(1000, size - there) }, (_, index) =>
+          orderOf(there + index + 1),
+        );
+        const answer = await post('/rest/v1/orders', { apikey: secret }, orders);
+        if (!answer.ok) throw new Error(`the orders were not made: ${await answer.text()}`);
+      }
+      const middle = `customer.${Math.round(size / 2)}@`;
+      const search = (given: Record<string, string>) =>
+        `${shop.url}/rest/v1/rpc/search_orders?${new URLSearchParams({ ...given, select: shown })}`;
+      const found = await fetch(search({ search: middle }), { headers: asStaff });
+      const [order] = (await found.json()) as { id: string }[];
+      if (!order) throw new Error(`${middle} is not found`);
+      const one = `${shop.url}/rest/v1/orders?id=eq.${order.id}&select=${shown}`;
+      for (const [what, given] of [
+        ['broad', { search: 'kamau' }],
+        ['rare', { search: middle }],
+        ['rare, in a status', { search: middle, status: 'delivered' }],
+        ['two signs nobody has', { search: '%%' }],
+      ] as const) {
+        const measured = await compare(
+          // One at a time: what counts is how long somebody waits.
+          () => load(search(given), asStaff, { seconds, connections: 1 }),
+          () => load(one, asStaff, { seconds, connections: 1 }),
+          rounds,
+        );
+        rows.push({
+          name: `order search, ${size.toLocaleString('en-KE')} orders, ${what}: over one order by its id (${database})`,
+          ...measured,
+        });
+      }
+    }
+    return rows;
+  } finally {
+    await shop.close();
+  }
+}
