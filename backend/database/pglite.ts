@@ -40,6 +40,10 @@ export interface PgliteOptions {
    * Without it a killed process still loses nothing, a power cut may.
    */
   isDurable?: boolean;
+  /** Bytes of the write-ahead log after which it is worked into the files; 64 MB unless told. */
+  longestLog?: number;
+  /** How often its length is looked at, in milliseconds; every minute unless told. */
+  lookAtLogEveryMs?: number;
 }
 
 /**
@@ -71,6 +75,12 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     await unlock();
     throw error;
   }
+
+  // A server makes checkpoints by itself. In a process of its own nobody would: the log would grow as long as the process
+  // lives, and after a kill all of it would have to be read again.
+  const { longestLog = 64 * 1024 * 1024, lookAtLogEveryMs = 60_000 } = options;
+  const keeper = setInterval(() => void shortenLog(lite, longestLog), lookAtLogEveryMs);
+  keeper.unref();
 
   return {
     kind: 'pglite',
@@ -113,10 +123,24 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       return async () => stop();
     },
     async close() {
+      clearInterval(keeper);
       await lite.close();
       await unlock();
     },
   };
+}
+
+async function shortenLog(lite: PGlite, longestLog: number): Promise<void> {
+  try {
+    const { rows } = await lite.query<{ is_long: boolean }>(
+      'select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), redo_lsn) > $1::numeric as is_long from pg_control_checkpoint()',
+      [longestLog],
+      { serializers },
+    );
+    if (rows[0]?.is_long) await lite.exec('checkpoint');
+  } catch {
+    // Nothing depends on it now; whatever is wrong, the next statement that does is told.
+  }
 }
 
 const quoted = (channel: string) => `"${channel.replaceAll('"', '""')}"`;

@@ -22,12 +22,23 @@ export async function* copyOfEmbedded(
   work: string,
   onFigures: (figures: Figures) => void,
 ): AsyncIterable<Entry> {
-  const { rows: started } = await database.query<{ first: string }>(
-    `select pg_walfile_name(pg_backup_start('backup', true)) as first`,
-  );
-  const first = started[0]?.first ?? '';
-  let isRunning = true;
+  // As long as it is there, no checkpoint takes away the log that the copy will need. It goes with the session at the latest.
+  await database.query(`select pg_create_physical_replication_slot('backup', true, true)`);
+  let isRunning = false;
   try {
+    yield* copy();
+  } finally {
+    // A copy that was given up must not stand in the way of the next one.
+    if (isRunning) await database.query('select pg_backup_stop(false)').catch(() => {});
+    await database.query(`select pg_drop_replication_slot('backup')`).catch(() => {});
+  }
+
+  async function* copy(): AsyncIterable<Entry> {
+    const { rows: started } = await database.query<{ first: string }>(
+      `select pg_walfile_name(pg_backup_start('backup', true)) as first`,
+    );
+    const first = started[0]?.first ?? '';
+    isRunning = true;
     yield* entriesOf(folder, 'database', (name) => leftOut.test(name));
     yield { name: 'database/pg_wal/archive_status', folder: true };
     yield { name: 'database/pg_wal/summaries', folder: true };
@@ -50,8 +61,5 @@ export async function* copyOfEmbedded(
     });
     for (const name of segments) yield { name: `database/pg_wal/${name}`, file: join(work, name) };
     yield { name: 'database/backup_label', content: Buffer.from(label) };
-  } finally {
-    // A copy that was given up must not stand in the way of the next one.
-    if (isRunning) await database.query('select pg_backup_stop(false)').catch(() => {});
   }
 }

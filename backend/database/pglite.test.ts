@@ -1,0 +1,25 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openPglite } from './pglite.ts';
+
+test('the log of changes is worked into the files before it grows long', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
+  const database = await openPglite(join(folder, 'database'), {
+    isDurable: false,
+    longestLog: 20 * 1024 * 1024,
+    lookAtLogEveryMs: 50,
+  });
+  const first = '000000010000000000000001';
+  const segments = async () =>
+    (await readdir(join(folder, 'database/pg_wal'))).filter((name) => /^[0-9A-F]{24}$/.test(name));
+  expect(await segments()).toContain(first);
+  await database.execute(
+    `create table public.much as select n, repeat('x', 500) as text from generate_series(1, 60000) as n`,
+  );
+  await expect.poll(segments, { timeout: 30_000 }).not.toContain(first);
+  expect((await database.query('select from public.much')).rowCount).toBe(60_000);
+  await database.close();
+  await rm(folder, { recursive: true });
+});
