@@ -34,6 +34,8 @@ export async function visit(
     viewport?: { width: number; height: number };
     javaScriptEnabled?: boolean;
     expectedFailures?: RegExp;
+    /** Whether the shop may keep pages for reading offline: a story that is not about it does not want a second cache. */
+    mayKeepPages?: boolean;
   } = {},
 ): Promise<Visitor> {
   const context = await browser.newContext({
@@ -43,12 +45,14 @@ export async function visit(
     reducedMotion: 'reduce',
     locale: 'en-KE',
     timezoneId: 'Africa/Nairobi',
+    serviceWorkers: options.mayKeepPages ? 'allow' : 'block',
   });
   context.setDefaultTimeout(20_000);
   const complaints: string[] = [];
   const listen = (page: Page) => {
     page.on('console', (message) => {
       if (!['error', 'warning'].includes(message.type())) return;
+      if (message.text() === 'Service Worker registration blocked by Playwright') return;
       const text = `${message.text()} (${message.location().url})`;
       if (!options.expectedFailures?.test(text)) complaints.push(text);
     });

@@ -54,6 +54,7 @@ const settings = [
   'package-lock.json',
   'vite.config.ts',
   'vite.server.config.ts',
+  'vite.worker.config.ts',
   'react-router.config.ts',
   'tsconfig.json',
 ];
@@ -66,6 +67,9 @@ export function build() {
   console.log('Building …');
   run(bin('react-router'), ['build'], { NODE_ENV: 'production' });
   run(bin('vite'), ['build', '--config', 'vite.server.config.ts', '--logLevel', 'warn'], {
+    NODE_ENV: 'production',
+  });
+  run(bin('vite'), ['build', '--config', 'vite.worker.config.ts', '--logLevel', 'warn'], {
     NODE_ENV: 'production',
   });
   run(process.execPath, [join(root, 'scripts', 'compress-assets.mjs')]);

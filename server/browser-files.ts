@@ -22,7 +22,10 @@ export function serveBrowserFiles(folder: string, headers: Readonly<Record<strin
       const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
       response.setHeader(
         'cache-control',
-        `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
+        // A service worker that is kept would keep everybody on its version.
+        pathname === '/sw.js'
+          ? 'no-cache'
+          : `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
       );
     },
   });

@@ -19,6 +19,8 @@ export interface RememberedOrder {
   isPaymentOpen: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
+  /** What was ordered, to order it again; orders from before this was kept have none. */
+  ordered?: { slug: string; name: string; quantity: number };
 }
 
 /** The part of the browser's storage that is needed. */
@@ -154,6 +156,19 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     (order.checkoutRequestId === null || typeof order.checkoutRequestId === 'string') &&
     (order.reservedUntil === null || typeof order.reservedUntil === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
-    typeof order.isSetAside === 'boolean'
+    typeof order.isSetAside === 'boolean' &&
+    (order.ordered === undefined || isOrdered(order.ordered))
+  );
+}
+
+function isOrdered(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { slug, name, quantity } = value as Record<string, unknown>;
+  return (
+    typeof slug === 'string' &&
+    /^[a-z0-9-]{1,200}$/.test(slug) &&
+    typeof name === 'string' &&
+    Number.isInteger(quantity) &&
+    Number(quantity) >= 1
   );
 }

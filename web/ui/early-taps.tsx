@@ -7,7 +7,9 @@ declare global {
 }
 
 const listen =
-  "addEventListener('click',function(e){window.earlyTap=e.target.closest&&e.target.closest('[data-keep-tap]')})";
+  "addEventListener('click',function(e){window.earlyTap=e.target.closest&&e.target.closest('[data-keep-tap]')});" +
+  // Room for what is only known on this device is kept before anything is painted.
+  "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}";
 
 /** To be put before the buttons: a few bytes that run while the page is still read. Their hash is in the page's security policy. */
 export function EarlyTaps() {

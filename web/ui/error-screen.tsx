@@ -2,7 +2,13 @@
 import { Link } from 'react-router';
 import { buttonStyle } from './button.tsx';
 
-export function ErrorScreen({ isMissing }: { isMissing: boolean }) {
+interface ErrorScreenProps {
+  isMissing: boolean;
+  /** There is no network, and the page is not kept on the device. */
+  isOffline?: boolean;
+}
+
+export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) {
   return (
     <section
       data-to-the-edge
@@ -19,6 +25,14 @@ export function ErrorScreen({ isMissing }: { isMissing: boolean }) {
             <p className="font-display text-2xl font-semibold">Oops! Page not found</p>
             <p className="max-w-[40ch] text-dusk-100">
               Whatever was here has been drunk. The fridge by the door is still full.
+            </p>
+          </>
+        ) : isOffline ? (
+          <>
+            <h1 className="text-4xl">No network, no juice. Yet.</h1>
+            <p className="max-w-[40ch] text-dusk-100">
+              You are offline, and this page is not kept on your phone. Nothing is lost; it is one tap away
+              once you are back.
             </p>
           </>
         ) : (

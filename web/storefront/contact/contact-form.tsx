@@ -33,6 +33,16 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       onFocus={prepareToasts}
       onSubmit={(event) => {
         if (isUnderWay.current) event.preventDefault();
+        // Sent without a network it would be lost, and what was typed with it.
+        if (!navigator.onLine) {
+          event.preventDefault();
+          showToast({
+            ...failed,
+            text: 'You are offline. Please try again when you are back.',
+            kind: 'error',
+          });
+          return;
+        }
         isUnderWay.current = true;
       }}
       className="grid gap-5"

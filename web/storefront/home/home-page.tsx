@@ -5,6 +5,7 @@ import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { describeSite, describeStore } from '../discovery/structured-data.ts';
+import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage, shopOf } from '../layout/page-meta.ts';
 import { type CardProduct, cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/home-page.ts';
@@ -54,6 +55,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
       {loaderData ? (
         <>
           <Flavours names={loaderData.flavours} />
+          <LastOrderRoom className="page mt-6" />
           <TopPicks products={loaderData.topPicks} />
           <DrinksOnOffer products={loaderData.onOffer} />
           <Promises />

@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
 import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
+import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import type { Route } from './+types/storefront-layout.ts';
 import { PracticeStrip } from './practice-strip.tsx';
 import { SiteFooter } from './site-footer.tsx';
@@ -18,9 +19,14 @@ export default function StorefrontLayout() {
 }
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
+  const isOffline = error instanceof TypeError && typeof navigator !== 'undefined' && !navigator.onLine;
+  // The page's data could not be fetched, but the page itself may be kept on this device.
+  useEffect(() => {
+    if (isOffline && navigator.serviceWorker?.controller) window.location.reload();
+  }, [isOffline]);
   return (
     <Frame>
-      <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
+      <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} isOffline={isOffline} />
     </Frame>
   );
 }
@@ -39,6 +45,8 @@ function Frame({ children }: { children: React.ReactNode }) {
     main.current?.focus({ preventScroll: true });
   }, [pathname]);
 
+  const OfflineReading = useOfflineReading(pathname);
+
   const { url, domain } = config.analytics;
   useEffect(() => reportPageView(url, domain, pathname), [url, domain, pathname]);
 
@@ -55,6 +63,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         data-on-its-way={isOnItsWay || undefined}
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
+      {OfflineReading ? <OfflineReading pathname={pathname} /> : null}
       {config.isSimulated ? <PracticeStrip phonePageUrl={config.phonePageUrl} /> : null}
       <SiteHeader />
       <main ref={main} id="main" tabIndex={-1} className="pb-24 outline-none! has-[[data-to-the-edge]]:pb-0">

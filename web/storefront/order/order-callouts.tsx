@@ -40,6 +40,13 @@ function describeFailure(failure: OrderFailure, onQuantityChange: FailureCallout
           None are left right now. Nothing was ordered and nothing will be charged.
         </Callout>
       );
+    case 'offline':
+      return (
+        <Callout title="You are offline">
+          Your order was not placed, and nothing will be charged. What you typed stays here: place it when you
+          are back.
+        </Callout>
+      );
     case 'other':
       return (
         <Callout title="Your order was not placed">{failure.text} What you typed is still here.</Callout>

@@ -3,6 +3,7 @@ import type { DeviceStorage } from '../../lib/remembered-orders.ts';
 import {
   emptyForm,
   forgetCustomer,
+  forgetDetails,
   forgetOrderKey,
   keepForm,
   knowsCustomer,
@@ -59,11 +60,13 @@ test('only a few attempts are kept', () => {
 test('a form starts with what was typed in the tab, then with who ordered here, then empty', () => {
   expect(startingForm(tab, device)).toEqual(emptyForm);
   rememberCustomer(device, form);
-  expect(startingForm(tab, device)).toEqual({ ...form, building: '', unit: '' });
-  keepForm(tab, form);
   expect(startingForm(tab, device)).toEqual(form);
+  keepForm(tab, { ...form, unit: '9' });
+  expect(startingForm(tab, device).unit).toBe('9');
   keepForm(tab, null);
-  expect(startingForm(tab, device).building).toBe('');
+  expect(startingForm(tab, device)).toEqual(form);
+  forgetDetails(device);
+  expect(startingForm(tab, device)).toEqual(emptyForm);
 });
 
 test('a forgotten customer leaves nothing behind', () => {

@@ -61,10 +61,14 @@ export function knowsCustomer(device: DeviceStorage | null): boolean {
   return readForm(device, detailsKey) !== null;
 }
 
-/** Remembers who ordered, and where to. */
+/** Remembers who ordered, and where to: only for who wants it. */
 export function rememberCustomer(device: DeviceStorage | null, form: OrderForm): void {
-  const { name, email, phone, location } = form;
-  write(device, detailsKey, { name, email, phone, location });
+  write(device, detailsKey, form);
+}
+
+/** Forgets who ordered; what is typed in this tab stays. */
+export function forgetDetails(device: DeviceStorage | null): void {
+  write(device, detailsKey, null);
 }
 
 export function forgetCustomer(tab: DeviceStorage | null, device: DeviceStorage | null): void {

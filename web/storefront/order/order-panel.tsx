@@ -20,6 +20,7 @@ import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
 import {
   emptyForm,
   forgetCustomer,
+  forgetDetails,
   forgetOrderKey,
   keepForm,
   knowsCustomer,
@@ -57,6 +58,7 @@ export function OrderPanel({
   // What the database last computed a total with; the fee in the page may be older.
   const [quoted, setQuoted] = useState<{ total: number; quantity: number } | null>(null);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
+  const [isToRemember, setToRemember] = useState(isKnown);
   const [unpaid, setUnpaid] = useState(() => unpaidOrderOf(product.id));
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
@@ -87,6 +89,12 @@ export function OrderPanel({
       focusField(wrong.field);
       return;
     }
+    keepForm(tabStorage(), form);
+    // Said before anything is tried: an order that hangs would leave one in doubt.
+    if (!navigator.onLine) {
+      fail({ kind: 'offline', text: 'You are offline. Please try again when you are back.', field: null });
+      return;
+    }
 
     isOnItsWay.current = true;
     // The fields are about to be disabled, and a disabled field throws the focus out of the dialog.
@@ -95,14 +103,18 @@ export function OrderPanel({
     const expectedTotal = orderTotal(product.price, quantity, deliveryFee);
     const request = { productId: product.id, quantity, form, expectedTotal };
     const content = orderContent(request);
-    keepForm(tabStorage(), form);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
     isOnItsWay.current = false;
     setSubmitting(false);
 
     if (outcome.isPlaced) {
-      rememberOrder(outcome.order);
-      rememberCustomer(deviceStorage(), form);
+      rememberOrder(
+        product.slug
+          ? { ...outcome.order, ordered: { slug: product.slug, name: product.name, quantity } }
+          : outcome.order,
+      );
+      if (isToRemember) rememberCustomer(deviceStorage(), form);
+      else forgetDetails(deviceStorage());
       forgetOrderKey(tabStorage(), content);
       keepForm(tabStorage(), null);
       showToast({
@@ -124,7 +136,7 @@ export function OrderPanel({
       focusField(reason.field);
     }
     if (reason.kind === 'total_changed') setQuoted({ total: reason.total, quantity });
-    if (reason.kind !== 'other') void revalidate();
+    if (reason.kind !== 'other' && reason.kind !== 'offline') void revalidate();
   }
 
   function forget() {
@@ -132,6 +144,7 @@ export function OrderPanel({
     forgetOrders();
     onFormChange(emptyForm);
     setKnown(false);
+    setToRemember(false);
     setUnpaid(null);
     focusField('name');
   }
@@ -216,6 +229,16 @@ export function OrderPanel({
             <TextField label="Building name (optional)" maxLength={120} {...field('building')} />
             <TextField label="House/unit number (optional)" maxLength={60} {...field('unit')} />
           </div>
+          <label className="-my-2 inline-flex min-h-11 cursor-pointer items-center gap-3 justify-self-start text-sm font-semibold">
+            <input
+              type="checkbox"
+              checked={isToRemember}
+              disabled={isSubmitting}
+              onChange={(event) => setToRemember(event.target.checked)}
+              className="size-5 shrink-0 accent-leaf-600"
+            />
+            Remember my details on this phone
+          </label>
           <Amounts price={product.price} quantity={quantity} deliveryFee={deliveryFee} />
         </form>
       </DialogBody>

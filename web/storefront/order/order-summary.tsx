@@ -13,6 +13,8 @@ export interface OrderedProduct {
   image_url: string | null;
   stock_quantity: number;
   category?: string | null;
+  /** Of its page, to find it again. */
+  slug?: string;
 }
 
 interface OrderedLineProps {

@@ -22,6 +22,7 @@ export type OrderFailure = {
   | { kind: 'not_enough_stock'; left: number }
   | { kind: 'out_of_stock' }
   | { kind: 'other' }
+  | { kind: 'offline' }
 );
 
 export type OrderOutcome =

@@ -46,7 +46,9 @@ export function usePayment(order: PayableOrder): {
         tell({ type: 'initiated', checkoutRequestId });
       } catch (error) {
         if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);
-        const message = error instanceof PaymentRefusal ? error.message : '';
+        const message = navigator.onLine
+          ? error instanceof PaymentRefusal && error.message
+          : 'You are offline. Please try again when you are back. 📵';
         tell({
           type: 'refused',
           error: message || 'Failed to initiate payment. Please try again. ⚠️',

@@ -1,6 +1,6 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { data, Link } from 'react-router';
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
+import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
@@ -11,10 +11,12 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { takeEarlyTap } from '../../ui/early-taps.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
 import { describePage, shopOf } from '../layout/page-meta.ts';
+import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/product-page.ts';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
@@ -25,6 +27,7 @@ const relatedCount = 3;
 // Most visitors only look: the dialog's code comes when somebody reaches for the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
+const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   const product = loaderData?.product;
@@ -102,25 +105,36 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
 type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;
 
 function Detail({ product }: { product: Product }) {
-  const { settings } = useShop();
-  const [quantity, setQuantity] = useState(1);
+  const { settings, config } = useShop();
+  const again = useOrderAgain();
+  const [quantity, setQuantity] = useState(again ?? 1);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
   const isOutOfStock = product.stock_quantity === 0;
 
-  function open(isNowOpen: boolean) {
+  const [isCutOff, setCutOff] = useState(false);
+
+  const open = useCallback(async (isNowOpen: boolean) => {
+    if (isNowOpen) {
+      try {
+        await loadOrderDialog();
+      } catch {
+        setCutOff(true);
+        return;
+      }
+      setCutOff(false);
+      setIsWanted(true);
+    }
     setIsOpen(isNowOpen);
-    if (isNowOpen) setIsWanted(true);
-  }
+  }, []);
 
   const orderButton = useRef<HTMLButtonElement>(null);
   // Somebody who reloads in the middle of paying goes on where they were; who tapped too early is served now.
   useEffect(() => {
-    if (!takeEarlyTap(orderButton.current) && !pendingPaymentFor(product.id)) return;
-    setIsWanted(true);
-    setIsOpen(true);
-  }, [product.id]);
+    if (takeEarlyTap(orderButton.current) || pendingPaymentFor(product.id)) void open(true);
+    else if (again !== null && !isOutOfStock) void open(true);
+  }, [product.id, again, isOutOfStock, open]);
 
   return (
     <article
@@ -187,9 +201,9 @@ function Detail({ product }: { product: Product }) {
                   data-keep-tap
                   size="large"
                   disabled={isOutOfStock}
-                  onPointerEnter={loadOrderDialog}
-                  onFocus={loadOrderDialog}
-                  onClick={() => open(true)}
+                  onPointerEnter={prepareOrderDialog}
+                  onFocus={prepareOrderDialog}
+                  onClick={() => void open(true)}
                   aria-haspopup="dialog"
                   className="min-w-44 flex-1 sm:max-w-72"
                 >
@@ -206,6 +220,16 @@ function Detail({ product }: { product: Product }) {
                 Pay by M-PESA, no account needed.
               </p>
             </div>
+            {isCutOff ? (
+              <Notice tone="info" title="You cannot order right now">
+                {navigator.onLine
+                  ? 'The shop cannot be reached. Please try again in a moment.'
+                  : 'You are offline. Come back to this button when your phone has a network again.'}
+              </Notice>
+            ) : null}
+            <p>
+              <ShareButton url={`${config.publicUrl}/shop/${product.slug}`} title={product.name} />
+            </p>
             <noscript>
               <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
                 Ordering here needs JavaScript, which is switched off in this browser. Call us and we take
@@ -233,12 +257,23 @@ function Detail({ product }: { product: Product }) {
             quantity={quantity}
             onQuantityChange={setQuantity}
             open={isOpen}
-            onOpenChange={open}
+            onOpenChange={(isNowOpen) => void open(isNowOpen)}
           />
         </Suspense>
       ) : null}
     </article>
   );
+}
+
+/** How many somebody wants again who came here to order the same; told once, so that a reload does not ask again. */
+function useOrderAgain(): number | null {
+  const state: unknown = useLocation().state;
+  const wanted = (state as { orderAgain?: unknown } | null)?.orderAgain;
+  const [again] = useState(() => (Number.isInteger(wanted) && Number(wanted) >= 1 ? Number(wanted) : null));
+  useEffect(() => {
+    if (again !== null) window.history.replaceState({ ...window.history.state, usr: null }, '');
+  }, [again]);
+  return again;
 }
 
 function Fact({ icon, title, text }: { icon: IconName; title: string; text: string }) {

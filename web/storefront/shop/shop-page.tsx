@@ -6,6 +6,7 @@ import { formatKes } from '../../../domain/money.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
@@ -64,6 +65,7 @@ export default function ShopPage({ loaderData: { products, categories } }: Route
         </div>
       </header>
       <div className="page relative -mt-10">
+        <LastOrderRoom className="in-data-[orders]:mb-4" />
         {products ? (
           <Catalogue products={products} categories={categories} deliveryFee={settings.delivery_fee} />
         ) : (

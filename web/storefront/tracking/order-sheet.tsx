@@ -5,12 +5,14 @@ import { formatKsh } from '../../../domain/money.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { ShareButton } from '../layout/share-button.tsx';
+import { useShop } from '../layout/use-shop.ts';
 import { formatOrderDate } from './order-date.ts';
 import { PaymentState, paymentWords } from './payment-state.tsx';
 import { Progress } from './progress.tsx';
@@ -47,6 +49,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
         </div>
         <Progress status={order.status} />
         <News order={order} />
+        <Actions order={order} />
       </section>
 
       <PaymentState order={order} />
@@ -104,6 +107,26 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
         </div>
       </div>
     </article>
+  );
+}
+
+/** To hand the page on, without the key that opens its personal data, and to order the same again. */
+function Actions({ order }: { order: TrackedOrder }) {
+  const { config } = useShop();
+  const [item] = order.items;
+  return (
+    <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2">
+      <ShareButton
+        url={`${config.publicUrl}/track-order/${order.trackingNumber}`}
+        title={`Order ${order.trackingNumber}`}
+        label="Share tracking link"
+      />
+      {item?.slug && (order.status === 'delivered' || order.status === 'cancelled') ? (
+        <Link to={`/shop/${item.slug}`} state={{ orderAgain: item.quantity }} className={buttonStyle('leaf')}>
+          Order again
+        </Link>
+      ) : null}
+    </div>
   );
 }
 

@@ -10,6 +10,7 @@ import type { TrackedOrder } from './tracked-order.ts';
 
 const loadPaymentDialog = () => import('../payment/payment-dialog.tsx');
 const PaymentDialog = lazy(loadPaymentDialog);
+const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PaymentWords {
   tone: 'due' | 'done' | 'calm';
@@ -74,6 +75,20 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
+  const [isCutOff, setCutOff] = useState(false);
+
+  async function pay() {
+    try {
+      await loadPaymentDialog();
+    } catch {
+      setCutOff(true);
+      return;
+    }
+    setCutOff(false);
+    setIsWanted(true);
+    setIsOpen(true);
+  }
+
   const reservedUntil =
     known?.reservedUntil && Date.parse(known.reservedUntil) > Date.now() ? known.reservedUntil : null;
   const takesTill = useTakesTill();
@@ -99,17 +114,19 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
       {words.tone === 'due' ? (
         <Button
           size="large"
-          onPointerEnter={loadPaymentDialog}
-          onFocus={loadPaymentDialog}
-          onClick={() => {
-            setIsWanted(true);
-            setIsOpen(true);
-          }}
+          onPointerEnter={preparePaymentDialog}
+          onFocus={preparePaymentDialog}
+          onClick={() => void pay()}
           aria-haspopup="dialog"
           className="grow sm:grow-0"
         >
           Pay now
         </Button>
+      ) : null}
+      {isCutOff ? (
+        <p role="status" className="basis-full font-semibold">
+          You are offline. Pay as soon as your phone has a network again.
+        </p>
       ) : null}
       {words.tone === 'due' && takesTill ? (
         // No scripts are needed for it: a prompt is what they are needed for.

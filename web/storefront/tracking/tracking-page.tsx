@@ -8,6 +8,7 @@ import { inputStyle } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
@@ -80,7 +81,12 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
       </section>
 
       <div className="page -mt-14 grid gap-6 md:-mt-20">
-        {lookUp === null ? <Waiting /> : null}
+        {lookUp === null ? (
+          <>
+            <Waiting />
+            <LastOrderRoom />
+          </>
+        ) : null}
         {lookUp?.kind === 'missing' ? (
           <Card>
             <span className="grid size-14 place-items-center rounded-pill bg-dusk-100 text-dusk-700">

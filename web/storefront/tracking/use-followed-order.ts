@@ -49,14 +49,18 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     // This device placed the order, so it may show all of it.
     if (key && isMasked.current) void askAgain();
     document.addEventListener('visibilitychange', onReturn);
-    void import('../../lib/live.ts').then(({ followOrder }) => {
-      if (isOver) return;
-      stop = followOrder(config, id, {
-        // Anybody may send on a public channel: what changed is what the database says, not what a message says.
-        onChange: () => void askAgain(),
-        onGap: () => void askAgain(),
-      });
-    });
+    import('../../lib/live.ts').then(
+      ({ followOrder }) => {
+        if (isOver) return;
+        stop = followOrder(config, id, {
+          // Anybody may send on a public channel: what changed is what the database says, not what a message says.
+          onChange: () => void askAgain(),
+          onGap: () => void askAgain(),
+        });
+      },
+      // Without a network the order is shown as it was last known.
+      () => {},
+    );
     return () => {
       isOver = true;
       document.removeEventListener('visibilitychange', onReturn);

@@ -1,0 +1,17 @@
+// Builds the service worker, one file beside the pages' own: its address is its scope and never changes.
+import { defineConfig } from 'vite';
+
+export default defineConfig({
+  publicDir: false,
+  define: { 'process.env.NODE_ENV': '"production"' },
+  build: {
+    outDir: 'build/client',
+    emptyOutDir: false,
+    target: 'es2022',
+    modulePreload: false,
+    rolldownOptions: {
+      input: 'web/service-worker/service-worker.ts',
+      output: { entryFileNames: 'sw.js', format: 'iife' },
+    },
+  },
+});

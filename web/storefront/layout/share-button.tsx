@@ -1,0 +1,65 @@
+// Hands a page's address on: by the phone's own means, or by copying it.
+import { useEffect, useState } from 'react';
+import { buttonStyle } from '../../ui/button.tsx';
+
+interface ShareButtonProps {
+  /** The whole address; nothing in it may open what is not for everybody. */
+  url: string;
+  title: string;
+  label?: string;
+}
+
+export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
+  const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null);
+  useEffect(() => {
+    if (outcome !== 'copied') return;
+    const timer = setTimeout(() => setOutcome(null), 4000);
+    return () => clearTimeout(timer);
+  }, [outcome]);
+
+  async function share() {
+    try {
+      if (navigator.share) {
+        await navigator.share({ url, title });
+        return;
+      }
+    } catch (error) {
+      // Who changed their mind wants no copy either.
+      if (error instanceof DOMException && error.name === 'AbortError') return;
+    }
+    try {
+      await navigator.clipboard.writeText(url);
+      setOutcome('copied');
+    } catch {
+      setOutcome('refused');
+    }
+  }
+
+  return (
+    <span className="inline-flex flex-wrap items-center gap-x-3 gap-y-1">
+      <button type="button" onClick={share} className={buttonStyle('quiet')}>
+        <svg
+          viewBox="0 0 24 24"
+          aria-hidden="true"
+          fill="none"
+          stroke="currentColor"
+          strokeWidth="2"
+          strokeLinecap="round"
+          strokeLinejoin="round"
+          className="size-4.5"
+        >
+          <path d="M12 15V3.5m-4 4 4-4 4 4M5.5 12v8h13v-8" />
+        </svg>
+        {label}
+      </button>
+      <span role="status" className="text-sm text-ink-soft">
+        {outcome === 'copied' ? 'Link copied' : null}
+        {outcome === 'refused' ? (
+          <>
+            Copy this link: <span className="break-all select-all">{url}</span>
+          </>
+        ) : null}
+      </span>
+    </span>
+  );
+}

@@ -1,0 +1,108 @@
+// Keeps the pages one visits for reading offline, and says so when what one reads is not fresh.
+import { useEffect, useState } from 'react';
+import { useRevalidator } from 'react-router';
+import { formatOrderDate, formatOrderTime } from '../tracking/order-date.ts';
+import type { OfflineReadingProps } from './use-offline-reading.ts';
+
+const catalogue = ['/', '/shop'];
+
+/** The service worker of this shop, once it is at work; null where none is to be had. */
+async function keeper(): Promise<ServiceWorker | null> {
+  try {
+    await navigator.serviceWorker.register('/sw.js', { updateViaCache: 'none' });
+    return (await navigator.serviceWorker.ready).active;
+  } catch {
+    return null;
+  }
+}
+
+/** Since when the page that is shown was kept; null when it is fresh. */
+function askSince(): Promise<string | null> {
+  const { controller } = navigator.serviceWorker;
+  if (!controller) return Promise.resolve(null);
+  return new Promise((resolve) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = ({ data }) => resolve(typeof data === 'string' ? data : null);
+    controller.postMessage({ type: 'since' }, [channel.port2]);
+  });
+}
+
+const savesData = (): boolean =>
+  (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
+
+let isBegun = false;
+
+export function OfflineReading({ pathname }: OfflineReadingProps) {
+  const [isOffline, setOffline] = useState(() => !navigator.onLine);
+  const [since, setSince] = useState<string | null>(null);
+  const { revalidate } = useRevalidator();
+
+  useEffect(() => {
+    void askSince().then((kept) => kept && setSince(kept));
+    const left = () => {
+      setSince((before) => before ?? new Date().toISOString());
+      setOffline(true);
+    };
+    const back = async () => {
+      setOffline(false);
+      // What is read is fresh again before nobody says any more that it is not.
+      await revalidate();
+      setSince(null);
+    };
+    if (!navigator.onLine) left();
+    window.addEventListener('offline', left);
+    window.addEventListener('online', back);
+    return () => {
+      window.removeEventListener('offline', left);
+      window.removeEventListener('online', back);
+    };
+  }, [revalidate]);
+
+  useEffect(() => {
+    if (!navigator.onLine) return;
+    void keeper().then((worker) => {
+      if (!worker) return;
+      if (isBegun) {
+        if (!savesData()) worker.postMessage({ type: 'keep', pages: [pathname] });
+        return;
+      }
+      isBegun = true;
+      // What this page was made of was fetched before anybody kept it: most of it is still at hand.
+      const files = performance
+        .getEntriesByType('resource')
+        .map(({ name }) => new URL(name))
+        .filter(({ origin }) => origin === window.location.origin)
+        .map(({ pathname: path, search }) => path + search);
+      const pages = savesData() ? [pathname] : [...new Set([pathname, ...catalogue])];
+      worker.postMessage({ type: 'keep', pages, files, withPictures: !savesData() });
+    });
+  }, [pathname]);
+
+  if (!isOffline && !since) return null;
+  return (
+    <div role="status" className="sticky top-0 z-40 bg-ember-100 text-ember-900 shadow-md">
+      <p className="page flex flex-wrap items-center justify-between gap-x-6 py-2 text-sm font-semibold">
+        <span>
+          {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}{' '}
+          {since ? `You are reading this page as of ${tell(since)}.` : null} Orders can be placed when you are
+          back.
+        </span>
+        {isOffline ? null : (
+          <button
+            type="button"
+            onClick={() => window.location.reload()}
+            className="min-h-11 rounded-md px-2 underline underline-offset-2"
+          >
+            Try again
+          </button>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** The time alone when it was today. */
+function tell(when: string): string {
+  const day = (date: string) => formatOrderDate(date).replace(/ at .*/, '');
+  return day(when) === day(new Date().toISOString()) ? formatOrderTime(when) : formatOrderDate(when);
+}
