@@ -66,9 +66,7 @@ as $$
 declare
   decided public.orders;
 begin
-  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
-  end if;
+  perform private.expect_staff();
   select * into decided from public.orders as o where o.id = decide_paid_order.order_id for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');

@@ -85,9 +85,7 @@ declare
   found_ids uuid[];
   is_whole_list boolean;
 begin
-  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
-  end if;
+  perform private.expect_staff();
   select n.found_ids, n.is_whole_list into found_ids, is_whole_list
   from private.newest_orders(
     pattern, search_orders.status, search_orders.before_created_at, search_orders.before_id, most, nearby
@@ -118,9 +116,7 @@ declare
   pattern text := private.order_search_pattern(count_orders.search);
   count integer;
 begin
-  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
-  end if;
+  perform private.expect_staff();
   execute 'select count(*) from public.orders as o where ' || concat_ws(' and ', 'true',
     case when pattern is not null then
       $sql$lower(o.customer_name || E'\n' || o.customer_email || E'\n' || o.order_number) like $1$sql$ end,

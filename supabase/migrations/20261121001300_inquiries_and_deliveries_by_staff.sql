@@ -1,18 +1,5 @@
 -- Deliveries and inquiries in the hands of several members of staff: times by one clock, orders in step, nobody's change lost.
 
-create function private.expect_staff() returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  if not (public.is_admin() or coalesce(auth.jwt() ->> 'role', '') = 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
-  end if;
-end
-$$;
-comment on function private.expect_staff() is
-  'For functions that run with their owner''s rights on behalf of staff: ends the request of anybody else.';
-
 -- Deliveries -------------------------------------------------------------------------------------------------------
 
 drop index public.deliveries_newest_first;

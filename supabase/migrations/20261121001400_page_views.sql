@@ -49,17 +49,6 @@ comment on function public.record_page_views(jsonb) is
   'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
 grant execute on function public.record_page_views(jsonb) to service_role;
 
-create function private.require_staff() returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  if not public.is_admin() and (select auth.jwt() ->> 'role') is distinct from 'service_role' then
-    perform private.refuse(403, 'staff_only', 'Only staff may see this');
-  end if;
-end
-$$;
-
 create function public.dashboard_figures() returns table (
   products bigint,
   orders bigint,
@@ -72,7 +61,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 begin
-  perform private.require_staff();
+  perform private.expect_staff();
   return query
   select
     (select count(*) from public.products as p where p.is_active),
@@ -100,7 +89,7 @@ declare
   today date := (now() at time zone 'Africa/Nairobi')::date;
   first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
 begin
-  perform private.require_staff();
+  perform private.expect_staff();
   return query
   with seen as (
     select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1

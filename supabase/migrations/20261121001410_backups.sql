@@ -43,7 +43,7 @@ language plpgsql volatile security definer
 set search_path = ''
 as $$
 begin
-  perform private.require_staff();
+  perform private.expect_staff();
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
     perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
   end if;
@@ -67,7 +67,7 @@ create function public.system_status() returns table (
 language sql stable security definer
 set search_path = ''
 as $$
-  select private.require_staff();
+  select private.expect_staff();
   select
     clock_timestamp(),
     made.finished_at,

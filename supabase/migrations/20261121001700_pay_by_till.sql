@@ -281,9 +281,7 @@ declare
   known public.payments;
   settled jsonb;
 begin
-  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
-  end if;
+  perform private.expect_staff();
   if code is null or code !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
