@@ -17,6 +17,8 @@ const shownIn: Record<string, readonly string[]> = {
 
 /** However much happens, nothing is read anew more often than this. */
 const pauseMs = 1500;
+/** So long after the server closed the channel it is joined again. */
+const rejoinMs = 3000;
 
 export interface RowChange {
   table: string;
@@ -56,40 +58,49 @@ export function useLiveChanges(onChange: (change: RowChange) => void): LiveState
 
     const open = async () => {
       const client = await staff.live();
-      // Before the channel is joined: a join without the member's token is a visitor's, who hears nothing.
-      await client.setAuth();
       if (isOver) return;
-      let wasLost = false;
-      const channel = client.channel('staff-screens');
-      for (const table of Object.keys(shownIn)) {
-        channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
-          if (isOver) return;
-          readSoon(shownIn[table] ?? []);
-          onChange({ table, type: change.eventType, row: change.new });
-        });
-      }
-      channel.subscribe((status) => {
+      let again: ReturnType<typeof setTimeout> | undefined;
+      const join = async () => {
+        // A join without the member's token would be a visitor's, who hears nothing.
+        await client.setAuth();
         if (isOver) return;
-        if (status === 'SUBSCRIBED') {
-          setState('live');
-          // Nobody tells what was said while nobody listened.
-          if (wasLost) void queries.invalidateQueries();
-          wasLost = false;
-        } else if (status !== 'CLOSED') {
-          wasLost = true;
-          setState('lost');
+        const channel = client.channel('staff-screens');
+        for (const table of Object.keys(shownIn)) {
+          channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
+            if (isOver) return;
+            readSoon(shownIn[table] ?? []);
+            onChange({ table, type: change.eventType, row: change.new });
+          });
         }
-      });
+        channel.on('system', {}, ({ extension, status }) => {
+          if (isOver || extension !== 'postgres_changes') return;
+          setState(status === 'ok' ? 'live' : 'lost');
+          // From here on everything is heard. What happened since the screens were read, nobody tells.
+          if (status === 'ok') void queries.invalidateQueries();
+        });
+        let isClosed = false;
+        channel.subscribe((status) => {
+          if (isOver || isClosed || status === 'SUBSCRIBED') return;
+          setState('lost');
+          // A broken connection is taken up again by the client itself; a channel that the server closed is not.
+          if (status !== 'CLOSED') return;
+          isClosed = true;
+          again = setTimeout(() => void client.removeChannel(channel).then(join).catch(tell), rejoinMs);
+        });
+      };
       const stopRenewing = onSessionRenewed(staff, () => void client.setAuth());
       close = () => {
         stopRenewing();
-        void client.removeChannel(channel).finally(() => client.disconnect());
+        clearTimeout(again);
+        void client.removeAllChannels().finally(() => client.disconnect());
       };
+      await join();
     };
-    open().catch((error: unknown) => {
+    const tell = (error: unknown) => {
       console.warn('The live channel could not be opened', error);
       if (!isOver) setState('lost');
-    });
+    };
+    open().catch(tell);
     return () => {
       isOver = true;
       clearTimeout(timer);
