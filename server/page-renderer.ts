@@ -3,6 +3,7 @@ import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'r
 import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
+import { bootLate } from './late-boot.ts';
 import { type CachedPage, compressPage } from './page-cache.ts';
 
 export interface PageRendererOptions {
@@ -39,13 +40,15 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     const context = new RouterContextProvider();
     context.set(await contextOf(build), { store, config });
     const response = await handle(request, context);
-    const body = Buffer.from(await response.arrayBuffer());
+    let body = Buffer.from(await response.arrayBuffer());
     const headers: Record<string, string> = {};
     for (const [name, value] of response.headers) headers[name] = value;
     delete headers['content-length'];
     // The development server talks to its pages in ways that no policy of the shop allows for.
     if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      headers['content-security-policy'] = contentSecurityPolicy(body.toString(), connectTo);
+      const html = isStaffPage(request) ? body.toString() : bootLate(body.toString());
+      body = Buffer.from(html);
+      headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
     headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';
     return compressPage(response.status, headers, body, effort);
@@ -56,6 +59,11 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
 async function contextOf(build: PageRendererOptions['build']): Promise<typeof shopContext> {
   const { entry } = typeof build === 'function' ? await build() : build;
   return (entry.module as unknown as { shopContext: typeof shopContext }).shopContext;
+}
+
+/** Staff wait for their screens, which are nothing before the scripts run. */
+function isStaffPage(request: Request): boolean {
+  return /^\/admin(\/|$)/.test(new URL(request.url).pathname);
 }
 
 function connectOrigins({ url, publicUrl, analytics }: PublicConfig): string[] {

@@ -10,9 +10,9 @@ import {
   type ShouldRevalidateFunctionArgs,
 } from 'react-router';
 import type { Route } from './+types/root.ts';
-import './app.css';
 import { settingsOfANewShop } from './lib/settings-of-a-new-shop.ts';
 import { shopContext } from './lib/shop-context.ts';
+import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
 import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
 
@@ -77,8 +77,11 @@ export default function Root() {
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   return (
-    <main className="grid min-h-dvh">
-      <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
-    </main>
+    <>
+      <StorefrontSheet />
+      <main className="grid min-h-dvh">
+        <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
+      </main>
+    </>
   );
 }

@@ -17,6 +17,7 @@ import type { Route } from './+types/staff-layout.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
 import { useSidebar } from './use-sidebar.ts';
+import '../staff.css';
 import './staff-layout.css';
 
 /** Who was let in last, in this tab. */

@@ -13,6 +13,7 @@ import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/reset-password-page.ts';
 import { Entrance } from './entrance.tsx';
 import { SecondStep } from './second-step.tsx';
+import '../staff.css';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reset password');
 

@@ -12,6 +12,7 @@ import type { Route } from './+types/sign-in-page.ts';
 import { Entrance } from './entrance.tsx';
 import { SecondStep } from './second-step.tsx';
 import { describeSignInProblem } from './sign-in-problem.ts';
+import '../staff.css';
 
 /** How long after signing in somebody who is still here is told why (specification §9). */
 const hintAfterMs = 1000;

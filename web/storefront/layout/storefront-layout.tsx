@@ -8,6 +8,7 @@ import type { Route } from './+types/storefront-layout.ts';
 import { PracticeStrip } from './practice-strip.tsx';
 import { SiteFooter } from './site-footer.tsx';
 import { SiteHeader } from './site-header.tsx';
+import { StorefrontSheet } from './storefront-sheet.tsx';
 import { useShop } from './use-shop.ts';
 
 export default function StorefrontLayout() {
@@ -52,6 +53,7 @@ function Frame({ children }: { children: React.ReactNode }) {
 
   return (
     <>
+      <StorefrontSheet />
       <a
         href="#main"
         className="sr-only z-50 rounded-md bg-dusk-900 px-5 py-3 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3"

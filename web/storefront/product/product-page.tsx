@@ -1,5 +1,5 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -8,7 +8,6 @@ import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
-import { takeEarlyTap } from '../../ui/early-taps.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -129,11 +128,9 @@ function Detail({ product }: { product: Product }) {
     setIsOpen(isNowOpen);
   }, []);
 
-  const orderButton = useRef<HTMLButtonElement>(null);
-  // Somebody who reloads in the middle of paying goes on where they were; who tapped too early is served now.
+  // Somebody who reloads in the middle of paying goes on where they were.
   useEffect(() => {
-    if (takeEarlyTap(orderButton.current) || pendingPaymentFor(product.id)) void open(true);
-    else if (again !== null && !isOutOfStock) void open(true);
+    if (pendingPaymentFor(product.id) || (again !== null && !isOutOfStock)) void open(true);
   }, [product.id, again, isOutOfStock, open]);
 
   return (
@@ -197,8 +194,6 @@ function Detail({ product }: { product: Product }) {
               <div className="flex flex-wrap items-end gap-x-5 gap-y-4">
                 <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
                 <Button
-                  ref={orderButton}
-                  data-keep-tap
                   size="large"
                   disabled={isOutOfStock}
                   onPointerEnter={prepareOrderDialog}

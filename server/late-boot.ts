@@ -1,0 +1,23 @@
+// Puts off the scripts of a storefront page until its picture is painted: they would share a slow line with it.
+
+const preloads = /<link rel="modulepreload"(?= )/g;
+const start = /<script type="module" async="">([\s\S]*?)<\/script>/;
+
+// Begins when the first picture of high priority has painted, at once where somebody taps or types, and after three
+// seconds whatever happens. Only then are the modules asked for, all of them together.
+const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['pointerdown','keydown','touchstart'],t;function go(){if(!b)return;n.forEach(function(e){removeEventListener(e,go,true)});clearTimeout(t);d.querySelectorAll('link[rel=late]').forEach(function(l){l.fetchPriority='low';l.rel='modulepreload'});var s=d.createElement('script');s.type='module';s.textContent=b.textContent;b=null;d.head.append(s)}function painted(){requestAnimationFrame(function(){requestAnimationFrame(function(){setTimeout(go)})})}n.forEach(function(e){addEventListener(e,go,{capture:true,passive:true})});t=setTimeout(go,3000);var i=d.querySelector('img[fetchpriority=high]');if(i){if(i.complete)painted();else{i.addEventListener('load',painted);i.addEventListener('error',painted)}}else if(d.readyState=='complete')painted();else addEventListener('load',painted)})()`;
+
+/**
+ * Rewrites a rendered page.
+ * @param html the whole page as the router renders it
+ * @returns the page whose modules are not asked for until its small boot script does so; as it came when it has none
+ */
+export function bootLate(html: string): string {
+  if (!start.test(html)) return html;
+  return html.replace(preloads, '<link rel="late"').replace(
+    start,
+    // A function, because the modules' text may hold what a replacement would read as a pattern.
+    (_, modules: string) =>
+      `<script type="text/plain" id="late-boot">${modules}</script><script>${boot}</script>`,
+  );
+}
