@@ -1,0 +1,148 @@
+// Open staff screens follow the shop by themselves.
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { amina, order, payButton } from './shopper.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser, { viewport: desktop });
+
+const isLive = (page: Page) =>
+  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
+const message = (page: Page, title: string) =>
+  page.getByRole('region', { name: /Messages/ }).getByText(title, { exact: true });
+
+async function pay(page: Page, name: string, phoneNumber: string): Promise<void> {
+  await order(page, shop.url, 'mango-bottle', { ...amina, name, phone: phoneNumber });
+  await payButton(page).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).waitFor();
+}
+
+async function openMenu(page: Page, size: { width: number }) {
+  if (size.width >= 768) return page.getByRole('complementary');
+  await page.getByRole('button', { name: 'Toggle sidebar' }).click();
+  return page.getByRole('dialog', { name: 'Menu' });
+}
+
+describe.each([
+  ['on a phone', phone, '0722000101'],
+  ['on a desktop', desktop, '0722000102'],
+] as const)('%s', (where, size, payer) => {
+  story('a paid order comes with a word, a number in the menu, and its row', async ({ newVisitor }) => {
+    const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
+    await enterAsStaff(shop, staff);
+    await isLive(staff);
+    const name = `Wanjiku ${where}`;
+    // A message goes after four seconds, so it is awaited while the shopper pays.
+    await Promise.all([message(staff, 'New paid order').waitFor(), pay(shopper, name, payer)]);
+    const link = (await openMenu(staff, size)).getByRole('link', { name: /^Orders/ });
+    await link.getByText('newly paid').waitFor({ state: 'attached' });
+    expect(await link.textContent()).toMatch(/^Orders1/);
+    // Looking at the orders is what takes the number away.
+    await link.click();
+    await staff.getByText(name).first().waitFor();
+    await link.getByText('newly paid').waitFor({ state: 'detached' });
+  });
+
+  story('a message from the contact form comes with a word that leads to it', async ({ newVisitor }) => {
+    const [{ page: staff }, { page: visitor }] = [await newVisitor({ viewport: size }), await newVisitor()];
+    await enterAsStaff(shop, staff);
+    await isLive(staff);
+    await visitor.goto(`${shop.url}/contact`);
+    await visitor.getByLabel(/^First name/i).fill('Baraka');
+    await visitor.getByLabel(/^Last name/i).fill(where);
+    await visitor.getByLabel(/^E-mail \*/).fill('baraka@mail.example');
+    await visitor.getByRole('textbox', { name: 'Message' }).fill('Is the mango one back?');
+    await visitor.getByRole('button', { name: /^Send/ }).click();
+    await visitor.getByText('Message sent successfully!').waitFor();
+
+    await message(staff, 'New inquiry').waitFor();
+    await staff.getByRole('button', { name: 'Read', exact: true }).click();
+    await staff.getByRole('dialog', { name: `Inquiry from Baraka ${where}` }).waitFor();
+  });
+
+  story('what one member sets, another sees', async ({ newVisitor }) => {
+    const [{ page: first }, { page: second }, { page: shopper }] = [
+      await newVisitor({ viewport: size }),
+      await newVisitor({ viewport: size }),
+      await newVisitor(),
+    ];
+    const name = `Njeri ${where}`;
+    await order(shopper, shop.url, 'mango-bottle', { ...amina, name });
+    for (const page of [first, second]) {
+      await enterAsStaff(shop, page);
+      await page.goto(`${shop.url}/admin/orders?search=${encodeURIComponent(name)}`);
+      await page.getByText(name).first().waitFor();
+      await isLive(page);
+    }
+    await first.getByLabel(/^Status of ORD-/).selectOption('Shipped');
+    await message(first, 'Success').waitFor();
+    await until(
+      async () => (await second.getByLabel(/^Status of ORD-/).inputValue()) === 'shipped',
+      'the other one sees it',
+    );
+  });
+});
+
+story('whose rights end hears no more', async ({ newVisitor }) => {
+  const [{ page: staff }, { page: watcher }, { page: shopper }] = [
+    await newVisitor({ expectedFailures: /40[13] |not admin, or not active|Changed|failed/ }),
+    await newVisitor(),
+    await newVisitor(),
+  ];
+  const account = await enterAsStaff(shop, staff);
+  await enterAsStaff(shop, watcher);
+  await Promise.all([isLive(staff), isLive(watcher)]);
+  await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
+  // Whatever the one who lost the rights is told stays on record, also after it has gone from the screen.
+  await staff.evaluate(() => {
+    const told: string[] = [];
+    Object.assign(window, { told });
+    new MutationObserver(() => told.push(document.body.textContent ?? '')).observe(document.body, {
+      childList: true,
+      subtree: true,
+    });
+  });
+  await Promise.all([message(watcher, 'New paid order').waitFor(), pay(shopper, 'Achieng', '0722000103')]);
+  const told = await staff.evaluate(() => (window as unknown as { told: string[] }).told);
+  expect(told.filter((text) => text.includes('New paid order'))).toEqual([]);
+});
+
+story(
+  'after the server was away, the screens hear again and show what they missed',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      expectedFailures: /ERR_CONNECTION_REFUSED|WebSocket|Failed to fetch|could not|failed/i,
+    });
+    await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/inquiries`);
+    await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
+    await isLive(page);
+    await shop.kill();
+    await page.getByText('Reconnecting...').waitFor();
+    await shop.restart();
+    const { publishable } = await shop.keys();
+    const sent = await fetch(`${shop.url}/rest/v1/inquiries`, {
+      method: 'POST',
+      headers: { apikey: publishable, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'Kamau', email: 'kamau@mail.example', message: 'Hello?' }),
+    });
+    expect(sent.status).toBe(201);
+    await isLive(page);
+    await page.getByText('Kamau').first().waitFor();
+  },
+);
