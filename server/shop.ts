@@ -158,6 +158,8 @@ async function wire(
   });
   closers.push(() => pageViews.close());
 
+  // Not before the first staff account is there: who waits for the shop may sign in as soon as it is ready.
+  let hasOpened = false;
   const server = createHttpServer({
     backend,
     pages,
@@ -179,7 +181,7 @@ async function wire(
       servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
     }),
-    isReady: () => isReady(database),
+    isReady: async () => hasOpened && (await isReady(database)),
     trustedProxies: config.trustedProxies,
     publicUrl: config.publicUrl,
     log,
@@ -210,6 +212,7 @@ async function wire(
       'nobody is staff, and ADMIN_EMAIL belongs to an account already: set another, or add its id to admin_profiles',
     );
   }
+  hasOpened = true;
   return {
     url: config.port === 0 ? ownUrl : config.publicUrl,
     phonePageUrl: publicConfig.phonePageUrl,
