@@ -75,13 +75,11 @@ function Way({ title, path, figures }: { title: string; path: string; figures: F
         {figures.map(({ name, value, shown, what }) => (
           <div
             key={name}
-            className="flex flex-wrap items-center justify-between gap-x-4 border-t border-line"
+            className="grid grid-cols-[1fr_auto] items-center gap-x-4 border-t border-line py-2"
           >
-            <div className="py-2">
-              <dt className="text-xs text-ink-soft">{name}</dt>
-              <dd className="font-semibold whitespace-nowrap tabular-nums">{shown ?? value}</dd>
-            </div>
-            <dd>
+            <dt className="text-xs text-ink-soft">{name}</dt>
+            <dd className="col-start-1 font-semibold tabular-nums">{shown ?? value}</dd>
+            <dd className="col-start-2 row-span-2 row-start-1">
               <CopyButton text={value} what={what} />
             </dd>
           </div>

@@ -1,0 +1,502 @@
+// Beyond a first visit: paying later, ordering again, handing a link on, finding the shop, reading it without a network,
+// and paying by hand.
+import type { Browser, Page } from 'playwright-core';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import {
+  amina,
+  fillOrder,
+  openOrderDialog,
+  order,
+  payButton,
+  placeOrderButton,
+  trackingNumberIn,
+} from './shopper.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser);
+const viewports = [
+  ['on a phone', phone, 1],
+  ['on a desktop', desktop, 2],
+] as const;
+
+const dialogOf = (page: Page) => page.getByRole('dialog');
+const kept = (page: Page, key: string) => page.evaluate((name) => localStorage.getItem(name), key);
+
+describe.each(viewports)('%s', (_, viewport, which) => {
+  story(
+    'an unpaid order is paid later from its page, by somebody else if they like',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      await order(page, shop.url, 'passion-bottle', { ...amina, phone: `071100660${which}` });
+      const number = await trackingNumberIn(page);
+      const { page: friend } = await newVisitor({ viewport });
+      await friend.goto(`${shop.url}/track-order/${number}`);
+      await friend.getByRole('heading', { name: /^Payment due/ }).waitFor();
+      await expectAccessible(friend, 'an unpaid order');
+      await friend.getByRole('button', { name: 'Pay now' }).click();
+      const field = dialogOf(friend).getByLabel('M-PESA phone number');
+      // Whose order it is stays hidden, and the prompt goes to the phone that is typed.
+      expect(await field.inputValue()).toBe('');
+      await field.fill(`072200660${which}`);
+      await payButton(friend).click();
+      await dialogOf(friend).getByRole('button', { name: 'Track Your Order' }).click();
+      await friend.getByText('Paid with M-PESA').waitFor();
+      await friend.getByText('A••• O•••').waitFor();
+      expect(await friend.content()).not.toContain(amina.email);
+    },
+  );
+
+  story(
+    'the last order is offered again, with what was to be remembered, until it is forgotten',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      await openOrderDialog(page, shop.url, 'mango-can');
+      await dialogOf(page).getByRole('button', { name: 'One more' }).click();
+      const shopper = { ...amina, phone: `071100670${which}` };
+      await fillOrder(page, shopper);
+      await dialogOf(page).getByLabel('Remember my details on this phone').check();
+      await expectAccessible(page, 'the order dialog');
+      await placeOrderButton(page).click();
+      await payButton(page).click();
+      await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).waitFor();
+      const number = await trackingNumberIn(page);
+
+      await page.goto(shop.url);
+      const last = page.getByRole('region', { name: 'Your last order' });
+      await last.getByText(/^2 × /).waitFor();
+      await expectAccessible(page, 'home with the last order');
+      await page.goto(`${shop.url}/shop`);
+      expect(await last.getByRole('link', { name: 'Track' }).getAttribute('href')).toBe(
+        `/track-order/${number}`,
+      );
+      await last.getByRole('link', { name: 'Order again' }).click();
+      await dialogOf(page).getByLabel(/^Name/).waitFor();
+      expect(await dialogOf(page).getByLabel(/^Name/).inputValue()).toBe(shopper.name);
+      expect(
+        await dialogOf(page)
+          .getByLabel(/^Delivery location/)
+          .inputValue(),
+      ).toBe(shopper.location);
+      expect(await dialogOf(page).getByRole('status').first().textContent()).toBe('2');
+      // One more order of the same, in one tap from here.
+      await placeOrderButton(page).click();
+      await payButton(page).waitFor();
+      expect(await trackingNumberIn(page)).not.toBe(number);
+
+      await page.goto(`${shop.url}/track-order`);
+      await last.getByRole('button', { name: 'Forget my orders on this device' }).click();
+      await last.getByText(/^Forget all orders on this device/).waitFor();
+      await expectAccessible(page, 'asked whether to forget');
+      await last.getByRole('button', { name: 'Forget my orders on this device' }).click();
+      await page.getByText('Your orders are forgotten on this device.').waitFor();
+      expect(await kept(page, 'jani.orders')).toBeNull();
+      await page.goto(shop.url);
+      await page.getByRole('heading', { name: 'Top Picks' }).waitFor();
+      expect(await last.count()).toBe(0);
+    },
+  );
+});
+
+story('nobody is remembered who did not ask for it, and a wish is taken back', async ({ newVisitor }) => {
+  const { page } = await newVisitor();
+  await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006751' });
+  expect(await kept(page, 'jani.customer')).toBeNull();
+  await dialogOf(page).getByRole('button', { name: 'Close' }).click();
+  await page.goto(`${shop.url}/shop/mango-bottle`);
+  await page.getByRole('button', { name: 'Order Now' }).click();
+  const name = dialogOf(page).getByLabel(/^Name/);
+  await name.waitFor();
+  expect(await name.inputValue()).toBe('');
+  await fillOrder(page, { ...amina, phone: '0711006752' });
+  const choice = dialogOf(page).getByLabel('Remember my details on this phone');
+  await choice.check();
+  await placeOrderButton(page).click();
+  await payButton(page).waitFor();
+  expect(await kept(page, 'jani.customer')).toContain(amina.name);
+  await page.goto(`${shop.url}/shop/mango-flask`);
+  await page.getByRole('button', { name: 'Order Now' }).click();
+  await dialogOf(page).getByRole('button', { name: 'Forget my details' }).click();
+  expect(await name.inputValue()).toBe('');
+  expect(await kept(page, 'jani.customer')).toBeNull();
+});
+
+story(
+  'links are handed on by the phone itself, or copied where it cannot; never with the key',
+  async ({ newVisitor }) => {
+    const { page, context } = await newVisitor();
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.addInitScript(() => Object.defineProperty(navigator, 'share', { value: undefined }));
+    await page.goto(`${shop.url}/shop/mango-can`);
+    await page.getByRole('button', { name: 'Share' }).click();
+    await page.getByText('Link copied').waitFor();
+    const copied = () => page.evaluate(() => navigator.clipboard.readText());
+    expect(await copied()).toBe(`${shop.url}/shop/mango-can`);
+
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006801' });
+    const number = await trackingNumberIn(page);
+    const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
+    await page.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
+    await page.getByText('Westlands, Mpaka Road').waitFor();
+    await page.getByRole('button', { name: 'Share tracking link' }).click();
+    await page.getByText('Link copied').waitFor();
+    expect(await copied()).toBe(`${shop.url}/track-order/${number}`);
+
+    const { page: other } = await newVisitor();
+    await other.addInitScript(() => {
+      Object.defineProperty(navigator, 'share', {
+        value: async (what: unknown) => Object.assign(window, { shared: what }),
+      });
+    });
+    await other.goto(`${shop.url}/shop/mango-can`);
+    await other.getByRole('button', { name: 'Share' }).click();
+    await other.waitForFunction(() => 'shared' in window);
+    expect(await other.evaluate(() => (window as unknown as { shared: unknown }).shared)).toMatchObject({
+      url: `${shop.url}/shop/mango-can`,
+    });
+  },
+);
+
+describe('found and unfolded', () => {
+  const read = async (path: string) => {
+    const answer = await fetch(`${shop.url}${path}`);
+    return { status: answer.status, headers: answer.headers, text: await answer.text() };
+  };
+  const attribute = (html: string, pattern: RegExp) => pattern.exec(html)?.[1]?.replaceAll('&amp;', '&');
+  const meta = (html: string, name: string) =>
+    attribute(html, new RegExp(`<meta (?:property|name)="${name}" content="([^"]*)"`));
+  const canonical = (html: string) => attribute(html, /<link rel="canonical" href="([^"]*)"/);
+  const structured = (html: string): Record<string, unknown>[] =>
+    [...html.matchAll(/<script type="application\/ld\+json">([\s\S]*?)<\/script>/g)].map(([, json]) =>
+      JSON.parse(json ?? ''),
+    );
+  const ofType = (html: string, type: string) => structured(html).find((data) => data['@type'] === type);
+
+  story('every page has one address, whatever is asked of it', async () => {
+    for (const [path, address] of [
+      ['/', '/'],
+      ['/?utm_source=mail', '/'],
+      ['/shop', '/shop'],
+      ['/shop?search=mango&category=Mango&sort=price', '/shop'],
+      ['/shop?filter=brand', '/shop'],
+      ['/shop/mango-can?ref=x', '/shop/mango-can'],
+      ['/delivery', '/delivery'],
+      ['/contact', '/contact'],
+      ['/track-order', '/track-order'],
+    ] as const) {
+      expect(canonical((await read(path)).text), path).toBe(`${shop.url}${address}`);
+    }
+    const order = (await read('/track-order/JJ-20200101-1000')).text;
+    expect([canonical(order), meta(order, 'robots')]).toEqual([undefined, 'noindex']);
+    expect(meta((await read('/no-such-page')).text, 'robots')).toBe('noindex');
+  });
+
+  story('a shared product unfolds into its own picture, of the size it says', async () => {
+    const { text } = await read('/shop/mango-can');
+    const picture = meta(text, 'og:image') ?? '';
+    expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
+    expect(meta(text, 'twitter:card')).toBe('summary_large_image');
+    expect(meta(text, 'og:url')).toBe(`${shop.url}/shop/mango-can`);
+    const answer = await fetch(picture);
+    expect(answer.headers.get('content-type')).toBe('image/jpeg');
+    expect(answer.headers.get('cache-control')).toContain('immutable');
+    const { width, height } = await sharp(Buffer.from(await answer.arrayBuffer())).metadata();
+    expect([String(width), String(height)]).toEqual([
+      meta(text, 'og:image:width'),
+      meta(text, 'og:image:height'),
+    ]);
+    expect(meta((await read('/contact')).text, 'og:image')).toBe(`${shop.url}/art/share.jpg`);
+  });
+
+  story('search engines read what is sold, by whom, and where one is', async () => {
+    const product = (await read('/shop/mango-can')).text;
+    expect(ofType(product, 'Product')).toMatchObject({
+      sku: 'mango-can',
+      offers: {
+        priceCurrency: 'KES',
+        price: expect.stringMatching(/^\d+\.\d\d$/),
+        availability: 'https://schema.org/InStock',
+      },
+    });
+    expect(ofType(product, 'BreadcrumbList')).toMatchObject({
+      itemListElement: [
+        { position: 1 },
+        { item: `${shop.url}/shop` },
+        { item: `${shop.url}/shop/mango-can` },
+      ],
+    });
+    expect(ofType((await read('/shop/tamarind-flask')).text, 'Product')).toMatchObject({
+      offers: { availability: 'https://schema.org/OutOfStock' },
+    });
+    const home = (await read('/')).text;
+    expect(ofType(home, 'Store')).toMatchObject({ name: 'Jani Juice', telephone: '+254700000000' });
+    expect(ofType(home, 'WebSite')).toMatchObject({
+      potentialAction: { target: { urlTemplate: `${shop.url}/shop?search={search_term_string}` } },
+    });
+  });
+
+  story(
+    'the sitemap lists what there is, robots are told where to go, and both follow the shop',
+    async () => {
+      const sitemap = await read('/sitemap.xml');
+      expect(sitemap.headers.get('content-type')).toMatch(/^application\/xml/);
+      const places = [...sitemap.text.matchAll(/<loc>([^<]*)<\/loc>/g)].map(([, place]) => place);
+      for (const path of ['/', '/shop', '/delivery', '/contact', '/track-order', '/shop/mango-can']) {
+        expect(places).toContain(`${shop.url}${path}`);
+      }
+      expect(sitemap.text).toMatch(/<lastmod>\d{4}-\d\d-\d\dT[\d:.]+Z<\/lastmod>/);
+      for (const place of places) expect((await fetch(place ?? '')).status, place).toBe(200);
+
+      await asOwner(shop, '/rest/v1/products?slug=eq.blackcurrant-can', 'PATCH', { is_active: false });
+      await until(
+        async () => !(await read('/sitemap.xml')).text.includes('blackcurrant-can<'),
+        'the sitemap leaves out what is not sold',
+        2000,
+      );
+      const robots = (await read('/robots.txt')).text;
+      expect(robots).toContain(`Sitemap: ${shop.url}/sitemap.xml`);
+      for (const path of ['/admin', '/api/', '/rest/', '/auth/', '/functions/']) {
+        expect(robots).toContain(`Disallow: ${path}\n`);
+      }
+    },
+  );
+
+  story('a phone may put the shop on its home screen', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(shop.url);
+    const address = await page.getAttribute('link[rel="manifest"]', 'href');
+    const answer = await fetch(new URL(address ?? '', shop.url));
+    expect(answer.headers.get('content-type')).toMatch(/^application\/manifest\+json/);
+    const manifest = await answer.json();
+    expect(manifest).toMatchObject({ name: 'Jani Juice', start_url: '/', scope: '/', display: 'standalone' });
+    for (const { src, sizes, type } of manifest.icons) {
+      const icon = await fetch(new URL(src, shop.url));
+      expect(icon.headers.get('content-type'), src).toBe(type);
+      if (type !== 'image/png') continue;
+      const { width, height } = await sharp(Buffer.from(await icon.arrayBuffer())).metadata();
+      expect(`${width}x${height}`).toBe(sizes);
+    }
+    expect(manifest.icons).toContainEqual(expect.objectContaining({ sizes: '512x512', purpose: 'maskable' }));
+    for (const { url } of manifest.shortcuts) expect((await fetch(new URL(url, shop.url))).status).toBe(200);
+    // What Chrome itself has against installing it.
+    const session = await page.context().newCDPSession(page);
+    const { errors } = await session.send('Page.getAppManifest');
+    expect(errors).toEqual([]);
+    const worker = await fetch(`${shop.url}/sw.js`);
+    expect(worker.headers.get('cache-control')).toBe('no-cache');
+    expect(worker.headers.get('content-type')).toMatch(/javascript/);
+  });
+});
+
+describe('without a network', () => {
+  const offline = {
+    mayKeepPages: true,
+    expectedFailures: /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|Failed to fetch|WebSocket|503/,
+  };
+  const isKept = (page: Page, path: string) =>
+    until(
+      () => page.evaluate(async (url) => (await caches.match(url)) !== undefined, `${shop.url}${path}`),
+      `${path} is kept`,
+    );
+  const notice = (page: Page) => page.getByRole('status').filter({ hasText: 'You are offline.' });
+
+  story(
+    'the catalogue that was visited can be read; nothing else of the shop is kept',
+    async ({ newVisitor }) => {
+      const { page, context } = await newVisitor(offline);
+      await page.goto(shop.url);
+      await page.getByRole('heading', { name: 'Top Picks' }).waitFor();
+      // Nothing is spent on it while the first page is looked at.
+      expect(await page.evaluate(() => navigator.serviceWorker.getRegistration().then(Boolean))).toBe(false);
+      await page.locator('a[href="/shop/mango-can"]').first().click();
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await isKept(page, '/shop/mango-can');
+      for (const path of ['/', '/shop']) await isKept(page, path);
+      await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+      // As long as there is a network, a page is the one of this moment.
+      await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
+      await until(
+        async () => (await (await fetch(`${shop.url}/shop/mango-can`)).text()).includes('888.00'),
+        'the price is new',
+      );
+      await page.reload();
+      await page.getByText('KSh 888.00').first().waitFor();
+
+      await context.setOffline(true);
+      await notice(page).waitFor();
+      await page.reload();
+      await page.getByText('KSh 888.00').first().waitFor();
+      await notice(page)
+        .getByText(/as of \d\d:\d\d/)
+        .waitFor();
+      await expectAccessible(page, 'a page that is kept');
+      await page.goto(`${shop.url}/shop`);
+      await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
+      await notice(page).waitFor();
+      expect(
+        await page
+          .locator('img')
+          .filter({ visible: true })
+          .first()
+          .evaluate((image: HTMLImageElement) => image.decode().then(() => image.naturalWidth > 0)),
+      ).toBe(true);
+
+      await page.goto(`${shop.url}/shop/watermelon-flask`);
+      await page.getByRole('heading', { name: 'No network, no juice. Yet.' }).waitFor();
+      await page.getByRole('link', { name: 'Mango can' }).waitFor();
+      await expectAccessible(page, 'a page that is not kept');
+      await context.setOffline(false);
+      await page.getByRole('link', { name: 'Try again' }).click();
+      await page.getByRole('button', { name: 'Order Now' }).waitFor();
+
+      const everything = await page.evaluate(async () => {
+        const names = await caches.keys();
+        const stores = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
+        return stores.flat().map(({ url }) => new URL(url).pathname);
+      });
+      expect(
+        everything.filter((path) => /^\/(admin|rest|auth|functions|realtime|api)\b|\.data$/.test(path)),
+      ).toEqual([]);
+    },
+  );
+
+  story(
+    'an order that is followed can be read, without what only its owner may see',
+    async ({ newVisitor }) => {
+      const { page, context } = await newVisitor(offline);
+      await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006901' });
+      await payButton(page).click();
+      await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
+      await page.getByText('Paid with M-PESA').waitFor();
+      const { pathname } = new URL(page.url());
+      await isKept(page, pathname);
+      await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+      expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
+        'Mpaka',
+      );
+      await context.setOffline(true);
+      await page.reload();
+      await page.getByText('Paid with M-PESA').waitFor();
+      await notice(page).waitFor();
+      await context.setOffline(false);
+      await page.getByText('Westlands, Mpaka Road').waitFor();
+      await notice(page).waitFor({ state: 'detached' });
+    },
+  );
+
+  story('an order cannot be placed, says so, and loses nothing that was typed', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor(offline);
+    await openOrderDialog(page, shop.url, 'mango-bottle');
+    await fillOrder(page, { ...amina, phone: '0711006902' });
+    await context.setOffline(true);
+    await placeOrderButton(page).click();
+    await dialogOf(page).getByText('You are offline', { exact: true }).waitFor();
+    expect(
+      await dialogOf(page)
+        .getByLabel(/^Delivery location/)
+        .inputValue(),
+    ).toBe(amina.location);
+    await expectAccessible(page, 'an order without a network');
+    await context.setOffline(false);
+    await placeOrderButton(page).click();
+    await payButton(page).waitFor();
+  });
+});
+
+describe('paying by hand', () => {
+  const setTill = (till_number: string, paybill_number = '') =>
+    asOwner(shop, '/rest/v1/store_settings?id=eq.true', 'PATCH', { till_number, paybill_number });
+  story('is offered where the prompt cannot come, and staff confirm it', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor();
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.goto(`${shop.url}/shop/passion-bottle`);
+    await setTill('5123456', '400200');
+    await until(
+      async () => (await (await fetch(`${shop.url}/shop/passion-bottle`)).text()).includes('5123456'),
+      'the pages know the till',
+    );
+    await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0711001037' });
+    const dialog = dialogOf(page);
+    await dialog.getByRole('button', { name: 'Pay another way' }).click();
+    await dialog.getByRole('heading', { name: 'Pay another way' }).waitFor();
+    await expectAccessible(page, 'paying another way');
+    await dialog.getByRole('button', { name: 'Back to the prompt' }).click();
+    await payButton(page).click();
+    await dialog.getByText('Customer not reachable').waitFor();
+    await dialog.getByRole('heading', { name: 'Or pay without the prompt' }).waitFor();
+    await expectAccessible(page, 'a phone that cannot be reached');
+    const number = await trackingNumberIn(page);
+    for (const [what, text] of [
+      ['till number', '5123456'],
+      ['account number', number],
+      ['amount', '1201'],
+    ] as const) {
+      await dialog
+        .getByRole('button', { name: `Copy ${what}` })
+        .first()
+        .click();
+      await dialog.getByText(`Copied ${what}`).first().waitFor({ state: 'attached' });
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      if (what === 'amount') expect(copied).toMatch(/^\d+$/);
+      else expect(copied).toBe(text);
+    }
+    const charge = await page.evaluate(() => navigator.clipboard.readText());
+    await page.goto(`${shop.url}/track-order/${number}`);
+    await page.getByText('Pay another way').click();
+    await page.getByText('Buy Goods', { exact: true }).waitFor();
+    await expectAccessible(page, 'an unpaid order that may be paid by hand');
+
+    const { page: panel } = await newVisitor({ viewport: desktop, expectedFailures: /409 \(Conflict\)/ });
+    await enterAsStaff(shop, panel);
+    await panel.goto(`${shop.url}/admin/orders?search=${number}`);
+    await panel.getByRole('link', { name: /^ORD-/ }).first().click();
+    const whole = panel.getByRole('dialog');
+    await whole.getByRole('button', { name: 'Confirm till payment' }).click();
+    const form = whole.getByRole('form', { name: 'Confirm till payment' });
+    await form.getByLabel(/^M-PESA receipt/).fill('short');
+    await form.getByRole('button', { name: 'Confirm payment' }).click();
+    await form.getByText('An M-PESA receipt has ten letters and digits').waitFor();
+    await form.getByText('Please enter the amount in whole shillings').waitFor();
+    await expectAccessible(panel, 'a till payment that is mistyped');
+    await form.getByLabel(/^M-PESA receipt/).fill('ukl3ab12cd');
+    await form.getByLabel(/^Amount that came/).fill(charge);
+    await form.getByRole('button', { name: 'Confirm payment' }).click();
+    await panel.getByText('The payment is confirmed: the order is paid').waitFor();
+    await whole.getByText('By till · Receipt UKL3AB12CD').waitFor();
+    await page.getByText('Paid with M-PESA').waitFor();
+    await expectAccessible(panel, 'a till payment that is confirmed');
+  });
+
+  story('is not offered where the shop has no till', async ({ newVisitor }) => {
+    await setTill('');
+    await until(
+      async () => !(await (await fetch(`${shop.url}/shop/passion-bottle`)).text()).includes('5123456'),
+      'the pages know of no till',
+    );
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0712001037' });
+    await payButton(page).click();
+    await dialogOf(page).getByText('Customer not reachable').waitFor();
+    expect(
+      await dialogOf(page)
+        .getByText(/Pay another way|without the prompt/)
+        .count(),
+    ).toBe(0);
+  });
+});
