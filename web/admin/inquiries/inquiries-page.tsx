@@ -1,46 +1,77 @@
-// The inquiries, newest first (specification §2, Admin Inquiries).
-import { Badge } from '../../ui/badge.tsx';
-import { formatDate } from '../dates.ts';
-import { type Column, ListScreen } from '../list-screen.tsx';
-import { memberContext } from '../member.ts';
-import { newest, rowsAndCount } from '../read-newest.ts';
+// The inquiries: searched, exported, opened whole, and marked as read, one or all.
+import { Button } from '../../ui/button.tsx';
+import { ExportButton } from '../list/export-button.tsx';
+import { ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { ListFrame, RowList } from '../list/row-list.tsx';
+import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
+import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/inquiries-page.ts';
+import { exportColumns, inquiryColumns } from './inquiry-columns.tsx';
+import { InquiryDialog } from './inquiry-dialog.tsx';
+import { readInquiries, useInquiries, useUnread } from './inquiry-queries.ts';
+import { useMarkAllRead, useMarkRead } from './use-mark-read.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Inquiries');
 
-export async function clientLoader({ context }: Route.ClientLoaderArgs) {
-  const { tables } = context.get(memberContext).staff;
-  return rowsAndCount(
-    await tables
-      .from('inquiries')
-      .select('id, name, email, subject, created_at, is_read', { count: 'exact' })
-      .order('created_at', { ascending: false })
-      .limit(newest),
+export default function InquiriesPage() {
+  const { tables } = useMember().staff;
+  const filters = useListFilters(['search']);
+  const { search } = filters.values;
+  const inquiries = useInquiries(search);
+  const marking = useMarkRead();
+
+  return (
+    <>
+      <ListFrame
+        heading="Inquiries"
+        subtitle="Manage customer inquiries"
+        actions={<MarkAllButton />}
+        toolbar={
+          <ListToolbar>
+            <SearchBox
+              placeholder="Search inquiries..."
+              searched={search}
+              onSearch={(text) => filters.set('search', text)}
+            />
+            <ExportButton name="inquiries" read={readInquiries(tables, search)} columns={exportColumns} />
+          </ListToolbar>
+        }
+      >
+        <RowList
+          {...inquiries}
+          label="Inquiries"
+          columns={inquiryColumns(marking)}
+          rowStyle={({ is_read }) =>
+            is_read ? '' : 'bg-tone-blue-soft/35 shadow-[inset_4px_0_0] shadow-tone-blue'
+          }
+          empty={
+            filters.isNarrowed
+              ? {
+                  title: 'No inquiries found',
+                  text: 'Try another search.',
+                  action: (
+                    <Button tone="quiet" onClick={filters.clear}>
+                      Show all inquiries
+                    </Button>
+                  ),
+                }
+              : { title: 'No inquiries yet', text: 'Messages from the contact page appear here.' }
+          }
+        />
+      </ListFrame>
+      <InquiryDialog marking={marking} />
+    </>
   );
 }
-clientLoader.hydrate = true as const;
 
-const columns: Column<Route.ComponentProps['loaderData']['rows'][number]>[] = [
-  { title: 'Name', show: ({ name }) => <span className="font-semibold">{name}</span> },
-  { title: 'Email', show: ({ email }) => email },
-  { title: 'Subject', show: ({ subject }) => subject || 'No subject' },
-  { title: 'Date', show: ({ created_at }) => formatDate(created_at) },
-  {
-    title: 'Status',
-    show: ({ is_read }) => <Badge tone={is_read ? 'grey' : 'blue'}>{is_read ? 'Read' : 'Unread'}</Badge>,
-  },
-];
-
-export default function InquiriesPage({ loaderData }: Route.ComponentProps) {
+function MarkAllButton() {
+  const unread = useUnread();
+  const save = useMarkAllRead();
+  if (!unread || unread.count === 0) return null;
   return (
-    <ListScreen
-      heading="Inquiries"
-      subtitle="Manage customer inquiries"
-      card="Messages"
-      noun={['inquiry', 'inquiries']}
-      columns={columns}
-      {...loaderData}
-    />
+    <Button tone="dusk" isBusy={save.isPending} onClick={() => save.mutate(unread)}>
+      Mark All Read ({unread.count.toLocaleString('en-KE')})
+    </Button>
   );
 }

@@ -4,13 +4,13 @@ import { Link, useLocation, useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
-import { Button, buttonStyle } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
-import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { ContactLink } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { StatusSelect } from '../status-select.tsx';
@@ -274,14 +274,19 @@ function Customer({ order }: { order: WholeOrder }) {
         {order.customer_email}
       </p>
       <div className="mt-3 grid grid-cols-3 gap-2">
-        <Contact href={`tel:${order.customer_phone}`} icon="phone" label="Call" who={order.customer_name} />
-        <Contact
+        <ContactLink
+          href={`tel:${order.customer_phone}`}
+          icon="phone"
+          label="Call"
+          who={order.customer_name}
+        />
+        <ContactLink
           href={`https://wa.me/${msisdn(order.customer_phone)}?text=${about}`}
           icon="chat"
           label="Chat"
           who={order.customer_name}
         />
-        <Contact
+        <ContactLink
           href={`mailto:${order.customer_email}?subject=${about}`}
           icon="mail"
           label="Mail"
@@ -289,20 +294,6 @@ function Customer({ order }: { order: WholeOrder }) {
         />
       </div>
     </Part>
-  );
-}
-
-function Contact({ href, icon, label, who }: { href: string; icon: IconName; label: string; who: string }) {
-  return (
-    <a
-      href={href}
-      {...(href.startsWith('http') ? { target: '_blank', rel: 'noreferrer' } : {})}
-      className={`${buttonStyle('quiet')} px-2!`}
-    >
-      <Icon name={icon} className="size-4.5" />
-      {label}
-      <span className="sr-only"> {who}</span>
-    </a>
   );
 }
 

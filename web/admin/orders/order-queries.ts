@@ -4,6 +4,7 @@ import type { Staff } from '../../lib/staff.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
+import { isUuid } from '../uuid.ts';
 
 /** What staff may set, and filter by (specification §2, Admin Orders). */
 export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
@@ -77,8 +78,6 @@ export function useOrdersToDecide() {
     },
   }).data;
 }
-
-const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
 async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
   if (!isUuid(id)) return null;

@@ -1,0 +1,233 @@
+// Staff read what people write to them: finding inquiries, opening them, and marking them as read. At both sizes.
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser, { viewport: desktop });
+
+interface Inquiry {
+  id: string;
+  name: string;
+  is_read: boolean;
+}
+
+async function makeInquiry(name: string, more: Record<string, unknown> = {}): Promise<Inquiry> {
+  const answer = await asOwner(shop, '/rest/v1/inquiries', 'POST', {
+    name,
+    email: 'somebody@mail.example',
+    message: 'Hello',
+    ...more,
+  });
+  const [made] = (await answer.json()) as Inquiry[];
+  if (!made) throw new Error('No inquiry was made');
+  return made;
+}
+async function unreadCount(): Promise<number> {
+  const answer = await asOwner(shop, '/rest/v1/inquiries?is_read=is.false&select=id', 'GET');
+  return ((await answer.json()) as unknown[]).length;
+}
+
+const openInquiries = async (page: Page): Promise<void> => {
+  await page.goto(`${shop.url}/admin/inquiries`);
+  await page.getByRole('heading', { level: 1, name: 'Inquiries' }).waitFor();
+};
+/** The row, or the card, of who wrote. */
+const rowOf = (page: Page, name: string) =>
+  page
+    .getByRole('main')
+    .locator('tbody tr, ul[aria-label="Inquiries"] > li')
+    .filter({ has: page.getByRole('button', { name: `View inquiry from ${name}`, exact: true }) });
+const toast = (page: Page, text: string | RegExp) =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+const markAll = (page: Page, count: number) =>
+  page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
+
+// One after the other: how many are unread is counted over the whole shop.
+story.for([
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const)(
+  'what comes from the contact form arrives, is found, opened, answered and marked as read, %s',
+  async ([size, viewport], { newVisitor }) => {
+    const [wanjiku, kamau] = [`Wanjiku ${size}`, `Kamau ${size}`];
+    await makeInquiry(kamau, { email: `kamau_100%@mail.example`, message: 'First line\n\nThird line' });
+    const before = await unreadCount();
+    const { page } = await newVisitor({ viewport });
+    await enterAsStaff(shop, page);
+    await openInquiries(page);
+    await page.getByText('Manage customer inquiries').waitFor();
+    await rowOf(page, kamau).getByText('No subject').waitFor();
+    await markAll(page, before).waitFor();
+    if (viewport === desktop) {
+      expect(await page.getByRole('columnheader').allTextContents()).toEqual([
+        'Name',
+        'Email',
+        'Subject',
+        'Date',
+        'Status',
+        'Actions',
+      ]);
+    }
+
+    // A visitor writes while the list is open.
+    const visitor = await newVisitor({ viewport: phone });
+    await visitor.page.goto(`${shop.url}/contact`);
+    await visitor.page.getByLabel(/^First name/i).fill('Wanjiku');
+    await visitor.page.getByLabel(/^Last name/i).fill(size);
+    await visitor.page.getByLabel(/E-mail \*/).fill('wanjiku@mail.example');
+    await visitor.page.getByLabel('Phone', { exact: true }).fill('0712 345 678');
+    await visitor.page.getByLabel('Subject', { exact: true }).fill('A birthday & more');
+    await visitor.page.getByRole('textbox', { name: 'Message' }).fill('Do you deliver\nto Ngong Road?');
+    await visitor.page.getByRole('button', { name: 'Send message' }).click();
+    await visitor.page.getByText('Message sent successfully!').waitFor();
+    const row = rowOf(page, wanjiku);
+    await row.waitFor();
+    await row.getByText('Unread', { exact: true }).waitFor();
+    await markAll(page, before + 1).waitFor();
+    await toast(page, `From ${wanjiku}`).waitFor();
+    await expectAccessible(page);
+
+    // Opening it marks nothing.
+    await row.getByRole('button', { name: /^View/ }).click();
+    const dialog = page.getByRole('dialog', { name: `Inquiry from ${wanjiku}` });
+    await dialog.getByText(/^Received on /).waitFor();
+    await dialog.getByText('A birthday & more').waitFor();
+    expect(
+      await dialog
+        .getByText('Do you deliver')
+        .evaluate((element) => [element.textContent, getComputedStyle(element).whiteSpace]),
+    ).toEqual(['Do you deliver\nto Ngong Road?', 'pre-wrap']);
+    const leadsTo = (name: RegExp) => dialog.getByRole('link', { name }).getAttribute('href');
+    expect(await leadsTo(/^Reply by mail/)).toBe(
+      `mailto:wanjiku@mail.example?subject=${encodeURIComponent('Re: A birthday & more')}`,
+    );
+    expect(await leadsTo(/^Call/)).toBe('tel:+254712345678');
+    expect(await leadsTo(/^Chat/)).toBe('https://wa.me/254712345678');
+    await expectAccessible(page, 'an open inquiry');
+    expect(await unreadCount()).toBe(before + 1);
+    await dialog.getByRole('button', { name: 'Mark as Read' }).click();
+    await toast(page, 'Inquiry marked as read').waitFor();
+    await dialog.getByText('Read', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Mark as Read' }).waitFor({ state: 'detached' });
+    // The way back leads out of the dialog, and its address into it.
+    await page.goBack();
+    await dialog.waitFor({ state: 'hidden' });
+    expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe('/admin/inquiries');
+    await page.goForward();
+    await dialog.waitFor();
+    await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
+    await dialog.waitFor({ state: 'hidden' });
+    await row.getByText('Read', { exact: true }).waitFor();
+    expect(await row.getByRole('button', { name: /^Mark as Read/ }).count()).toBe(0);
+    await markAll(page, before).waitFor();
+
+    // Found literally, in name, e-mail and subject.
+    const box = page.getByRole('searchbox', { name: 'Search inquiries' });
+    for (const [text, found, missing] of [
+      [wanjiku.toUpperCase(), wanjiku, kamau],
+      ['u_100%@MAIL', kamau, wanjiku],
+      ['birthday & m', wanjiku, kamau],
+    ] as const) {
+      await box.fill(text);
+      await page.waitForURL((url) => url.searchParams.get('search') === text);
+      await rowOf(page, missing).waitFor({ state: 'detached' });
+      await rowOf(page, found).waitFor();
+    }
+    await box.fill(`kamau ${size}`);
+    await rowOf(page, wanjiku).waitFor({ state: 'detached' });
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const file = await readFile(await (await download).path(), 'utf8');
+    expect(file).toMatch(/^\uFEFFName,Email,Phone,Subject,Message,Date,Status\r\n/);
+    expect(file).toContain(`${kamau},kamau_100%@mail.example,,,"First line\n\nThird line",`);
+    await box.fill('nobody wrote this');
+    await page.getByText('No inquiries found').waitFor();
+    await expectAccessible(page, 'an empty search');
+    await page.getByRole('button', { name: 'Show all inquiries' }).click();
+
+    // One in the list, which somebody else has marked already.
+    await page.route(
+      '**/rest/v1/rpc/mark_inquiry_read*',
+      async (route) => {
+        await asOwner(shop, '/rest/v1/rpc/mark_inquiry_read', 'POST', route.request().postDataJSON());
+        await route.continue();
+      },
+      { times: 1 },
+    );
+    await rowOf(page, kamau)
+      .getByRole('button', { name: /^Mark as Read/ })
+      .click();
+    await toast(page, 'Somebody else has marked this inquiry as read already').waitFor();
+    await rowOf(page, kamau).getByText('Read', { exact: true }).waitFor();
+
+    // All that were counted; one that arrives at that moment stays unread.
+    await Promise.all(['Achieng', 'Njeri'].map((name) => makeInquiry(`${name} ${size}`)));
+    await rowOf(page, `Njeri ${size}`).waitFor();
+    await markAll(page, await unreadCount()).waitFor();
+    await page.route(
+      '**/rest/v1/rpc/mark_all_inquiries_read*',
+      async (route) => {
+        await makeInquiry(`Too late ${size}`);
+        await route.continue();
+      },
+      { times: 1 },
+    );
+    await page.getByRole('button', { name: /^Mark All Read/ }).click();
+    await toast(page, 'All inquiries marked as read').waitFor();
+    await rowOf(page, `Too late ${size}`).getByText('Unread', { exact: true }).waitFor();
+    await markAll(page, 1).waitFor();
+    await page.getByRole('button', { name: /^Mark All Read/ }).click();
+    await page.getByRole('button', { name: /^Mark All Read/ }).waitFor({ state: 'detached' });
+    expect(await unreadCount()).toBe(0);
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(overflow).toBeLessThanOrEqual(0);
+  },
+);
+
+story('an address that names no inquiry says so', async ({ newVisitor }) => {
+  const { page } = await newVisitor();
+  await enterAsStaff(shop, page);
+  for (const id of ['nonsense', randomUUID()]) {
+    await page.goto(`${shop.url}/admin/inquiries?view=${id}`);
+    await page
+      .getByRole('dialog')
+      .getByText('There is no such inquiry. The address may be mistyped.')
+      .waitFor();
+  }
+});
+
+story('a failure is told, and nothing is taken for read', async ({ newVisitor }) => {
+  const { id } = await makeInquiry('Chebet', { subject: 'Wholesale' });
+  const { page } = await newVisitor({ expectedFailures: /Failed to mark|ERR_FAILED/ });
+  await enterAsStaff(shop, page);
+  await openInquiries(page);
+  await page.route('**/rest/v1/rpc/mark_inquiry_read*', (route) => route.abort());
+  await rowOf(page, 'Chebet')
+    .getByRole('button', { name: /^Mark as Read/ })
+    .click();
+  await page.locator('[data-sonner-toast][data-type="error"]').getByText('Error', { exact: true }).waitFor();
+  await until(
+    async () => (await rowOf(page, 'Chebet').getByText('Unread', { exact: true }).count()) === 1,
+    'it is shown unread',
+  );
+  const answer = await asOwner(shop, `/rest/v1/inquiries?id=eq.${id}&select=is_read`, 'GET');
+  expect(await answer.json()).toEqual([{ is_read: false }]);
+});

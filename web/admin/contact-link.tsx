@@ -1,0 +1,35 @@
+// A way to reach somebody: a call, a chat, a mail.
+import { normalisePhone } from '../../domain/phone.ts';
+import { buttonStyle } from '../ui/button.tsx';
+import { Icon, type IconName } from '../ui/icons.tsx';
+
+/** Where a phone number leads, however it was written. */
+export const callTo = (phone: string): string =>
+  `tel:${normalisePhone(phone) ?? phone.replace(/[^\d+]/g, '')}`;
+
+/** Where an e-mail address leads: whoever wrote it, it names one address and nothing else. */
+export const mailTo = (email: string, subject?: string): string =>
+  `mailto:${encodeURIComponent(email).replace('%40', '@')}${subject ? `?subject=${encodeURIComponent(subject)}` : ''}`;
+
+interface ContactLinkProps {
+  href: string;
+  icon: IconName;
+  label: string;
+  /** Whom, for who cannot see beside which name it stands. */
+  who: string;
+  className?: string;
+}
+
+export function ContactLink({ href, icon, label, who, className = 'px-2!' }: ContactLinkProps) {
+  return (
+    <a
+      href={href}
+      {...(href.startsWith('http') ? { target: '_blank', rel: 'noreferrer' } : {})}
+      className={`${buttonStyle('quiet')} ${className}`}
+    >
+      <Icon name={icon} className="size-4.5" />
+      {label}
+      <span className="sr-only"> {who}</span>
+    </a>
+  );
+}

@@ -1,0 +1,269 @@
+// The dialog that says who delivers an order, or changes it. It is open while the address says so: `?assign=<id>`.
+import { useEffect, useId, useRef, useState } from 'react';
+import { Link } from 'react-router';
+import {
+  checkDeliveryForm,
+  type DeliveryForm,
+  type DeliveryFormProblems,
+  deliveryFormLimits,
+} from '../../../domain/delivery-form.ts';
+import { formatKes } from '../../../domain/money.ts';
+import { formatPhone } from '../../../domain/phone.ts';
+import { Button } from '../../ui/button.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+  useKeepOpen,
+} from '../../ui/dialog-or-drawer.tsx';
+import { TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { formatDateTime } from '../dates.ts';
+import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { useMember } from '../use-member.tsx';
+import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
+import { MapLink } from './map-link.tsx';
+import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
+
+export function AssignDialog() {
+  const { id, close } = useDialogParameter('assign');
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+  return (
+    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      {shown.current ? <Opened key={shown.current} id={shown.current} onClose={close} /> : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Opened({ id, onClose }: { id: string; onClose(): void }) {
+  const { data: delivery, error, isFetching, refetch } = useDelivery(id);
+  if (delivery) return <AssignForm delivery={delivery} onClose={onClose} />;
+  return (
+    <>
+      <DialogHeading
+        title="Assign Delivery"
+        description={
+          delivery === null
+            ? 'There is no such delivery. The address may be mistyped.'
+            : error
+              ? 'It could not be loaded'
+              : 'It is being loaded'
+        }
+      />
+      <DialogBody>
+        {error ? (
+          <Notice tone="danger" title="This delivery could not be loaded">
+            Nothing was changed. Please check the connection and try again.
+          </Notice>
+        ) : delivery === undefined ? (
+          <div className="grid min-h-64 place-items-center">
+            <Spinner label="Loading delivery..." />
+          </div>
+        ) : null}
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex justify-end gap-3">
+          {error ? (
+            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+              Try again
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={onClose}>
+            Close
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+const fields = ['person', 'phone', 'vehicle', 'notes'] as const;
+
+function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; onClose(): void }) {
+  const id = useId();
+  const formElement = useRef<HTMLFormElement>(null);
+  // What the member saw: a refresh in the background is told, not slipped under the form.
+  const [seen, setSeen] = useState(current);
+  const [form, setForm] = useState<DeliveryForm>(() => formOf(current));
+  const [problems, setProblems] = useState<DeliveryFormProblems>({});
+  const save = useAssignment(onClose);
+  useKeepOpen(save.isPending);
+
+  const isFirst = seen.delivery_person === null;
+  // After a save of one's own the list may be read anew before the dialog is gone.
+  const isChanged = !save.isPending && !save.isSuccess && !isSameAssignment(current, seen);
+
+  function submit(from: ListedDelivery) {
+    const found = checkDeliveryForm(form);
+    setProblems(found ?? {});
+    const first = fields.find((field) => found?.[field]);
+    if (first) {
+      // After the problem is told, so that it is read with the field.
+      requestAnimationFrame(() =>
+        formElement.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus(),
+      );
+      return;
+    }
+    save.mutate({ form, seen: from });
+  }
+  const field = (name: keyof DeliveryForm) => ({
+    name,
+    value: form[name],
+    problem: problems[name],
+    disabled: save.isPending,
+    autoComplete: 'off',
+    onChange({ target }: { target: { value: string } }) {
+      setForm((now) => ({ ...now, [name]: target.value }));
+      setProblems(({ [name]: _, ...others }) => others);
+    },
+  });
+
+  return (
+    <>
+      <DialogHeading
+        title={isFirst ? 'Assign Delivery' : 'Edit Assignment'}
+        description={`Assign delivery details for order ${seen.order.order_number}`}
+      />
+      <DialogBody>
+        <form
+          ref={formElement}
+          id={id}
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (!save.isPending) submit(seen);
+          }}
+          className="grid gap-5"
+        >
+          {isChanged ? (
+            <ChangedNotice
+              current={current}
+              onTakeTheirs={() => {
+                setSeen(current);
+                setForm(formOf(current));
+                setProblems({});
+              }}
+              onWriteMine={() => {
+                setSeen(current);
+                submit(current);
+              }}
+            />
+          ) : null}
+          {current.order.status === 'cancelled' ? (
+            <Notice tone="danger" title="This order was cancelled">
+              To deliver it after all, change the order first.
+            </Notice>
+          ) : null}
+          <Destination delivery={current} />
+          <TextField label="Delivery Person" required {...field('person')} />
+          <TextField label="Phone Number" required type="tel" {...field('phone')} />
+          <TextField
+            label="Vehicle Information"
+            required
+            placeholder="e.g., Motorbike, Van, Car"
+            {...field('vehicle')}
+          />
+          <TextArea
+            label="Delivery Notes"
+            rows={3}
+            maxLength={deliveryFormLimits.notes}
+            placeholder="Optional delivery instructions"
+            {...field('notes')}
+          />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
+            Cancel
+          </Button>
+          <Button type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
+            {save.isPending
+              ? isFirst
+                ? 'Assigning...'
+                : 'Saving...'
+              : isFirst
+                ? 'Assign Delivery'
+                : 'Save Assignment'}
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+/** Whom it goes to, so that the one on the phone with the rider can read it out. */
+function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
+  return (
+    <div className="grid gap-1 rounded-md bg-paper-deep px-4 py-3 text-sm break-words">
+      <p>
+        <Link to={`/admin/orders/${order.id}`} className="font-semibold underline">
+          {order.order_number}
+        </Link>
+        , {formatKes(order.total_amount)}
+      </p>
+      <p>
+        {order.customer_name},{' '}
+        <a href={`tel:${order.customer_phone}`} className="whitespace-nowrap underline">
+          {formatPhone(order.customer_phone)}
+        </a>
+      </p>
+      <p>
+        <MapLink order={order} />
+      </p>
+      {order.delivery_notes ? (
+        <p className="whitespace-pre-line text-ink-soft">Customer's notes: {order.delivery_notes}</p>
+      ) : null}
+    </div>
+  );
+}
+
+interface ChangedNoticeProps {
+  current: ListedDelivery;
+  onTakeTheirs(): void;
+  onWriteMine(): void;
+}
+
+/** Somebody else was faster: what they said, and whose it shall be. */
+function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProps) {
+  const { tables } = useMember().staff;
+  const [by, setBy] = useState('');
+  useEffect(() => {
+    let isGone = false;
+    void lastDeliveryChange(tables, current.order_id).then((last) => {
+      if (!isGone && last?.details.person) setBy(`Assigned by ${last.actor}, ${formatDateTime(last.at)}.`);
+    });
+    return () => {
+      isGone = true;
+    };
+  }, [tables, current.order_id]);
+  return (
+    <section
+      role="alert"
+      aria-label="Changed meanwhile"
+      // It appears above what is in sight on a phone.
+      ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
+      className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm break-words"
+    >
+      <p>
+        <strong className="block text-base">{current.delivery_person} has this delivery now</strong>
+        {[current.delivery_phone, current.delivery_vehicle, current.delivery_notes]
+          .filter(Boolean)
+          .join(', ')}
+        . {by} Nothing of yours was saved yet.
+      </p>
+      <div className="flex flex-wrap gap-3">
+        <Button tone="quiet" onClick={onTakeTheirs} className="bg-card!">
+          Take theirs
+        </Button>
+        <Button tone="dusk" onClick={onWriteMine}>
+          Save mine over it
+        </Button>
+      </div>
+    </section>
+  );
+}

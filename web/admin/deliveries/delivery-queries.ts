@@ -1,0 +1,90 @@
+// What the deliveries screen reads, and under which keys it is kept.
+import { useQuery } from '@tanstack/react-query';
+import type { Staff } from '../../lib/staff.ts';
+import { type ReadPage, useRows } from '../list/use-rows.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { isUuid } from '../uuid.ts';
+
+export interface DeliveryFilters {
+  search: string;
+  status: string;
+}
+
+const listed =
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status)';
+
+/**
+ * Newest first; search anywhere in the delivery person, the customer's name and the order's number, status exactly
+ * (specification §7, Admin management).
+ */
+export function readDeliveries(tables: Staff['tables'], { search, status }: DeliveryFilters) {
+  return (({ after, limit, signal }) =>
+    tables
+      .rpc('search_deliveries', {
+        search,
+        status: status || null,
+        before_created_at: after?.created_at ?? null,
+        before_id: after?.id ?? null,
+        page_size: limit,
+      })
+      .select(listed)
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+}
+type Answer = Awaited<ReturnType<ReturnType<typeof readDeliveries>>>;
+/** A delivery with its order, as the list shows it. */
+export type ListedDelivery = NonNullable<Answer['data']>[number];
+
+export function useDeliveries(filters: DeliveryFilters) {
+  const { tables } = useMember().staff;
+  return useRows<ListedDelivery>(['deliveries', 'list', filters], readDeliveries(tables, filters));
+}
+
+/** One delivery as it is now; null when there is none. */
+export async function readDelivery(
+  tables: Staff['tables'],
+  id: string,
+  signal?: AbortSignal,
+): Promise<ListedDelivery | null> {
+  if (!isUuid(id)) return null;
+  const asked = tables.from('deliveries').select(listed).eq('id', id);
+  const answer = await (signal ? asked.abortSignal(signal) : asked).maybeSingle();
+  // No row is an answer like any other.
+  return answer.error === null && answer.data === null ? null : dataOf(answer);
+}
+
+export function useDelivery(id: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['deliveries', 'one', id],
+    queryFn: ({ signal }) => readDelivery(tables, id, signal),
+    staleTime: 0,
+    // A dialog opens with what is there now: what it showed last time would look as if somebody had changed it.
+    gcTime: 0,
+  });
+}
+
+/**
+ * Who last changed an order's delivery, and to what, in words that end without a full stop; null when nothing is known.
+ */
+export async function lastDeliveryChange(
+  tables: Staff['tables'],
+  orderId: string,
+): Promise<{ actor: string; details: { to?: string; person?: string }; at: string } | null> {
+  const { data } = await tables
+    .from('order_events')
+    .select('actor_email, details, happened_at')
+    .eq('order_id', orderId)
+    .in('kind', ['delivery_status_changed', 'delivery_assigned'])
+    .order('id', { ascending: false })
+    .limit(1);
+  const last = data?.[0];
+  if (!last) return null;
+  return {
+    actor: last.actor_email ?? 'The shop',
+    details: last.details as { to?: string; person?: string },
+    at: last.happened_at,
+  };
+}

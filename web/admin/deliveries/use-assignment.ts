@@ -1,0 +1,65 @@
+// Saying who delivers: what another member has assigned or edited meanwhile is not written over unless it was seen.
+import type { DeliveryForm } from '../../../domain/delivery-form.ts';
+import { dataOf, TableProblem } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
+
+/** Somebody else was faster; how the delivery is now. */
+export class AssignedMeanwhile extends Error {
+  readonly current: ListedDelivery;
+
+  constructor(message: string, current: ListedDelivery) {
+    super(message);
+    this.name = 'AssignedMeanwhile';
+    this.current = current;
+  }
+}
+
+export const formOf = (delivery: ListedDelivery): DeliveryForm => ({
+  person: delivery.delivery_person ?? '',
+  phone: delivery.delivery_phone ?? '',
+  vehicle: delivery.delivery_vehicle ?? '',
+  notes: delivery.delivery_notes ?? '',
+});
+
+export const isSameAssignment = (one: ListedDelivery, other: ListedDelivery): boolean =>
+  JSON.stringify(formOf(one)) === JSON.stringify(formOf(other));
+
+export function useAssignment(onSaved: () => void) {
+  const { tables } = useMember().staff;
+
+  const assign = (form: DeliveryForm, seen: ListedDelivery) =>
+    tables.rpc('assign_delivery', {
+      order_id: seen.order_id,
+      delivery_person: form.person,
+      delivery_phone: form.phone,
+      delivery_vehicle: form.vehicle,
+      delivery_notes: form.notes || null,
+      // Without it the database takes the delivery for one that nobody had.
+      seen_updated_at: seen.delivery_person === null ? null : seen.updated_at,
+    });
+
+  return useSave({
+    async write({ form, seen }: { form: DeliveryForm; seen: ListedDelivery }) {
+      let answer = await assign(form, seen);
+      const code = answer.error?.details;
+      if (answer.error && (code === 'delivery_already_assigned' || code === 'delivery_changed')) {
+        const current = await readDelivery(tables, seen.id);
+        if (!current) throw new TableProblem(answer.error, answer.status);
+        if (!isSameAssignment(current, seen)) throw new AssignedMeanwhile(answer.error.message, current);
+        // Only its status has moved: that is no reason to ask.
+        answer = await assign(form, current);
+      }
+      dataOf(answer);
+    },
+    success: (_, { seen }) =>
+      seen.delivery_person === null
+        ? 'Delivery assigned successfully'
+        : 'Delivery assignment updated successfully',
+    failure: 'Failed to assign delivery',
+    refresh: ['deliveries', 'orders'],
+    onSuccess: onSaved,
+    isToldElsewhere: (error) => error instanceof AssignedMeanwhile,
+  });
+}

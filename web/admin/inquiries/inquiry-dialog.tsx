@@ -1,0 +1,161 @@
+// An inquiry opened whole, with the ways to answer it. It is open while the address says so: `?view=<id>`. Opening marks
+// nothing as read: there is no way back, and who only looks may leave it to somebody else.
+import { type ReactNode, useRef } from 'react';
+import { msisdn, normalisePhone } from '../../../domain/phone.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
+import { formatDateTime } from '../dates.ts';
+import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { ReadBadge, subjectOf } from './inquiry-columns.tsx';
+import { type Inquiry, useInquiry } from './inquiry-queries.ts';
+import type { useMarkRead } from './use-mark-read.ts';
+
+type Marking = ReturnType<typeof useMarkRead>;
+
+export function InquiryDialog({ marking }: { marking: Marking }) {
+  const { id, close } = useDialogParameter('view');
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+  return (
+    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      {shown.current ? (
+        <Opened key={shown.current} id={shown.current} marking={marking} onClose={close} />
+      ) : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Opened({ id, marking, onClose }: { id: string; marking: Marking; onClose(): void }) {
+  const { data: inquiry, error, isFetching, refetch } = useInquiry(id);
+  if (inquiry) return <Whole inquiry={inquiry} marking={marking} onClose={onClose} />;
+  return (
+    <>
+      <DialogHeading
+        title="Inquiry"
+        description={
+          inquiry === null
+            ? 'There is no such inquiry. The address may be mistyped.'
+            : error
+              ? 'It could not be loaded'
+              : 'It is being loaded'
+        }
+      />
+      <DialogBody>
+        {error ? (
+          <Notice tone="danger" title="This inquiry could not be loaded">
+            Please check the connection and try again.
+          </Notice>
+        ) : inquiry === undefined ? (
+          <div className="grid min-h-48 place-items-center">
+            <Spinner label="Loading inquiry..." />
+          </div>
+        ) : null}
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex justify-end gap-3">
+          {error ? (
+            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+              Try again
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={onClose}>
+            Close
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface WholeProps {
+  inquiry: Inquiry;
+  marking: Marking;
+  onClose(): void;
+}
+
+function Whole({ inquiry, marking: { mark, isMarking }, onClose }: WholeProps) {
+  const { name, email, phone, subject, message, created_at, is_read } = inquiry;
+  const mobile = phone ? normalisePhone(phone) : null;
+  const mailto = mailTo(email, subject?.trim() ? `Re: ${subject.trim()}` : 'Your message to us');
+  return (
+    <>
+      <DialogHeading
+        title={<span className="break-words">Inquiry from {name}</span>}
+        description={
+          <>
+            Received on <time dateTime={created_at}>{formatDateTime(created_at)}</time>
+          </>
+        }
+      />
+      <DialogBody>
+        <div className="grid gap-5">
+          <div>
+            <ReadBadge isRead={is_read} />
+          </div>
+          <dl className="grid gap-4">
+            <Fact term="Email">
+              <a href={mailto} className="inline-block max-w-full py-1 break-all underline">
+                {email}
+              </a>
+            </Fact>
+            {phone ? (
+              <Fact term="Phone">
+                <a href={callTo(phone)} className="inline-block py-1 underline">
+                  {phone}
+                </a>
+              </Fact>
+            ) : null}
+            <Fact term="Subject">{subjectOf(inquiry)}</Fact>
+            <Fact term="Message">
+              <span className="block rounded-md bg-paper-deep px-4 py-3 whitespace-pre-wrap">{message}</span>
+            </Fact>
+          </dl>
+          <div className="flex flex-wrap gap-2">
+            <ContactLink
+              href={mailto}
+              icon="mail"
+              label="Reply by mail"
+              who={`to ${name}`}
+              className="px-4!"
+            />
+            {phone ? <ContactLink href={callTo(phone)} icon="phone" label="Call" who={name} /> : null}
+            {mobile ? (
+              <ContactLink
+                href={`https://wa.me/${msisdn(mobile)}`}
+                icon="chat"
+                label="Chat"
+                who={`with ${name}`}
+                className="px-4!"
+              />
+            ) : null}
+          </div>
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onClose}>
+            Close
+          </Button>
+          {is_read ? null : (
+            <Button isBusy={isMarking(inquiry)} onClick={() => mark(inquiry)}>
+              Mark as Read
+            </Button>
+          )}
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: ReactNode }) {
+  return (
+    <div className="grid gap-1">
+      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
+      <dd className="break-words">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,73 @@
+// What the inquiries screen reads, and under which keys it is kept.
+import { useQuery } from '@tanstack/react-query';
+import type { Staff } from '../../lib/staff.ts';
+import { type ReadPage, useRows } from '../list/use-rows.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { isUuid } from '../uuid.ts';
+
+/** Newest first; search anywhere in name, e-mail and subject (specification §7, Admin management). */
+export function readInquiries(tables: Staff['tables'], search: string) {
+  return (({ after, limit, signal }) =>
+    tables
+      .rpc('search_inquiries', {
+        search,
+        before_created_at: after?.created_at ?? null,
+        before_id: after?.id ?? null,
+        page_size: limit,
+      })
+      .select('*')
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+}
+type Answer = Awaited<ReturnType<ReturnType<typeof readInquiries>>>;
+export type Inquiry = NonNullable<Answer['data']>[number];
+
+export function useInquiries(search: string) {
+  const { tables } = useMember().staff;
+  return useRows<Inquiry>(['inquiries', 'list', { search }], readInquiries(tables, search));
+}
+
+/** One inquiry; null when there is none. */
+export function useInquiry(id: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['inquiries', 'one', id],
+    queryFn: async ({ signal }) => {
+      if (!isUuid(id)) return null;
+      const answer = await tables
+        .from('inquiries')
+        .select('*')
+        .eq('id', id)
+        .abortSignal(signal)
+        .maybeSingle();
+      // No row is an answer like any other.
+      return answer.error === null && answer.data === null ? null : dataOf(answer);
+    },
+  });
+}
+
+export interface Unread {
+  count: number;
+  /** When the newest of them came: what came later has not been counted. */
+  until: string | null;
+}
+
+/** The inquiries nobody has read yet, whatever is searched; undefined until they are counted. */
+export function useUnread(): Unread | undefined {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['inquiries', 'unread', 'newest'],
+    queryFn: async ({ signal }): Promise<Unread> => {
+      const answer = await tables
+        .from('inquiries')
+        .select('created_at', { count: 'exact' })
+        .is('is_read', false)
+        .order('created_at', { ascending: false })
+        .limit(1)
+        .abortSignal(signal);
+      return { until: dataOf(answer)[0]?.created_at ?? null, count: answer.count ?? 0 };
+    },
+  }).data;
+}

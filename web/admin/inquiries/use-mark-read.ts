@@ -1,0 +1,39 @@
+// Marking inquiries as read, one or all: there is no way back, so nothing is marked that nobody can have seen.
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import type { Inquiry, Unread } from './inquiry-queries.ts';
+
+const touched = ['inquiries', 'dashboard'];
+
+export function useMarkRead() {
+  const { tables } = useMember().staff;
+  const save = useSave({
+    async write({ id }: Inquiry) {
+      const outcome = dataOf(await tables.rpc('mark_inquiry_read', { inquiry_id: id }));
+      if (outcome === 'not_found') throw new Error('This inquiry does not exist any more');
+      return outcome;
+    },
+    success: (outcome) =>
+      outcome === 'already_read'
+        ? 'Somebody else has marked this inquiry as read already'
+        : 'Inquiry marked as read',
+    failure: 'Failed to mark inquiry as read',
+    refresh: touched,
+  });
+  return {
+    mark: (inquiry: Inquiry) => save.mutate(inquiry),
+    isMarking: ({ id }: Inquiry) => save.isPending && save.variables.id === id,
+  };
+}
+
+export function useMarkAllRead() {
+  const { tables } = useMember().staff;
+  return useSave({
+    write: async ({ until }: Unread) =>
+      dataOf(await tables.rpc('mark_all_inquiries_read', { seen_until: until })),
+    success: 'All inquiries marked as read',
+    failure: 'Failed to mark all inquiries as read',
+    refresh: touched,
+  });
+}
