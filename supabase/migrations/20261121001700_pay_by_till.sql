@@ -210,7 +210,7 @@ begin
   elsif attempt.status = 'review' and settle_payment.amount is null then
     -- A query names no amount: it cannot clear an attempt whose notice named a wrong one.
     outcome := 'needs_review';
-  elsif attempt.status <> 'completed' and exists (
+  elsif (attempt.status <> 'completed' or attempt.receipt is null) and exists (
     select from public.payments as p
     where p.receipt = settle_payment.receipt and p.id <> attempt.id and p.order_id = attempt.order_id and p.method = 'till'
   ) then
@@ -218,6 +218,14 @@ begin
     outcome := 'confirmed_by_hand';
     select * into strict by_hand from public.payments as p where p.receipt = settle_payment.receipt;
     update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
+    -- A query, which names no receipt, had completed it: the one of the two that came second looked like money to send back.
+    if attempt.status = 'completed' then
+      update public.payment_messages as m set outcome = 'confirmed_by_hand'
+      where m.id = (
+        select max(second.id) from public.payment_messages as second
+        where second.payment_id = attempt.id and second.outcome = 'paid_twice'
+      );
+    end if;
     delete from public.payments as p where p.id = by_hand.id;
     update public.payments as p
     set status = 'completed',
@@ -227,9 +235,9 @@ begin
         confirmed_by = by_hand.confirmed_by,
         merchant_request_id = coalesce(p.merchant_request_id, settle_payment.merchant_request_id),
         checkout_request_id = coalesce(p.checkout_request_id, settle_payment.checkout_request_id),
-        needs_refund = by_hand.needs_refund,
+        needs_refund = by_hand.needs_refund and (attempt.status <> 'completed' or attempt.needs_refund),
         next_query_at = null,
-        completed_at = by_hand.completed_at,
+        completed_at = least(attempt.completed_at, by_hand.completed_at),
         updated_at = now()
     where p.id = attempt.id
     returning * into attempt;

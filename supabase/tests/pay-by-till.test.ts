@@ -222,6 +222,25 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
   });
 
+  // M-PESA answers a query with neither amount nor receipt: until its notice comes, nobody can tell that it is one payment.
+  test.each(['before', 'after'])(
+    'a prompt that a query completed %s staff typed its receipt is one payment once the notice names it',
+    async (when) => {
+      const payment = await prompt();
+      const code = receipt();
+      const query = () => notice(payment, { source: 'query', amount: null, receipt: null });
+      if (when === 'before') await query();
+      expect(await confirm(code)).toMatchObject({ outcome: when === 'before' ? 'paid_twice' : 'paid' });
+      if (when === 'after') expect(await query()).toMatchObject({ outcome: 'paid_twice' });
+      expect(await notice(payment, { receipt: code })).toMatchObject({
+        outcome: 'confirmed_by_hand',
+        payment: { id: payment.id, receipt: code, needs_refund: false, confirmed_by: personIds.staff },
+      });
+      expect(await notice(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
+      expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
+    },
+  );
+
   test('a payment under review is ended by what staff saw arrive', async () => {
     const payment = await prompt();
     await notice(payment, { amount: charge - 100 });
