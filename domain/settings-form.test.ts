@@ -20,6 +20,8 @@ const good: SettingsForm = {
   tiktok_url: 'https://tiktok.example/@janijuice',
   delivery_fee: '1',
   reservation_minutes: '15',
+  till_number: '5123456',
+  paybill_number: '',
 };
 
 test('a well-filled form has no problem and becomes columns', () => {
@@ -54,6 +56,9 @@ test.each<[SettingsField, string, RegExp]>([
   ['reservation_minutes', '1441', /1 to 1440/],
   ['reservation_minutes', '7.5', /1 to 1440/],
   ['reservation_minutes', '', /1 to 1440/],
+  ['till_number', '512', /digits/],
+  ['till_number', 'our till', /digits/],
+  ['paybill_number', '+254700000000', /digits/],
 ])('%s with %j is a problem of that field alone', (field, text, words) => {
   const problems = checkSettingsForm({ ...good, [field]: text });
   expect(Object.keys(problems)).toEqual([field]);
@@ -71,6 +76,9 @@ test.each([
   ['+0712345678', null],
   ['+1234', null],
 ])('the number %j is kept as %j', (text, kept) => expect(readPhone(text)).toBe(kept));
+
+test('a till number is kept without the spaces it is written with', () =>
+  expect(settingsValues({ ...good, till_number: ' 512 34 56 ' }).till_number).toBe('5123456'));
 
 test('a fee of 0 is free and no problem', () => {
   expect(checkSettingsForm({ ...good, delivery_fee: '0' })).toEqual({});

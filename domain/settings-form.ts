@@ -12,6 +12,9 @@ export interface SettingsForm {
   /** In shillings, such as `200` or `1.50`; 0 means free. */
   delivery_fee: string;
   reservation_minutes: string;
+  /** Digits; empty where customers cannot pay that way. */
+  till_number: string;
+  paybill_number: string;
 }
 export type SettingsField = keyof SettingsForm;
 
@@ -26,6 +29,8 @@ export interface SettingsValues {
   tiktok_url: string;
   delivery_fee: number;
   reservation_minutes: number;
+  till_number: string;
+  paybill_number: string;
 }
 
 export type SettingsProblems = Partial<Record<SettingsField, string>>;
@@ -40,6 +45,8 @@ export const settingsFields: readonly SettingsField[] = [
   'tiktok_url',
   'delivery_fee',
   'reservation_minutes',
+  'till_number',
+  'paybill_number',
 ];
 
 /** What a field is called, in sentences as well as beside it. */
@@ -53,6 +60,8 @@ export const settingsLabels: Readonly<Record<SettingsField, string>> = {
   tiktok_url: 'TikTok',
   delivery_fee: 'Delivery fee',
   reservation_minutes: 'Reservation',
+  till_number: 'Till number',
+  paybill_number: 'Paybill number',
 };
 
 const limits = {
@@ -101,6 +110,11 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   if (minutes === null || minutes < 1 || minutes > limits.minutes) {
     problems.reservation_minutes = 'Please enter whole minutes from 1 to 1440 (a day)';
   }
+  for (const field of ['till_number', 'paybill_number'] as const) {
+    if (!/^(\d{4,10})?$/.test(readDigits(form[field]))) {
+      problems[field] = 'Please enter the number in digits, such as 5123456, or leave it empty';
+    }
+  }
   return problems;
 }
 
@@ -124,6 +138,8 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     tiktok_url: form.tiktok_url.trim(),
     delivery_fee: fee,
     reservation_minutes: minutes,
+    till_number: readDigits(form.till_number),
+    paybill_number: readDigits(form.paybill_number),
   };
 }
 
@@ -140,7 +156,18 @@ export function settingsFormOf(values: SettingsValues): SettingsForm {
 function pick(texts: Omit<SettingsValues, 'delivery_fee' | 'reservation_minutes'>) {
   const { store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url } =
     texts;
-  return { store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url };
+  const { till_number, paybill_number } = texts;
+  return {
+    store_name,
+    support_phone,
+    chat_phone,
+    support_email,
+    instagram_url,
+    facebook_url,
+    tiktok_url,
+    till_number,
+    paybill_number,
+  };
 }
 
 /** The fields in which two forms differ, in the order they are shown. Spaces at the ends are no difference. */
@@ -180,6 +207,8 @@ function readFee(text: string): number | null {
   const [, whole, decimals = ''] = /^(\d{1,12})(?:\.(\d{0,2}))?$/.exec(text.trim()) ?? [];
   return whole === undefined ? null : Number(whole) * 100 + Number(decimals.padEnd(2, '0'));
 }
+
+const readDigits = (text: string): string => text.replace(/\s/g, '');
 
 function readMinutes(text: string): number | null {
   return /^\d{1,6}$/.test(text.trim()) ? Number(text) : null;

@@ -173,6 +173,25 @@ export function SettingsForm({ latest }: { latest: Settings }) {
             />
           </div>
         </Card>
+        <Card
+          title="Payment by hand"
+          description="Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt."
+        >
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('till_number')}
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Buy Goods. Empty: not offered"
+            />
+            <TextField
+              {...field('paybill_number')}
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Pay Bill, with the tracking number as account. Empty: not offered"
+            />
+          </div>
+        </Card>
         {/* On the left: messages come on the right. */}
         <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
           <Button type="submit" disabled={!isDirty} isBusy={save.isPending}>

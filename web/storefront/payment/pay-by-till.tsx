@@ -78,7 +78,9 @@ function Way({ title, path, figures }: { title: string; path: string; figures: F
             className="grid grid-cols-[1fr_auto] items-center gap-x-4 border-t border-line py-2"
           >
             <dt className="text-xs text-ink-soft">{name}</dt>
-            <dd className="col-start-1 font-semibold tabular-nums">{shown ?? value}</dd>
+            <dd className="col-start-1 text-sm font-semibold whitespace-nowrap tabular-nums">
+              {shown ?? value}
+            </dd>
             <dd className="col-start-2 row-span-2 row-start-1">
               <CopyButton text={value} what={what} />
             </dd>
