@@ -30,6 +30,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       ref={form}
       method="post"
       action="/contact"
+      defaultShouldRevalidate={false}
       onFocus={prepareToasts}
       onSubmit={(event) => {
         if (isUnderWay.current) event.preventDefault();

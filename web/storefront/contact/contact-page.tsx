@@ -37,6 +37,11 @@ export async function action({ request, context }: Route.ActionArgs) {
   return error ? data({ isSent: false }, { status: status >= 400 ? status : 503 }) : { isSent: true };
 }
 
+/** A message that does not reach the server was not sent either: what was typed stays where it is. */
+export async function clientAction({ serverAction }: Route.ClientActionArgs) {
+  return serverAction().catch(() => ({ isSent: false }));
+}
+
 const locations = [
   { name: 'Westlands', address: 'Woodvale Grove, Westlands, Nairobi' },
   { name: 'Kilimani', address: 'Argwings Kodhek Road, Kilimani, Nairobi' },

@@ -23,7 +23,7 @@ export function NewsletterForm() {
     );
 
   return (
-    <fetcher.Form method="post" action="/newsletter" className="grid gap-2">
+    <fetcher.Form method="post" action="/newsletter" defaultShouldRevalidate={false} className="grid gap-2">
       <label htmlFor="newsletter-email" className="sr-only">
         E-mail address
       </label>

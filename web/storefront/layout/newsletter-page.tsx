@@ -20,6 +20,8 @@ export const middleware: Route.MiddlewareFunction[] = [
 
 export const loader = () => null;
 
+const failed = 'That did not work. Please try again later.';
+
 export async function action({ request, context }: Route.ActionArgs) {
   const email = String((await request.formData()).get('email') ?? '').trim();
   if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email))
@@ -28,8 +30,13 @@ export async function action({ request, context }: Route.ActionArgs) {
     .get(shopContext)
     .store.tables.rpc('subscribe_to_newsletter', { email });
   if (!error) return { isDone: true, text: 'You are on the list. First sip goes to you.' };
-  const text = error.message && status === 429 ? error.message : 'That did not work. Please try again later.';
+  const text = error.message && status === 429 ? error.message : failed;
   return data({ isDone: false, text }, { status: status >= 400 ? status : 503 });
+}
+
+/** The footer's form answers in its place, also when the server is not reached. */
+export async function clientAction({ serverAction }: Route.ClientActionArgs) {
+  return serverAction().catch(() => ({ isDone: false, text: failed }));
 }
 
 export default function NewsletterPage({ actionData }: Route.ComponentProps) {

@@ -45,7 +45,10 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
               {order.trackingNumber}
             </h2>
           </div>
-          <Badge tone={status.colour}>{status.label}</Badge>
+          <p>
+            <span className="sr-only">Status: </span>
+            <Badge tone={status.colour}>{status.label}</Badge>
+          </p>
         </div>
         <Progress status={order.status} />
         <News order={order} />
@@ -224,6 +227,8 @@ function Reveal({ problem }: { problem: string | null }) {
       ref={form}
       method="post"
       replace
+      // The answer is the order itself: it need not be looked up once more.
+      defaultShouldRevalidate={false}
       preventScrollReset
       className="mt-5 grid gap-3 border-t border-line pt-5"
     >

@@ -38,6 +38,7 @@ export type LookUp =
   | { kind: 'failed'; message: string };
 
 const fallback = 'Failed to fetch order details';
+export const failedToFetch = { kind: 'failed', message: fallback } as const satisfies LookUp;
 
 /**
  * Looks an order up (specification §7, Storefront 7 and 8); it does not throw.
@@ -57,7 +58,7 @@ export async function lookUpOrder(
   if (error) return { kind: 'failed', message: (error.code && error.message) || fallback };
   if (data === null) return { kind: 'missing' };
   const order = readTrackedOrder(data);
-  return order ? { kind: 'found', order } : { kind: 'failed', message: fallback };
+  return order ? { kind: 'found', order } : failedToFetch;
 }
 
 /** @returns null for an answer that is no order */

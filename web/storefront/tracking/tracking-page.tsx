@@ -12,7 +12,7 @@ import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
-import { type LookUp, lookUpOrder } from './tracked-order.ts';
+import { failedToFetch, type LookUp, lookUpOrder } from './tracked-order.ts';
 
 export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
   const asked = loaderData?.asked;
@@ -41,6 +41,19 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   return { asked, accessKey, lookUp: await lookUpOrder(tables, asked, { accessKey }) };
 }
 
+/** A look-up that does not reach the server is a failed look-up, not a failed page. */
+export async function clientLoader({ request, params, serverLoader }: Route.ClientLoaderArgs) {
+  try {
+    return await serverLoader();
+  } catch (error) {
+    // Without a network the page may be one that this device keeps.
+    if (!(error instanceof TypeError) || !navigator.onLine) throw error;
+    const url = new URL(request.url);
+    const asked = askedNumber(url, params.trackingNumber);
+    return { asked, accessKey: url.searchParams.get('key'), lookUp: asked ? failedToFetch : null };
+  }
+}
+
 /** Shows the personal data to who knows the last four digits of the phone. A plain form, so it needs no scripts. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const digits = String((await request.formData()).get('digits') ?? '').trim();
@@ -55,6 +68,10 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     };
   }
   return { lookUp, problem: lookUp.kind === 'failed' ? lookUp.message : null };
+}
+
+export async function clientAction({ serverAction }: Route.ClientActionArgs) {
+  return serverAction().catch(() => ({ lookUp: null, problem: failedToFetch.message }));
 }
 
 export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
