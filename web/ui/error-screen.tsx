@@ -1,5 +1,5 @@
 // What is shown instead of a page that is not there or that failed.
-import { Link } from 'react-router';
+import { Link, useLocation } from 'react-router';
 import { buttonStyle } from './button.tsx';
 
 interface ErrorScreenProps {
@@ -9,6 +9,7 @@ interface ErrorScreenProps {
 }
 
 export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) {
+  const { pathname, search } = useLocation();
   return (
     <section
       data-to-the-edge
@@ -43,9 +44,16 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
             </p>
           </>
         )}
-        <Link to="/" className={buttonStyle('ember', 'large')}>
-          Return to Home
-        </Link>
+        <div className="flex flex-wrap justify-center gap-3">
+          {isMissing ? null : (
+            <Link reloadDocument to={pathname + search} className={buttonStyle('ember', 'large')}>
+              Try again
+            </Link>
+          )}
+          <Link to="/" className={buttonStyle(isMissing ? 'ember' : 'glass', 'large')}>
+            Return to Home
+          </Link>
+        </div>
       </div>
     </section>
   );

@@ -1,5 +1,6 @@
 // The product list: search, brand, flavour, sort. The server answers the first view and every view without scripts;
 // with scripts the browser has the whole list and filters it at once.
+import { useRef } from 'react';
 import { data, Link, type ShouldRevalidateFunctionArgs } from 'react-router';
 import { selectProducts } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
@@ -51,6 +52,30 @@ export function shouldRevalidate({
 export default function ShopPage({ loaderData: { products, categories } }: Route.ComponentProps) {
   const { settings } = useShop();
   return (
+    <Frame>
+      {products ? (
+        <Catalogue products={products} categories={categories} deliveryFee={settings.delivery_fee} />
+      ) : (
+        <LoadError />
+      )}
+    </Frame>
+  );
+}
+
+/** A list that does not come to the browser has the words of one that the database does not give. */
+export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
+  // Anything else is for the frame of all pages, such as a page that is kept for reading offline.
+  const isUnreached = typeof document !== 'undefined' && error instanceof TypeError && navigator.onLine;
+  if (!isUnreached) throw error;
+  return (
+    <Frame>
+      <LoadError />
+    </Frame>
+  );
+}
+
+function Frame({ children }: { children: React.ReactNode }) {
+  return (
     <>
       <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,#6b2868)] text-white">
         <div
@@ -66,11 +91,7 @@ export default function ShopPage({ loaderData: { products, categories } }: Route
       </header>
       <div className="page relative -mt-10">
         <LastOrderRoom className="in-data-[orders]:mb-4" />
-        {products ? (
-          <Catalogue products={products} categories={categories} deliveryFee={settings.delivery_fee} />
-        ) : (
-          <LoadError />
-        )}
+        {children}
       </div>
     </>
   );
@@ -87,6 +108,7 @@ interface CatalogueProps {
 
 function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
   const { query, change, formKey } = useCatalogueQuery();
+  const found = useRef<HTMLParagraphElement>(null);
   const shown = selectProducts(products, query);
   const distinct = (values: (string | null)[]) =>
     [...new Set(values.filter((value) => value !== null))].sort();
@@ -109,7 +131,12 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
           ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
           : 'Free delivery on all orders'}
       </p>
-      <p role="status" className="mt-8 mb-5 text-sm font-semibold text-ink-soft">
+      <p
+        ref={found}
+        tabIndex={-1}
+        role="status"
+        className="mt-8 mb-5 outline-none! text-sm font-semibold text-ink-soft"
+      >
         {shown.length === 1 ? '1 drink' : `${shown.length} drinks`}
       </p>
       {shown.length > 0 ? (
@@ -130,7 +157,12 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
           </p>
           <h2 className="text-3xl">No products found</h2>
           <p className="text-ink-soft">Try adjusting your search or filter criteria</p>
-          <Link to="/shop" className={`${buttonStyle('outline')} mt-3`}>
+          <Link
+            to="/shop"
+            // It goes with the words around it: one goes on at what is found now.
+            onClick={() => found.current?.focus({ preventScroll: true })}
+            className={`${buttonStyle('outline')} mt-3`}
+          >
             Show everything
           </Link>
         </div>
