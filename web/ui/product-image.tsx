@@ -54,8 +54,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
   if (!source) {
     return (
       <span
-        role="img"
-        aria-label={alt}
+        {...(alt ? { role: 'img', 'aria-label': alt } : { 'aria-hidden': true })}
         className={`grid place-items-center bg-[color-mix(in_oklab,var(--flavour)_28%,var(--color-paper-deep))] text-[clamp(3rem,30cqw,8rem)] ${className}`}
       >
         <span aria-hidden="true">🧃</span>

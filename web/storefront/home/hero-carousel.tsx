@@ -108,7 +108,7 @@ export function HeroCarousel() {
               onClick={() => show(index)}
               className="group grid h-11 min-w-8 place-items-center rounded-pill px-2"
             >
-              <span className="block h-2 w-4 rounded-pill bg-white/55 transition-[width,background-color] group-hover:bg-white group-aria-[current]:w-10 group-aria-[current]:bg-ember-300" />
+              <span className="block h-2 w-4 rounded-pill bg-white/55 transition-[width,background-color] group-hover:bg-white group-aria-[current]:w-10 group-aria-[current]:bg-ember-300 forced-colors:bg-[ButtonText] forced-colors:group-aria-[current]:bg-[Highlight]" />
             </button>
           ))}
           <button

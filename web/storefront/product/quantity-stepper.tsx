@@ -1,4 +1,5 @@
 // How many: at least one, no upper end.
+import { useState } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 
 interface QuantityStepperProps {
@@ -10,7 +11,12 @@ interface QuantityStepperProps {
 const step =
   'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
 
+// What can be counted and multiplied by a price without losing a cent.
+const mostDigits = 9;
+
 export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
+  // Between two digits the field may be empty; the number stays what it was.
+  const [isEmpty, setEmpty] = useState(false);
   return (
     <div className="grid gap-1.5">
       <label htmlFor="quantity" className="text-sm font-semibold">
@@ -32,14 +38,16 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           id="quantity"
           inputMode="numeric"
           autoComplete="off"
-          value={value}
+          value={isEmpty ? '' : value}
           disabled={isDisabled}
           onChange={(event) => {
-            const typed = Number.parseInt(event.target.value.replace(/\D/g, '').slice(0, 6), 10);
-            onChange(Math.max(1, typed || 1));
+            const typed = Number.parseInt(event.target.value.replace(/\D/g, '').slice(0, mostDigits), 10);
+            setEmpty(Number.isNaN(typed));
+            if (!Number.isNaN(typed)) onChange(Math.max(1, typed));
           }}
           onFocus={(event) => event.target.select()}
-          className="h-12 w-14 rounded-sm bg-transparent text-center font-display text-xl font-bold tabular-nums disabled:text-ink-soft"
+          onBlur={() => setEmpty(false)}
+          className="h-12 max-w-32 min-w-14 field-sizing-content rounded-sm px-1 bg-transparent text-center font-display text-xl font-bold tabular-nums disabled:text-ink-soft"
         />
         <button
           type="button"

@@ -129,7 +129,7 @@ function Choice({
 
 function FlavourChoice({ value, label, isChosen }: { value: string; label: string; isChosen: boolean }) {
   return (
-    <label className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3.5 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)">
+    <label className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3.5 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight] has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)">
       <input type="radio" name="category" value={value} defaultChecked={isChosen} className="sr-only" />
       {value ? <FlavourDot category={value} className="size-3.5" /> : null}
       {label}

@@ -12,7 +12,7 @@ export function Progress({ status }: { status: string }) {
       >
         <div
           data-filled={filled}
-          className="h-full origin-left rounded-pill bg-leaf-500 transition-transform duration-(--duration-scene)"
+          className="h-full origin-left rounded-pill bg-leaf-500 forced-colors:bg-[Highlight] transition-transform duration-(--duration-scene)"
           style={{ transform: `scaleX(${filled})` }}
         />
       </div>
