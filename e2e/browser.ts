@@ -36,13 +36,20 @@ export async function visit(
     expectedFailures?: RegExp;
     /** Whether the shop may keep pages for reading offline: a story that is not about it does not want a second cache. */
     mayKeepPages?: boolean;
+    /** Still, unless a story is about what moves. */
+    reducedMotion?: 'reduce' | 'no-preference';
+    forcedColors?: 'active' | 'none';
+    /** Pixels of the screen to one of the page: 2 and half the width are a page at 200 %. */
+    deviceScaleFactor?: number;
   } = {},
 ): Promise<Visitor> {
   const context = await browser.newContext({
     viewport: options.viewport ?? phone,
     hasTouch: (options.viewport ?? phone).width < 768,
     javaScriptEnabled: options.javaScriptEnabled ?? true,
-    reducedMotion: 'reduce',
+    reducedMotion: options.reducedMotion ?? 'reduce',
+    forcedColors: options.forcedColors ?? 'none',
+    deviceScaleFactor: options.deviceScaleFactor ?? 1,
     locale: 'en-KE',
     timezoneId: 'Africa/Nairobi',
     serviceWorkers: options.mayKeepPages ? 'allow' : 'block',
@@ -61,4 +68,11 @@ export async function visit(
   context.on('page', listen);
   const page = await context.newPage();
   return { page, context, complaints, close: () => context.close() };
+}
+
+/** Waits until the scripts have taken hold of the page: before, forms and links work as they do without scripts. */
+export async function awake(page: Page): Promise<void> {
+  await page.waitForFunction(() =>
+    Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),
+  );
 }

@@ -84,33 +84,8 @@ describe.each([
   });
 });
 
+// What is told of a payment that failed is in storefront-texts.test.ts.
 describe('each way a payment can go', () => {
-  const failures = [
-    ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza.'],
-    ['1001', 'Another transaction in progress. Please wait and try again.'],
-    ['1019', 'Transaction expired. Please try again.'],
-    ['1025', 'System error occurred. Please try again.'],
-    ['1032', 'Payment was cancelled. Please try again.'],
-    ['1037', 'Customer not reachable. Please ensure phone is on and has network.'],
-    ['2001', 'Wrong M-PESA PIN entered. Please try again.'],
-  ] as const;
-  story.concurrent.for(failures)(
-    'result code %s is told as "%s", and the visitor may try again',
-    async ([code, message], { newVisitor }) => {
-      const number = `071200${code}`;
-      const { page } = await newVisitor();
-      await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
-      await payButton(page).click();
-      await page.getByRole('dialog').getByText(message).waitFor();
-      expect(await ordersOf(number)).toMatchObject([{ payment_status: 'unpaid', status: 'pending' }]);
-      await page
-        .getByRole('dialog')
-        .getByRole('button', { name: /^(Retry|Try again)/i })
-        .click();
-      await payButton(page).waitFor();
-    },
-  );
-
   story.concurrent.for([
     ['9001', 'the notice never comes and only a query tells'],
     ['9002', 'the notice comes three times'],
