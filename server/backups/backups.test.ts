@@ -241,6 +241,11 @@ test.runIf(testDatabases().includes('postgresql'))(
     target.pathname = '/other_shop';
     const other = openPostgresql(target.href, { poolSize: 1 });
     await migrate(other, shopMigrations);
+    // It is of a later version than the backup.
+    await other.execute(`
+      create table public.later (id uuid primary key references public.products (id));
+      create function public.of_later() returns trigger language plpgsql as 'begin return new; end';
+      create trigger of_later before insert on public.orders for each row execute function public.of_later()`);
     const elsewhere = join(dataDir, 'elsewhere');
     const restore = (replaces: boolean) =>
       restoreBackup({ archive, dataDir: elsewhere, databaseUrl: target.href, replaces });
@@ -250,6 +255,13 @@ test.runIf(testDatabases().includes('postgresql'))(
     await restore(true);
     const restored = openPostgresql(target.href, { poolSize: 1 });
     expect((await restored.query('select from public.orders')).rowCount).toBe(50);
+    const { rows: later } = await restored.query(
+      `select to_regclass('public.later') as table, to_regproc('public.of_later') as function`,
+    );
+    expect(later, 'nothing of the later version is in the way of coming to it again').toEqual([
+      { table: null, function: null },
+    ]);
+    expect(await migrate(restored, shopMigrations)).toEqual([]);
     await restored.close();
     await database.execute('drop database other_shop with (force)');
     await database.close();
@@ -257,7 +269,7 @@ test.runIf(testDatabases().includes('postgresql'))(
 );
 
 test('without programs on the machine there are none to find', async () => {
-  expect(await findPrograms('/nowhere')).toBe(
+  expect(await findPrograms(undefined, '/nowhere')).toBe(
     await readdir('/usr/lib/postgresql').then(
       (versions) => `/usr/lib/postgresql/${versions.sort((a, b) => Number(b) - Number(a))[0]}/bin`,
       () => null,

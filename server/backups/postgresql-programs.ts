@@ -4,10 +4,14 @@ import { access, constants, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 
 /**
- * Finds pg_dump and pg_restore, the newest of this machine.
- * @returns the folder they are in, null when there are none
+ * Finds programs, the newest of this machine.
+ * @param names of those that are needed
+ * @returns the folder they are in, null when there is none that has them all
  */
-export async function findPrograms(path = process.env.PATH ?? ''): Promise<string | null> {
+export async function findPrograms(
+  names: readonly string[] = ['pg_dump', 'pg_restore'],
+  path = process.env.PATH ?? '',
+): Promise<string | null> {
   const installed = '/usr/lib/postgresql';
   const versions = (await readdir(installed).catch(() => [])).sort((a, b) => Number(b) - Number(a));
   const folders = [
@@ -15,9 +19,9 @@ export async function findPrograms(path = process.env.PATH ?? ''): Promise<strin
     ...path.split(delimiter).filter(Boolean),
   ];
   for (const folder of folders) {
-    const found = await Promise.all(
-      ['pg_dump', 'pg_restore'].map((name) => access(join(folder, name), constants.X_OK)),
-    ).catch(() => null);
+    const found = await Promise.all(names.map((name) => access(join(folder, name), constants.X_OK))).catch(
+      () => null,
+    );
     if (found) return folder;
   }
   return null;

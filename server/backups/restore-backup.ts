@@ -1,5 +1,5 @@
 // Puts a backup in the place of a shop's data. What was there before is set aside, never deleted.
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
@@ -55,7 +55,7 @@ export async function restoreBackup(
           : `There is a shop's data in ${dataDir}. With --replace it is set aside, and the backup takes its place.`,
       );
     }
-    if (databaseUrl) await restoreDump(manifest, join(work, 'database.dump'), databaseUrl);
+    if (databaseUrl) await restoreDump(manifest, join(work, 'database.dump'), databaseUrl, isTaken);
     else await checkEmbedded(manifest, join(work, 'database'));
 
     const setAside = present.length > 0 ? join(dataDir, `replaced-${moment}`) : null;
@@ -104,13 +104,75 @@ async function holdsShop(databaseUrl: string): Promise<boolean> {
   }
 }
 
-async function restoreDump(manifest: Manifest, dump: string, databaseUrl: string): Promise<void> {
-  const programs = await findPrograms();
+// What a shop's database consists of. Only dropped with all that is in it may an older one take its place: what a later
+// version has added would hold on to the tables of the older one, and be in the way when the shop is updated again.
+const clearance = `
+set client_min_messages = warning;
+do $$
+declare
+  made record;
+begin
+  for made in
+    select t.evtname as name from pg_event_trigger as t join pg_proc as p on p.oid = t.evtfoid
+    where p.pronamespace in (select oid from pg_namespace where nspname in ('platform', 'realtime'))
+  loop
+    execute format('drop event trigger %I', made.name);
+  end loop;
+  drop publication if exists supabase_realtime;
+  for made in
+    select nspname as name from pg_namespace
+    where nspname in ('private', 'auth', 'storage', 'realtime', 'extensions', 'platform')
+  loop
+    execute format('drop schema %I cascade', made.name);
+  end loop;
+  -- This one is not made anew, and may be somebody else's: only what is in it goes.
+  for made in
+    select c.relname as name, case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence'
+      when 'f' then 'foreign table' else 'table' end as kind
+    from pg_class as c
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
+      and not exists (select from pg_depend as d where d.objid = c.oid and d.deptype in ('e', 'i', 'a'))
+    order by c.relkind in ('r', 'p') desc
+  loop
+    execute format('drop %s if exists public.%I cascade', made.kind, made.name);
+  end loop;
+  for made in
+    select p.oid::regprocedure::text as name from pg_proc as p
+    where p.pronamespace = 'public'::regnamespace
+      and not exists (select from pg_depend as d where d.objid = p.oid and d.deptype = 'e')
+  loop
+    execute 'drop routine if exists ' || made.name || ' cascade';
+  end loop;
+  for made in
+    select t.typname as name from pg_type as t
+    where t.typnamespace = 'public'::regnamespace and t.typtype in ('c', 'd', 'e', 'r')
+      and not exists (select from pg_depend as d where d.objid = t.oid and d.deptype in ('e', 'i', 'a'))
+  loop
+    execute format('drop type if exists public.%I cascade', made.name);
+  end loop;
+end
+$$;
+`;
+
+async function restoreDump(
+  manifest: Manifest,
+  dump: string,
+  databaseUrl: string,
+  isTaken: boolean,
+): Promise<void> {
+  const programs = await findPrograms(['pg_restore', 'psql']);
   if (!programs)
-    throw new RestoreRefused('pg_restore is not on this machine: install PostgreSQL’s client programs.');
+    throw new RestoreRefused(
+      'pg_restore and psql are not on this machine: install PostgreSQL’s client programs.',
+    );
+  const [clear, script] = [`${dump}.clear.sql`, `${dump}.sql`];
+  await writeFile(clear, isTaken ? clearance : '', { mode: 0o600 });
+  await runProgram(join(programs, 'pg_restore'), ['--file', script, dump]);
   // All or nothing: a failure leaves the database as it was.
-  const parameters = ['--clean', '--if-exists', '--single-transaction', '--exit-on-error', dump];
-  await runProgram(join(programs, 'pg_restore'), parameters, { databaseUrl });
+  const parameters = ['--no-psqlrc', '--quiet', '--single-transaction', '--set', 'ON_ERROR_STOP=1'];
+  await runProgram(join(programs, 'psql'), [...parameters, '--file', clear, '--file', script], {
+    databaseUrl,
+  });
   const database = openPostgresql(databaseUrl, { poolSize: 1 });
   await compare(manifest, database).finally(() => database.close());
 }
