@@ -29,8 +29,9 @@ begin
       return new;
     end if;
   end if;
+  -- Before the delivery is written, whatever it becomes: who holds the order may be about to make sure of its delivery.
+  perform from public.orders as o where o.id = new.order_id for no key update;
   if new.delivery_status not in ('pending', 'failed') then
-    perform from public.orders as o where o.id = new.order_id for no key update;
     if exists (select from public.orders as o where o.id = new.order_id and o.status = 'cancelled') then
       perform private.refuse(409, 'delivery_of_cancelled_order',
         'This order was cancelled. To deliver it after all, change the order first');

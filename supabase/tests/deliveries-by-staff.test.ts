@@ -377,6 +377,30 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       expect(await statusOf(order)).toBe('out_for_delivery');
     });
+
+    // The embedded database lets one transaction after the other in.
+    test.runIf(kind === 'postgresql')('is not waited for crosswise when a delivery fails', async () => {
+      const order = await makePaidOrder();
+      await assign(order, joseph);
+      await move(order, 'picked_up');
+      let moved: Promise<unknown> = Promise.resolve();
+      await database.transaction(async (session) => {
+        // As a payment or a decision does, which hold the order and then make sure of its delivery.
+        await session.query('select from public.orders where id = $1 for update', [order]);
+        moved = move(order, 'failed').catch((error: unknown) => error);
+        await expect
+          .poll(async () => {
+            const { rows: waiting } = await database.query(
+              `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+            );
+            return waiting.length;
+          })
+          .toBe(1);
+        await session.query('select private.make_delivery($1)', [order]);
+      });
+      expect(await moved).not.toBeInstanceOf(Error);
+      expect(await statusOf(order)).toBe('processing');
+    });
   });
 
   test('nobody but staff sees or moves a delivery', async () => {
