@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { type CachedPage, compressPage, PageCache, pageKey } from './page-cache.ts';
 
 const key = (path: string) => pageKey(new URL(path, 'http://shop'));
-const page = (text: string, status = 200): Promise<CachedPage> =>
-  compressPage(status, {}, Buffer.from(text), 'once');
+const page = (text: string, status = 200, facts: string[] = []): Promise<CachedPage> =>
+  compressPage(status, {}, Buffer.from(text), 'once', facts);
+const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
   test('name a page and the parameters it depends on, and nothing else', () => {
@@ -57,6 +58,59 @@ describe('the page cache', () => {
     expect((await old).bodies.identity.toString()).toBe('old');
     expect((await fresh).bodies.identity.toString()).toBe('new');
     expect(cache.get('/')?.bodies.identity.toString()).toBe('new');
+  });
+
+  test('forgets what was made from a changed fact, and nothing else', async () => {
+    const cache = new PageCache();
+    await cache.getOrRender('/shop/mango?', () => page('mango', 200, ['settings', 'mango', 'passion']));
+    await cache.getOrRender('/shop/tamarind?', () => page('tamarind', 200, ['settings', 'tamarind']));
+    await cache.getOrRender('/unnamed?', () => page('unnamed'));
+    expect([cache.find('/shop/mango'), cache.find('/shop/tamarind')].map(textOf)).toEqual([
+      'mango',
+      'tamarind',
+    ]);
+    cache.forget([]);
+    expect(textOf(cache.get('/unnamed?'))).toBe('unnamed');
+    cache.forget(['passion']);
+    expect(cache.find('/shop/mango')).toBeUndefined();
+    expect(textOf(cache.find('/shop/tamarind'))).toBe('tamarind');
+    // A page that names nothing may be made from anything.
+    expect(cache.get('/unnamed?')).toBeUndefined();
+    cache.forget(['settings']);
+    expect(cache.find('/shop/tamarind')).toBeUndefined();
+  });
+
+  test('a render that was overtaken by a change of what it shows is neither kept nor shared; one that was not is kept', async () => {
+    const cache = new PageCache();
+    const finish = new Map<string, (page: CachedPage) => void>();
+    const begin = (key: string) => cache.getOrRender(key, () => new Promise((done) => finish.set(key, done)));
+    const [mango, tamarind] = [begin('mango'), begin('tamarind')];
+    cache.forget(['mango']);
+    const fresh = cache.getOrRender('mango', () => page('new mango', 200, ['mango']));
+    expect(textOf(await fresh)).toBe('new mango');
+    finish.get('mango')?.(await page('old mango', 200, ['mango']));
+    finish.get('tamarind')?.(await page('tamarind', 200, ['tamarind']));
+    expect(textOf(await mango)).toBe('old mango');
+    await tamarind;
+    expect(textOf(cache.get('mango'))).toBe('new mango');
+    expect(textOf(cache.get('tamarind'))).toBe('tamarind');
+  });
+
+  test('keeps nothing while changes are not heard of', async () => {
+    const cache = new PageCache();
+    await cache.getOrRender('/', () => page('before'));
+    cache.turnDeaf();
+    expect(cache.get('/')).toBeUndefined();
+    expect(textOf(await cache.getOrRender('/', () => page('meanwhile')))).toBe('meanwhile');
+    expect(cache.get('/')).toBeUndefined();
+    let finish = (_: CachedPage) => {};
+    const overtaken = cache.getOrRender('/', () => new Promise((done) => (finish = done)));
+    cache.hearAgain();
+    finish(await page('of a time that nobody knows'));
+    await overtaken;
+    expect(cache.get('/')).toBeUndefined();
+    await cache.getOrRender('/', () => page('after'));
+    expect(textOf(cache.get('/'))).toBe('after');
   });
 
   test('finds a kept page by the address of a request, and forgets that with the page', async () => {

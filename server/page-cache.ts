@@ -13,6 +13,8 @@ export interface CachedPage {
   headers: Record<string, string>;
   etag: string;
   bodies: Record<Encoding, Buffer>;
+  /** What it was made from. A page that names nothing may be made from anything. */
+  facts: readonly string[];
 }
 
 // What of an address a page may depend on. Other parameters (campaign tags, say) do not make another page.
@@ -57,12 +59,14 @@ export function pageKey(url: URL): string | null {
  * Turns a rendered answer into what is sent.
  * @param body the page's bytes
  * @param effort how hard to compress: pages that are kept are worth more
+ * @param facts what the page was made from
  */
 export async function compressPage(
   status: number,
   headers: Record<string, string>,
   body: Buffer,
   effort: 'kept' | 'once',
+  facts: readonly string[] = [],
 ): Promise<CachedPage> {
   const [br, gz] = await Promise.all([
     toBrotli(body, {
@@ -74,29 +78,46 @@ export async function compressPage(
     toGzip(body, { level: effort === 'kept' ? 8 : 5 }),
   ]);
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-  return { status, headers, etag, bodies: { br, gzip: gz, identity: body } };
+  return { status, headers, etag, bodies: { br, gzip: gz, identity: body }, facts };
 }
 
-/** Keeps pages by key, bounded, least recently used out first. */
+/** A page in its place; without the page once that is out of date. */
+interface Entry {
+  key: string;
+  page: CachedPage | null;
+}
+
+/** What has changed since a render began. */
+interface Render {
+  changed: Set<string>;
+  /** Whether what changed cannot be told. */
+  isDoubtful: boolean;
+}
+
+/** Pages that name nothing they were made from. */
+const unnamed = '';
+
+/** Keeps pages by key until something they were made from changes; bounded, least recently used out first. */
 export class PageCache {
-  readonly #pages = new Map<string, CachedPage>();
+  readonly #entries = new Map<string, Entry>();
+  readonly #byFact = new Map<string, Set<Entry>>();
   // The same pages by the addresses they were last asked for under, so that a hit costs no parsing.
-  readonly #byAddress = new Map<string, CachedPage>();
-  readonly #rendering = new Map<string, Promise<CachedPage>>();
+  readonly #byAddress = new Map<string, Entry>();
+  readonly #sharing = new Map<string, Promise<CachedPage>>();
+  readonly #renders = new Set<Render>();
   readonly #limit: number;
-  #epoch = 0;
+  #isDeaf = false;
 
   constructor(limit = 500) {
     this.#limit = limit;
   }
 
   get(key: string): CachedPage | undefined {
-    const page = this.#pages.get(key);
-    if (page) {
-      this.#pages.delete(key);
-      this.#pages.set(key, page);
-    }
-    return page;
+    const entry = this.#entries.get(key);
+    if (!entry?.page) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.page;
   }
 
   /**
@@ -105,55 +126,108 @@ export class PageCache {
    */
   find(address: string): CachedPage | undefined {
     const known = this.#byAddress.get(address);
-    if (known) return known;
+    if (known?.page) return known.page;
+    if (known) this.#byAddress.delete(address);
     const key =
       address.startsWith('/') && URL.canParse(address, 'http://shop')
         ? pageKey(new URL(address, 'http://shop'))
         : null;
-    const page = key ? this.get(key) : undefined;
-    if (page && address.length <= 500) {
+    const page = key === null ? undefined : this.get(key);
+    const entry = page && key !== null && address.length <= 500 ? this.#entries.get(key) : undefined;
+    if (entry) {
       if (this.#byAddress.size >= 2 * this.#limit) this.#byAddress.clear();
-      this.#byAddress.set(address, page);
+      this.#byAddress.set(address, entry);
     }
     return page;
   }
 
   /**
    * Gives the page, rendering it when it is not there. Callers that miss at once share one render.
-   * Only answers with status 200 are kept, and none whose render began before the last change.
+   * Only answers with status 200 are kept, and none that was made from something which changed since its render began.
    */
   async getOrRender(key: string, render: () => Promise<CachedPage>): Promise<CachedPage> {
     const kept = this.get(key);
     if (kept) return kept;
-    const running = this.#rendering.get(key);
-    if (running) return running;
-    const epoch = this.#epoch;
+    const shared = this.#sharing.get(key);
+    if (shared) return shared;
+    const began: Render = { changed: new Set(), isDoubtful: false };
+    this.#renders.add(began);
     const rendering = render();
-    this.#rendering.set(key, rendering);
+    this.#sharing.set(key, rendering);
     try {
       const page = await rendering;
-      if (page.status === 200 && epoch === this.#epoch) this.#keep(key, page);
+      if (page.status === 200 && !this.#isDeaf && !isOutdated(page, began)) this.#keep(key, page);
       return page;
     } finally {
-      if (this.#rendering.get(key) === rendering) this.#rendering.delete(key);
+      this.#renders.delete(began);
+      if (this.#sharing.get(key) === rendering) this.#sharing.delete(key);
     }
+  }
+
+  /**
+   * Forgets the pages that were made from any of these.
+   * @param facts what has changed
+   */
+  forget(facts: readonly string[]): void {
+    if (facts.length === 0) return;
+    for (const fact of [unnamed, ...facts]) {
+      for (const entry of this.#byFact.get(fact) ?? []) this.#drop(entry);
+    }
+    for (const { changed } of this.#renders) for (const fact of facts) changed.add(fact);
+    // A render that began before the change must not be shared with a request that comes after it.
+    this.#sharing.clear();
   }
 
   /** Forgets every page: what they show has changed, or may have. */
   clear(): void {
-    this.#epoch += 1;
-    this.#pages.clear();
+    for (const entry of [...this.#entries.values()]) this.#drop(entry);
     this.#byAddress.clear();
-    // A render that began before the change must not be shared with a request that comes after it.
-    this.#rendering.clear();
+    for (const render of this.#renders) render.isDoubtful = true;
+    this.#sharing.clear();
+  }
+
+  /** Forgets every page and keeps none until changes are heard of again. */
+  turnDeaf(): void {
+    this.#isDeaf = true;
+    this.clear();
+  }
+
+  /** Keeps pages again. What changed meanwhile was not heard. */
+  hearAgain(): void {
+    this.clear();
+    this.#isDeaf = false;
   }
 
   #keep(key: string, page: CachedPage): void {
-    this.#pages.set(key, page);
-    if (this.#pages.size > this.#limit) {
-      const [oldest] = this.#pages.keys();
-      if (oldest !== undefined) this.#pages.delete(oldest);
-      this.#byAddress.clear();
+    const old = this.#entries.get(key);
+    if (old) this.#drop(old);
+    const entry = { key, page };
+    this.#entries.set(key, entry);
+    for (const fact of page.facts.length > 0 ? page.facts : [unnamed]) {
+      const sharers = this.#byFact.get(fact);
+      if (sharers) sharers.add(entry);
+      else this.#byFact.set(fact, new Set([entry]));
+    }
+    if (this.#entries.size > this.#limit) {
+      const [oldest] = this.#entries.values();
+      if (oldest) this.#drop(oldest);
     }
   }
+
+  #drop(entry: Entry): void {
+    if (!entry.page) return;
+    for (const fact of entry.page.facts.length > 0 ? entry.page.facts : [unnamed]) {
+      const sharers = this.#byFact.get(fact);
+      sharers?.delete(entry);
+      if (sharers?.size === 0) this.#byFact.delete(fact);
+    }
+    // Addresses that lead to it find it empty.
+    entry.page = null;
+    this.#entries.delete(entry.key);
+  }
+}
+
+function isOutdated({ facts }: CachedPage, { changed, isDoubtful }: Render): boolean {
+  if (isDoubtful) return true;
+  return facts.length > 0 ? facts.some((fact) => changed.has(fact)) : changed.size > 0;
 }

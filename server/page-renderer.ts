@@ -29,16 +29,26 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   const connectTo = connectOrigins(config);
   return async (request, effort) => {
     const address = request.headers.get('x-forwarded-for');
+    const facts = new Set<string>();
+    const tables = new Set<string>();
     const store = createStore(
       { url: servicesUrl, key: config.key },
       {
-        ...(serviceFetch ? { fetch: serviceFetch } : {}),
+        fetch: (input, init) => {
+          const [, table] = /\/rest\/v1\/(\w+)(?:\?|$)/.exec(addressOf(input)) ?? [];
+          if (table) tables.add(table);
+          return (serviceFetch ?? fetch)(input, init);
+        },
         // A page that is kept must not depend on who asked for it first.
         headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
       },
     );
     const context = new RouterContextProvider();
-    context.set(await contextOf(build), { store, config });
+    context.set(await contextOf(build), {
+      store,
+      config,
+      madeFrom: (...names) => names.forEach((name) => void facts.add(name)),
+    });
     const response = await handle(request, context);
     let body = Buffer.from(await response.arrayBuffer());
     const headers: Record<string, string> = {};
@@ -51,7 +61,11 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
     headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';
-    return compressPage(response.status, headers, body, effort);
+    // Of a table that was read without naming anything of it, every row counts.
+    for (const table of tables) {
+      if (![...facts].some((fact) => fact === table || fact.startsWith(`${table}:`))) facts.add(table);
+    }
+    return compressPage(response.status, headers, body, effort, [...facts]);
   };
 }
 
@@ -60,6 +74,9 @@ async function contextOf(build: PageRendererOptions['build']): Promise<typeof sh
   const { entry } = typeof build === 'function' ? await build() : build;
   return (entry.module as unknown as { shopContext: typeof shopContext }).shopContext;
 }
+
+const addressOf = (input: Parameters<typeof fetch>[0]): string =>
+  typeof input === 'string' ? input : input instanceof URL ? input.href : input.url;
 
 /** Staff wait for their screens, which are nothing before the scripts run. */
 function isStaffPage(request: Request): boolean {

@@ -21,6 +21,7 @@ import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { PageCache } from './page-cache.ts';
+import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
@@ -135,8 +136,13 @@ async function wire(
   if (database) {
     const stopListening = await database.listen(
       'page_changes',
-      () => pages.clear(),
-      () => pages.clear(),
+      (change) => {
+        const facts = factsChanged(change);
+        if (facts) pages.forget(facts);
+        else pages.clear();
+      },
+      () => pages.hearAgain(),
+      () => pages.turnDeaf(),
     );
     closers.push(stopListening);
   } else {

@@ -10,6 +10,7 @@ import {
   type ShouldRevalidateFunctionArgs,
 } from 'react-router';
 import type { Route } from './+types/root.ts';
+import { settingsFact } from './lib/page-facts.ts';
 import { settingsOfANewShop } from './lib/settings-of-a-new-shop.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
@@ -29,7 +30,8 @@ export const links: Route.LinksFunction = () => [
 ];
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, config } = context.get(shopContext);
+  const { store, config, madeFrom } = context.get(shopContext);
+  madeFrom(settingsFact);
   const { data: settings, error } = await store.tables.from('store_settings').select().single();
   const year = new Date().getFullYear();
   // Without a database each page still says in its own words what it cannot show. Such a page is never kept.

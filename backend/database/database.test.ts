@@ -111,6 +111,30 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(heard).toEqual(['one']);
   });
 
+  test.runIf(kind === 'postgresql')('says when it can hear nothing, and when it hears again', async () => {
+    const told: string[] = [];
+    let wake = () => {};
+    const heardAgain = new Promise<void>((done) => {
+      wake = done;
+    });
+    const stop = await database.listen(
+      'lost and found',
+      () => {},
+      () => {
+        told.push('hears again');
+        wake();
+      },
+      () => told.push('lost'),
+    );
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'backend notifications'`,
+    );
+    await heardAgain;
+    expect(told).toEqual(['lost', 'hears again']);
+    await stop();
+  });
+
   test('keeps transactions apart that run at once', async () => {
     await database.execute('create table public.counters (n int); insert into public.counters values (0)');
     await Promise.all(

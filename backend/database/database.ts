@@ -49,9 +49,15 @@ export interface Database extends Session {
   /**
    * Calls `listener` for every NOTIFY on `channel`, from any process.
    * `onGap` is called after a lost connection came back: notifications may have been missed.
+   * `onLost` is called as soon as it is lost: until `onGap`, none come.
    * @returns a function that ends the subscription
    */
-  listen(channel: string, listener: NotificationListener, onGap?: () => void): Promise<() => Promise<void>>;
+  listen(
+    channel: string,
+    listener: NotificationListener,
+    onGap?: () => void,
+    onLost?: () => void,
+  ): Promise<() => Promise<void>>;
 
   close(): Promise<void>;
 }

@@ -86,7 +86,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     async execute(script: string) {
       await pool.query(script).catch(rethrow);
     },
-    listen: (channel, listener, onGap) => notifications.listen(channel, listener, onGap),
+    listen: (channel, listener, onGap, onLost) => notifications.listen(channel, listener, onGap, onLost),
     async close() {
       await notifications.close();
       await pool.end();
@@ -184,6 +184,7 @@ interface Subscription {
   channel: string;
   listener: NotificationListener;
   onGap: (() => void) | undefined;
+  onLost: (() => void) | undefined;
 }
 
 /** One connection that LISTENs for all channels and comes back by itself when it is lost. */
@@ -200,8 +201,8 @@ class NotificationConnection {
     this.#onFault = onFault;
   }
 
-  async listen(channel: string, listener: NotificationListener, onGap?: () => void) {
-    const subscription: Subscription = { channel, listener, onGap };
+  async listen(channel: string, listener: NotificationListener, onGap?: () => void, onLost?: () => void) {
+    const subscription: Subscription = { channel, listener, onGap, onLost };
     this.#subscriptions.add(subscription);
     const client = await this.#connected();
     await client.query(`listen ${pg.escapeIdentifier(channel)}`);
@@ -240,6 +241,7 @@ class NotificationConnection {
       isLost = true;
       if (error) this.#onFault(error);
       this.#client = null;
+      for (const subscription of this.#subscriptions) subscription.onLost?.();
       this.#reconnectSoon(200);
     };
     client.on('notification', (message) => {

@@ -288,6 +288,7 @@ const storageMatrix: MatrixRow[] = [
 ];
 
 const procedures: Record<string, Person[]> = {
+  product_and_related: all,
   place_order: all,
   track_order: all,
   is_admin: signedIn,

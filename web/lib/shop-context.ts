@@ -21,6 +21,8 @@ export interface ShopContext {
   /** Asks as the anonymous visitor whose request is being answered. */
   store: Store;
   config: PublicConfig;
+  /** Names what a page shows (`page-facts.ts`), so that it is kept for as long as that stays true and no shorter. */
+  madeFrom(...facts: string[]): void;
 }
 
 export const shopContext = createContext<ShopContext>();

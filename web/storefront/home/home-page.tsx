@@ -1,5 +1,6 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
+import { categoriesFact, homeProductsFact, productFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
@@ -12,6 +13,10 @@ import type { Route } from './+types/home-page.ts';
 import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
+
+// Those without a position come last, as they do in the database.
+const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
+  (a.home_position ?? Number.MAX_SAFE_INTEGER) - (b.home_position ?? Number.MAX_SAFE_INTEGER);
 
 export const meta: Route.MetaFunction = ({ matches }) => {
   const shop = shopOf(matches);
@@ -26,26 +31,26 @@ export const meta: Route.MetaFunction = ({ matches }) => {
 };
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { tables } = context.get(shopContext).store;
-  const active = <Columns extends string>(columns: Columns) =>
-    tables.from('products').select(columns).eq('is_active', true);
-  const [featured, newest, flavoured, categories] = await Promise.all([
-    active(`${cardColumns}, home_section`).not('home_section', 'is', null).order('home_position'),
-    active(cardColumns).order('created_at', { ascending: false }).limit(collectionSize),
-    active('category').not('category', 'is', null),
-    tables.from('categories').select('name').eq('is_active', true).order('name'),
-  ]);
-  if (featured.error || newest.error || flavoured.error || categories.error) {
-    return data(null, { status: 503 });
-  }
-  const inUse = new Set(flavoured.data.map(({ category }) => category));
-  const section = (name: string) => featured.data.filter((product) => product.home_section === name);
-  return {
-    topPicks: section('top_picks'),
-    onOffer: section('drinks_on_offer'),
-    collection: newest.data,
-    flavours: categories.data.map(({ name }) => name).filter((name) => inUse.has(name)),
-  };
+  const { store, madeFrom } = context.get(shopContext);
+  // Read at once, so that all the page shows is of one moment. A category that is no choice any more is hidden here.
+  const products = await store.tables
+    .from('products')
+    .select(`${cardColumns}, home_section, home_position, categories(name)`)
+    .eq('is_active', true)
+    .order('created_at', { ascending: false });
+  if (products.error) return data(null, { status: 503 });
+  const cards = products.data.map(({ categories, ...card }) => card);
+  const section = (name: string) =>
+    cards.filter(({ home_section }) => home_section === name).sort(byHomePosition);
+  const [topPicks, onOffer] = [section('top_picks'), section('drinks_on_offer')];
+  const collection = cards.slice(0, collectionSize);
+  const flavours = new Set(products.data.flatMap(({ categories }) => categories?.name ?? []));
+  madeFrom(
+    homeProductsFact,
+    categoriesFact,
+    ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productFact(slug)),
+  );
+  return { topPicks, onOffer, collection, flavours: [...flavours].sort() };
 }
 
 export default function HomePage({ loaderData }: Route.ComponentProps) {

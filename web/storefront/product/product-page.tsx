@@ -4,6 +4,7 @@ import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
+import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -60,24 +61,16 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
 };
 
 export async function loader({ context, params }: Route.LoaderArgs) {
-  const { tables } = context.get(shopContext).store;
-  const active = <Columns extends string>(columns: Columns) =>
-    tables.from('products').select(columns).eq('is_active', true);
-
-  const { data: product, error } = await active(`id, description, ${cardColumns}`)
-    .eq('slug', params.slug)
-    .maybeSingle();
+  const { store, madeFrom } = context.get(shopContext);
+  const { data: found, error } = await store.tables
+    .rpc('product_and_related', { product_slug: params.slug, related_limit: relatedCount }, { get: true })
+    .select(`id, description, ${cardColumns}`);
   if (error) throw data(error.message, { status: 503 });
+  const [product, ...related] = found;
   if (!product) return data({ product: null, related: [] }, { status: 404 });
-  if (!product.category) return { product, related: [] };
-
-  const related = await active(cardColumns)
-    .eq('category', product.category)
-    .neq('id', product.id)
-    .order('created_at', { ascending: false })
-    .limit(relatedCount);
-  // Without suggestions it is still the page of the product.
-  return { product, related: related.data ?? [] };
+  madeFrom(...found.map(({ slug }) => productFact(slug)));
+  if (product.category) madeFrom(categoryProductsFact(product.category));
+  return { product, related };
 }
 
 export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {

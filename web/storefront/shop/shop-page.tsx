@@ -4,6 +4,7 @@ import { useRef } from 'react';
 import { data, Link, type ShouldRevalidateFunctionArgs } from 'react-router';
 import { selectProducts } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
+import { categoriesFact, productsFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -24,18 +25,20 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   });
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { tables } = context.get(shopContext).store;
-  const [products, categories] = await Promise.all([
-    tables
-      .from('products')
-      .select(`${cardColumns}, description, created_at`)
-      .eq('is_active', true)
-      .order('created_at', { ascending: false }),
-    tables.from('categories').select('name').eq('is_active', true),
-  ]);
+  const { store, madeFrom } = context.get(shopContext);
+  madeFrom(productsFact, categoriesFact);
+  // Read at once, so that all the page shows is of one moment. A category that is no choice any more is hidden here.
+  const products = await store.tables
+    .from('products')
+    .select(`${cardColumns}, description, created_at, categories(name)`)
+    .eq('is_active', true)
+    .order('created_at', { ascending: false });
   // An answer, not a crash: the page says so in its own words.
-  if (products.error || categories.error) return data({ products: null, categories: [] }, { status: 503 });
-  return { products: products.data, categories: categories.data.map(({ name }) => name) };
+  if (products.error) return data({ products: null, categories: [] }, { status: 503 });
+  return {
+    products: products.data.map(({ categories, ...product }) => product),
+    categories: [...new Set(products.data.flatMap(({ categories }) => categories?.name ?? []))],
+  };
 }
 
 // Another search is another view of the same list.

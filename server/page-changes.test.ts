@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { factsChanged } from './page-changes.ts';
+
+const mango = {
+  slug: 'mango-can',
+  category: 'Mango',
+  is_active: true,
+  home_section: null,
+  home_position: null,
+};
+const change = (rows: { old?: object; new?: object }) =>
+  factsChanged(JSON.stringify({ table: 'products', ...rows }));
+
+test('a product that changes where it is touches itself and the lists that show everything, and no other page', () => {
+  expect(change({ old: mango, new: mango })).toEqual(['products', 'products:slug:mango-can']);
+});
+
+test('a product that moves touches where it was and where it is', () => {
+  expect(change({ old: mango, new: { ...mango, category: 'Passion', slug: 'passion-can' } })).toEqual([
+    'products',
+    'products:slug:mango-can',
+    'products:slug:passion-can',
+    'products:category:Mango',
+    'products:category:Passion',
+    'products:home',
+  ]);
+  expect(change({ old: mango, new: { ...mango, home_section: 'top_picks', home_position: 1 } })).toEqual([
+    'products',
+    'products:slug:mango-can',
+    'products:home',
+  ]);
+});
+
+test.each([
+  ['is added', { new: mango }],
+  ['is deleted', { old: mango }],
+  ['is switched off', { old: mango, new: { ...mango, is_active: false } }],
+  ['is switched on', { old: { ...mango, is_active: false }, new: mango }],
+])('a product that %s touches itself, its category and the home page', (_, rows) => {
+  expect(change(rows)).toEqual([
+    'products',
+    'products:slug:mango-can',
+    'products:category:Mango',
+    'products:home',
+  ]);
+});
+
+test('a product that visitors do not see touches nothing', () => {
+  const hidden = { ...mango, is_active: false };
+  expect(change({ old: hidden, new: { ...hidden, category: null } })).toEqual([]);
+  expect(change({ new: hidden })).toEqual([]);
+});
+
+test('settings and categories are facts as a whole', () => {
+  expect(factsChanged('{"table":"store_settings"}')).toEqual(['store_settings']);
+  expect(factsChanged('{"table":"categories"}')).toEqual(['categories']);
+});
+
+test.each([
+  '',
+  'products',
+  'null',
+  '{}',
+  '{"table":"orders"}',
+  '{"table":"products"}',
+  '{"table":"products","new":{"slug":1}}',
+])('of %j nobody can tell what it touches', (payload) => expect(factsChanged(payload)).toBeNull());

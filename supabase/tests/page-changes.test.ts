@@ -1,0 +1,101 @@
+// What the database announces to those who keep pages, read by those very readers.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import { openShopDatabase } from './shop-database.ts';
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const heard: string[] = [];
+  let arrived = () => {};
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    await database.listen('page_changes', (payload) => {
+      heard.push(payload);
+      arrived();
+    });
+  });
+  afterAll(() => database.close());
+
+  /** What is announced of some statements; those of one transaction come in its order. */
+  async function announced(...statements: string[]): Promise<unknown[]> {
+    heard.length = 0;
+    const isOver = new Promise<void>((done) => {
+      arrived = () => heard.at(-1) === 'over' && done();
+    });
+    for (const statement of statements) await database.query(statement);
+    await database.query(`select pg_notify('page_changes', 'over')`);
+    await isOver;
+    return heard.slice(0, -1).map((payload) => JSON.parse(payload));
+  }
+
+  const row = (of: Record<string, unknown>) => expect.objectContaining(of);
+
+  test('a price names the product that changed', async () => {
+    expect(
+      await announced(`update public.products set price = price + 100 where slug = 'mango-can'`),
+    ).toEqual([
+      {
+        table: 'products',
+        old: row({ slug: 'mango-can', category: 'Mango', is_active: true }),
+        new: row({ slug: 'mango-can', category: 'Mango', is_active: true }),
+      },
+    ]);
+  });
+
+  test('units that come and go are not told, the last one is', async () => {
+    const stock = (units: number) =>
+      `update public.products set stock_quantity = ${units} where slug = 'mango-can'`;
+    await announced(stock(9));
+    expect(await announced(stock(8), stock(3), 'update public.products set updated_at = now()')).toEqual([]);
+    expect(await announced(stock(0))).toHaveLength(1);
+    expect(await announced(stock(5))).toHaveLength(1);
+  });
+
+  test('a product that comes or goes is told by what it is or was', async () => {
+    expect(
+      await announced(
+        `insert into public.products (name, slug, price, category) values ('New', 'new-can', 100, 'Mango')`,
+        `delete from public.products where slug = 'new-can'`,
+      ),
+    ).toEqual([
+      { table: 'products', new: row({ slug: 'new-can', category: 'Mango' }) },
+      { table: 'products', old: row({ slug: 'new-can', category: 'Mango' }) },
+    ]);
+  });
+
+  test('a flavour that is renamed is told with every product that follows it', async () => {
+    const told = await announced(`update public.categories set name = 'Ripe Mango' where name = 'Mango'`);
+    expect(told).toContainEqual({ table: 'categories' });
+    expect(told).toContainEqual({
+      table: 'products',
+      old: row({ slug: 'mango-can', category: 'Mango' }),
+      new: row({ slug: 'mango-can', category: 'Ripe Mango' }),
+    });
+    await announced(`update public.categories set name = 'Mango' where name = 'Ripe Mango'`);
+  });
+
+  test('settings are told when they are others than before', async () => {
+    expect(await announced('update public.store_settings set delivery_fee = delivery_fee')).toEqual([]);
+    expect(await announced('update public.store_settings set delivery_fee = delivery_fee + 1')).toEqual([
+      { table: 'store_settings' },
+    ]);
+  });
+
+  test('a name too long for a notification does not hold up the change', async () => {
+    expect(
+      await announced(
+        `insert into public.products (name, slug, price) values ('Long', repeat('x', 8000), 1)`,
+        `delete from public.products where name = 'Long'`,
+      ),
+    ).toEqual([{ table: 'products' }, { table: 'products' }]);
+  });
+
+  test('one question gives a product and what stands beside it', async () => {
+    const { rows } = await database.query<{ slug: string; category: string }>(
+      `select slug, category from public.product_and_related('mango-can')`,
+    );
+    expect(rows.map(({ slug }) => slug)).toEqual(['mango-can', 'mango-bottle', 'mango-flask']);
+    expect((await database.query(`select from public.product_and_related('nothing')`)).rowCount).toBe(0);
+  });
+});
