@@ -48,8 +48,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
       ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` }
       : {}),
   };
+  // A file is no page: what a page may do is no matter of its scripts and pictures, and a phone pays for every line.
+  const { 'x-content-type-options': nosniff = '', 'strict-transport-security': strict } = securityHeaders;
   const files: Middleware =
-    typeof assets === 'function' ? assets : serveBrowserFiles(assets, securityHeaders);
+    typeof assets === 'function'
+      ? assets
+      : serveBrowserFiles(assets, {
+          'x-content-type-options': nosniff,
+          ...(strict ? { 'strict-transport-security': strict } : {}),
+        });
 
   // What is sent of a page, worked out once for each encoding: most answers are the same few kept pages.
   const finished = new WeakMap<CachedPage, Record<Encoding, string[]>>();
@@ -64,9 +71,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
   };
 
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
-    const encoding = bestEncoding(request.headers['accept-encoding']);
+    const encoding = encodings.of(rawHeader(request, 'accept-encoding') ?? '');
     const headers = headersOf(page, encoding);
-    if (page.status === 200 && request.headers['if-none-match'] === page.etag) {
+    if (page.status === 200 && rawHeader(request, 'if-none-match') === page.etag) {
       // The length is that of a body which is not sent.
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
@@ -79,7 +86,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
     // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
     const page = key
-      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
+      ? await pages.getOrRender(key, () => {
+          log.debug({ page: key }, 'page rendered');
+          return renderPage(new Request(new URL(key, publicUrl)), 'kept');
+        })
       : await renderPage(webRequest, 'once');
     sendPage(request, response, page);
   };
@@ -118,8 +128,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
 
   const server = createServer((request, response) => {
     const path = request.url ?? '/';
-    const started = performance.now();
     if (log.isLevelEnabled('debug')) {
+      const started = performance.now();
       response.once('finish', () => {
         const ms = Math.round(performance.now() - started);
         log.debug(
@@ -165,10 +175,30 @@ function isRead(request: IncomingMessage): boolean {
   return request.method === 'GET' || request.method === 'HEAD';
 }
 
-function bestEncoding(accepted: string | string[] | undefined): Encoding {
-  const offered = String(accepted ?? '');
-  if (/\bbr\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(offered)) return 'br';
-  if (/\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(offered)) return 'gzip';
+/** The one value of a header, read where it lies: the object of all headers would be made for this alone. */
+function rawHeader({ rawHeaders }: IncomingMessage, name: string): string | undefined {
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const candidate = rawHeaders[at];
+    if (candidate?.length === name.length && candidate.toLowerCase() === name) return rawHeaders[at + 1];
+  }
+  return undefined;
+}
+
+/** What of an accept-encoding header to answer with; browsers send the same few again and again. */
+const encodings = {
+  known: new Map<string, Encoding>(),
+  of(accepted: string): Encoding {
+    const known = this.known.get(accepted);
+    if (known) return known;
+    const best = bestEncoding(accepted);
+    if (this.known.size < 100 && accepted.length < 200) this.known.set(accepted, best);
+    return best;
+  },
+};
+
+function bestEncoding(accepted: string): Encoding {
+  if (/\bbr\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(accepted)) return 'br';
+  if (/\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(accepted)) return 'gzip';
   return 'identity';
 }
 

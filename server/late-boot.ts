@@ -14,10 +14,17 @@ const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['poi
  */
 export function bootLate(html: string): string {
   if (!start.test(html)) return html;
-  return html.replace(preloads, '<link rel="late"').replace(
-    start,
-    // A function, because the modules' text may hold what a replacement would read as a pattern.
-    (_, modules: string) =>
-      `<script type="text/plain" id="late-boot">${modules}</script><script>${boot}</script>`,
+  return (
+    html
+      // The storefront's list of routes, which the build's last step makes: nobody goes from here to a staff screen without
+      // loading that screen's own page.
+      .replaceAll('"/assets/manifest-', '"/assets/storefront-manifest-')
+      .replace(preloads, '<link rel="late"')
+      .replace(
+        start,
+        // A function, because the modules' text may hold what a replacement would read as a pattern.
+        (_, modules: string) =>
+          `<script type="text/plain" id="late-boot">${modules}</script><script>${boot}</script>`,
+      )
   );
 }

@@ -11,7 +11,7 @@ import { VESSELS, type VesselName } from './vessels.ts';
 
 const PUBLIC = fileURLToPath(new URL('../../web/public/', import.meta.url));
 const ART = `${PUBLIC}art/`;
-const PRODUCT_WIDTHS = [240, 480, 960];
+const PRODUCT_WIDTHS = [240, 360, 480, 960];
 const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: [480, 900] };
 
 /** Writes one picture at each width as AVIF and WebP; gives the bytes written. */
@@ -30,7 +30,7 @@ async function writePicture(svg: string, name: string, widths: readonly number[]
     const { width: w, height: h, channels } = sized.info;
     const from = () => sharp(sized.data, { raw: { width: w, height: h, channels } });
     const avif = await from()
-      .avif({ quality: width > 480 ? 50 : 54, effort: 5 })
+      .avif({ quality: width === 360 || width > 480 ? 50 : 54, effort: 5 })
       .toBuffer();
     const webp = await from()
       .webp({ quality: width > 480 ? 74 : 78, effort: 5, smartSubsample: true })

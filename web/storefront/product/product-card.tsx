@@ -24,11 +24,22 @@ interface ProductCardProps {
   isOnDusk?: boolean;
   /** True for the first cards of a list at the top of a page. */
   isFirst?: boolean;
+  /** How wide the picture is, as in the `sizes` attribute; that of a card in a `ProductGrid` unless told. */
+  sizes?: string;
 }
 
-const sizes = '(min-width: 1280px) 380px, (min-width: 768px) 31vw, 46vw';
+// The page's column of at most 73 rem, its edges and the gaps between two or three cards.
+const gridSizes = '(min-width: 1248px) 371px, (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
+/** For a grid of four from 1024 px on. */
+export const fourColumns =
+  '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
 
-export function ProductCard({ product, isOnDusk = false, isFirst = false }: ProductCardProps) {
+export function ProductCard({
+  product,
+  isOnDusk = false,
+  isFirst = false,
+  sizes = gridSizes,
+}: ProductCardProps) {
   const { slug, name, tagline, price, image_url, category, stock_quantity } = product;
   return (
     <article

@@ -146,7 +146,7 @@ function Detail({ product }: { product: Product }) {
             <ProductImage
               src={product.image_url}
               alt={product.name}
-              sizes="(min-width: 1280px) 600px, (min-width: 768px) 50vw, 94vw"
+              sizes="(min-width: 1280px) 565px, (min-width: 768px) 44.6vw, 92vw"
               isFirst
               className="absolute inset-0 size-full"
             />

@@ -11,7 +11,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import { cardColumns, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
@@ -148,7 +148,7 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
           <ProductGrid className="lg:grid-cols-4">
             {shown.map((product, index) => (
               <li key={product.slug} className={index < 6 ? '' : 'product-below'}>
-                <ProductCard product={product} isFirst={index < 2} />
+                <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
               </li>
             ))}
           </ProductGrid>
