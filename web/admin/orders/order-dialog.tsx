@@ -10,7 +10,7 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-dr
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
-import { ContactLink } from '../contact-link.tsx';
+import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { StatusSelect } from '../status-select.tsx';
@@ -264,7 +264,7 @@ function Payments({ order }: { order: WholeOrder }) {
 }
 
 function Customer({ order }: { order: WholeOrder }) {
-  const about = encodeURIComponent(`Your order ${order.tracking_number}`);
+  const about = `Your order ${order.tracking_number}`;
   return (
     <Part title="Customer">
       <p className="font-semibold break-words">{order.customer_name}</p>
@@ -275,19 +275,19 @@ function Customer({ order }: { order: WholeOrder }) {
       </p>
       <div className="mt-3 grid grid-cols-3 gap-2">
         <ContactLink
-          href={`tel:${order.customer_phone}`}
+          href={callTo(order.customer_phone)}
           icon="phone"
           label="Call"
           who={order.customer_name}
         />
         <ContactLink
-          href={`https://wa.me/${msisdn(order.customer_phone)}?text=${about}`}
+          href={`https://wa.me/${msisdn(order.customer_phone)}?text=${encodeURIComponent(about)}`}
           icon="chat"
           label="Chat"
           who={order.customer_name}
         />
         <ContactLink
-          href={`mailto:${order.customer_email}?subject=${about}`}
+          href={mailTo(order.customer_email, about)}
           icon="mail"
           label="Mail"
           who={order.customer_name}
