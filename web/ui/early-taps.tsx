@@ -15,18 +15,21 @@ const listen =
   // Room for what is only known on this device is kept before anything is painted.
   "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}";
 
+/** One after the other, each when what the one before it changed is on the page. */
+async function answer(taps: HTMLElement[]) {
+  for (const button of taps) {
+    await new Promise((done) => window.setTimeout(done));
+    delete button.dataset.tapped;
+    if (button.isConnected) button.click();
+  }
+}
+
 /** To be put before the buttons: a few bytes that run while the page is still read. Their hash is in the page's security policy. */
 export function EarlyTaps() {
   useEffect(() => {
     const taps = window.earlyTaps ?? [];
     window.earlyTaps = undefined;
-    // When the rest of the page has come alive too.
-    queueMicrotask(() => {
-      for (const button of taps) {
-        delete button.dataset.tapped;
-        if (button.isConnected) button.click();
-      }
-    });
+    void answer(taps);
   }, []);
   return <script dangerouslySetInnerHTML={{ __html: listen }} />;
 }

@@ -1,0 +1,122 @@
+// The first moments of a visit on a slow line: what is asked for when, and that nobody taps in vain.
+import type { Browser, Page, Route } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  await shop.close();
+});
+const story = storyIn(() => browser);
+
+/** Holds back what is asked for until told to let it go. */
+async function holdBack(page: Page, what: RegExp): Promise<{ asked: string[]; letGo(): void }> {
+  const asked: string[] = [];
+  let letGo = () => {};
+  const free = new Promise<void>((done) => {
+    letGo = done;
+  });
+  await page.route(what, async (route: Route) => {
+    asked.push(new URL(route.request().url()).pathname);
+    await free;
+    await route.continue();
+  });
+  return { asked, letGo };
+}
+const scripts = /\/assets\/.*\.js$/;
+
+/** Slow 4G. */
+async function slowDown(page: Page): Promise<void> {
+  const line = await page.context().newCDPSession(page);
+  await line.send('Network.enable');
+  await line.send('Network.emulateNetworkConditions', {
+    offline: false,
+    latency: 150,
+    downloadThroughput: (1.6 * 1024 * 1024) / 8,
+    uploadThroughput: (750 * 1024) / 8,
+  });
+}
+
+describe('a tap before the page can answer', () => {
+  story('is answered when it can: each one, in their order', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await slowDown(page);
+    const code = await holdBack(page, scripts);
+    await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
+    const more = page.getByRole('button', { name: 'Increase quantity' });
+    await more.tap();
+    await more.tap();
+    await page.getByRole('button', { name: 'Order Now' }).tap();
+    // The first of them had the scripts asked for; none has come.
+    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    code.letGo();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel(/^Name/).waitFor();
+    expect(await dialog.textContent()).toContain('Subtotal (3 × KSh 950.00)');
+    expect(await page.locator('[data-tapped]').count()).toBe(0);
+  });
+
+  story('opens the menu and follows a link without waiting', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await holdBack(page, scripts);
+    await page.goto(`${shop.url}/`, { waitUntil: 'commit' });
+    await page.getByRole('button', { name: 'Menu' }).tap();
+    await page.getByRole('dialog').getByRole('link', { name: 'Delivery' }).tap();
+    await page.waitForURL('**/delivery');
+  });
+});
+
+describe('the scripts of a storefront page', () => {
+  story('wait for the first picture', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    const pictures = await holdBack(page, /\/art\//);
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      if (scripts.test(request.url())) asked.push(request.url());
+    });
+    await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'domcontentloaded' });
+    await expect.poll(() => pictures.asked.length).toBeGreaterThan(0);
+    expect(asked).toEqual([]);
+    pictures.letGo();
+    await expect.poll(() => asked.length).toBeGreaterThan(3);
+  });
+
+  story('do not wait for somebody who types', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await holdBack(page, /\/art\//);
+    const started = page.waitForRequest(scripts);
+    await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'domcontentloaded' });
+    await page.keyboard.press('Tab');
+    await started;
+  });
+
+  test('come at once on staff pages', async () => {
+    const html = await (await fetch(`${shop.url}/admin/login`)).text();
+    expect(html).toContain('<link rel="modulepreload"');
+    expect(html).toContain('<script type="module"');
+    expect(html).not.toContain('late-boot');
+  });
+
+  test('know nothing of the staff area, and neither does the style sheet', async () => {
+    const html = await (await fetch(`${shop.url}/shop`)).text();
+    const list = /\/assets\/storefront-manifest-\w+\.js/.exec(html)?.[0];
+    const routes = await (await fetch(`${shop.url}${list}`)).text();
+    expect(routes).toContain('storefront/shop/shop-page');
+    expect(routes).not.toContain('admin');
+    // Classes that only staff screens have.
+    expect(html).not.toContain('.staff-drawer');
+    expect(html).not.toMatch(/<link rel="stylesheet"/);
+    const [, staffSheet] =
+      /<link rel="stylesheet" href="([^"]+)"/.exec(await (await fetch(`${shop.url}/admin/login`)).text()) ??
+      [];
+    expect((await fetch(`${shop.url}${staffSheet}`)).status).toBe(200);
+  });
+});
