@@ -183,7 +183,7 @@ describe('found and unfolded', () => {
     attribute(html, new RegExp(`<meta (?:property|name)="${name}" content="([^"]*)"`));
   const canonical = (html: string) => attribute(html, /<link rel="canonical" href="([^"]*)"/);
   const structured = (html: string): Record<string, unknown>[] =>
-    [...html.matchAll(/<script type="application\/ld\+json">([\s\S]*?)<\/script>/g)].map(([, json]) =>
+    [...html.matchAll(/<script type="application\/ld\+json">([\s\S]*?)<\/script>/g)].flatMap(([, json]) =>
       JSON.parse(json ?? ''),
     );
   const ofType = (html: string, type: string) => structured(html).find((data) => data['@type'] === type);

@@ -4,22 +4,21 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { DataBlock } from '../discovery/data-block.tsx';
 import { describeStore } from '../discovery/structured-data.ts';
-import { describePage, shopOf } from '../layout/page-meta.ts';
+import { describeTrail } from '../discovery/trail.ts';
+import { describePage } from '../layout/page-meta.ts';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
 import { ContactForm } from './contact-form.tsx';
 
-export const meta: Route.MetaFunction = ({ matches }) => {
-  const shop = shopOf(matches);
-  const page = describePage(matches, {
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
     title: 'Contact',
     description:
       'Call, chat or write: support around the clock, e-mail answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
     path: '/contact',
   });
-  return shop ? [...page, { 'script:ld+json': describeStore(shop) }] : page;
-};
 
 export async function action({ request, context }: Route.ActionArgs) {
   const form = await request.formData();
@@ -49,7 +48,8 @@ const locations = [
 ];
 
 export default function ContactPage({ actionData }: Route.ComponentProps) {
-  const { settings } = useShop();
+  const { settings, config } = useShop();
+  const origin = config.publicUrl;
   const chat = chatLink(settings.chat_phone);
   const call = `tel:${settings.support_phone}`;
   const mail = `mailto:${settings.support_email}`;
@@ -57,6 +57,16 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
 
   return (
     <>
+      <DataBlock
+        data={
+          import.meta.env.SSR
+            ? [
+                describeStore({ origin, settings }),
+                describeTrail(origin, [{ name: 'Contact', path: '/contact' }]),
+              ]
+            : null
+        }
+      />
       <header className="on-dusk overflow-hidden bg-(image:--gradient-dusk) text-white">
         <div className="page grid gap-4 pt-14 pb-32 md:pt-20 md:pb-40">
           <h1 className="max-w-[14ch] text-hero font-extrabold">Talk to us, day or night</h1>

@@ -3,6 +3,8 @@ import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { DataBlock } from '../discovery/data-block.tsx';
+import { describeTrail } from '../discovery/trail.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/delivery-page.ts';
@@ -89,9 +91,11 @@ function questions(deliveryFee: number) {
 }
 
 export default function DeliveryPage() {
-  const { settings } = useShop();
+  const { settings, config } = useShop();
+  const trail = [{ name: 'Delivery', path: '/delivery' }];
   return (
     <>
+      <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
       <header className="on-dusk relative overflow-hidden bg-[#0e0f32] text-white">
         <picture className="contents">
           <source

@@ -5,9 +5,11 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { DataBlock } from '../discovery/data-block.tsx';
 import { describeSite, describeStore } from '../discovery/structured-data.ts';
 import { LastOrderRoom } from '../last-order/last-order-room.tsx';
-import { describePage, shopOf } from '../layout/page-meta.ts';
+import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
 import { type CardProduct, cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/home-page.ts';
 import { HeroCarousel } from './hero-carousel.tsx';
@@ -21,17 +23,13 @@ const rowSizes = '(min-width: 1280px) 280px, (min-width: 768px) 27vw, (min-width
 const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
   (a.home_position ?? Number.MAX_SAFE_INTEGER) - (b.home_position ?? Number.MAX_SAFE_INTEGER);
 
-export const meta: Route.MetaFunction = ({ matches }) => {
-  const shop = shopOf(matches);
-  const page = describePage(matches, {
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
     title: null,
     description:
       'Khat-based juice and energy drinks, pressed from Meru leaf and Embu fruit and delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.',
     path: '/',
   });
-  if (!shop) return page;
-  return [...page, { 'script:ld+json': describeSite(shop) }, { 'script:ld+json': describeStore(shop) }];
-};
 
 export async function loader({ context }: Route.LoaderArgs) {
   const { store, madeFrom } = context.get(shopContext);
@@ -57,8 +55,11 @@ export async function loader({ context }: Route.LoaderArgs) {
 }
 
 export default function HomePage({ loaderData }: Route.ComponentProps) {
+  const { settings, config } = useShop();
+  const shop = { origin: config.publicUrl, settings };
   return (
     <>
+      <DataBlock data={import.meta.env.SSR ? [describeSite(shop), describeStore(shop)] : null} />
       <HeroCarousel />
       {loaderData ? (
         <>

@@ -80,7 +80,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
 
   if (!isOffline && !since) return null;
   return (
-    <div role="status" className="sticky top-0 z-40 bg-ember-100 text-ember-900 shadow-md">
+    <div role="status" className="sticky top-0 z-40 bg-ember-300 text-ink shadow-md">
       <p className="page flex flex-wrap items-center justify-between gap-x-6 py-2 text-sm font-semibold">
         <span>
           {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}{' '}

@@ -14,8 +14,10 @@ import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { DataBlock } from '../discovery/data-block.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
-import { describePage, shopOf } from '../layout/page-meta.ts';
+import { describeTrail } from '../discovery/trail.ts';
+import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/product-page.ts';
@@ -32,31 +34,19 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   const product = loaderData?.product;
   if (!product) return [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
-  const shop = shopOf(matches);
-  const picture = sharePicturePath(product, shop?.settings.store_name ?? '');
-  const page = [
+  return [
     ...describePage(matches, {
       title: product.name,
       description: product.tagline ?? product.description ?? product.name,
       path: `/shop/${params.slug}`,
       type: 'product',
-      picture: { path: picture, alt: `${product.name}, ${formatKsh(product.price)}` },
-      trail: [{ name: 'Shop all drinks', path: '/shop' }],
+      picture: {
+        path: (storeName) => sharePicturePath(product, storeName),
+        alt: `${product.name}, ${formatKsh(product.price)}`,
+      },
     }),
     { property: 'product:price:amount', content: (product.price / 100).toFixed(2) },
     { property: 'product:price:currency', content: 'KES' },
-  ];
-  if (!shop) return page;
-  return [
-    ...page,
-    {
-      'script:ld+json': describeProduct(shop, {
-        ...product,
-        pictures: [product.image_url, picture].flatMap((address) =>
-          address ? [address.startsWith('/') ? `${shop.origin}${address}` : address] : [],
-        ),
-      }),
-    },
   ];
 };
 
@@ -238,6 +228,7 @@ function Detail({ product }: { product: Product }) {
           </div>
         </div>
       </div>
+      <DataBlock data={import.meta.env.SSR ? describe(product, settings, config.publicUrl) : null} />
       {isWanted ? (
         <Suspense fallback={null}>
           <OrderDialog
@@ -251,6 +242,17 @@ function Detail({ product }: { product: Product }) {
       ) : null}
     </article>
   );
+}
+
+function describe(product: Product, settings: ReturnType<typeof useShop>['settings'], origin: string) {
+  const pictures = [product.image_url, sharePicturePath(product, settings.store_name)].flatMap((address) =>
+    address ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
+  );
+  const trail = [
+    { name: 'Shop all drinks', path: '/shop' },
+    { name: product.name, path: `/shop/${product.slug}` },
+  ];
+  return [describeProduct({ origin, settings }, { ...product, pictures }), describeTrail(origin, trail)];
 }
 
 /** How many somebody wants again who came here to order the same; told once, so that a reload does not ask again. */

@@ -8,6 +8,8 @@ import { categoriesFact, productsFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { DataBlock } from '../discovery/data-block.tsx';
+import { describeTrail } from '../discovery/trail.ts';
 import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
@@ -77,9 +79,13 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   );
 }
 
+const trail = [{ name: 'Shop all drinks', path: '/shop' }];
+
 function Frame({ children }: { children: React.ReactNode }) {
+  const { config } = useShop();
   return (
     <>
+      <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
       <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,#6b2868)] text-white">
         <div
           aria-hidden="true"
