@@ -150,6 +150,8 @@ export interface PlanLimits {
   maxEmbedDepth: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
+  /** Whether `sum()` and its like may be asked for. */
+  allowsAggregates: boolean;
 }
 
 /**
@@ -199,7 +201,12 @@ function planRead(
 }
 
 /** Limit and offset of the request's own rows: query string, Range header and the service's maximum together. */
-function pageOf(request: ParsedRequest, { maxRows }: PlanLimits): { limit: number; offset: number } {
+function pageOf(request: ParsedRequest, limits: PlanLimits): { limit: number | null; offset: number } {
+  const { limit, offset } = pageWithin(request, limits);
+  return { limit: limit === Number.POSITIVE_INFINITY ? null : limit, offset };
+}
+
+function pageWithin(request: ParsedRequest, { maxRows }: PlanLimits): { limit: number; offset: number } {
   const { limits, offsets } = request.query;
   const asked = limits.find(({ path }) => path.length === 0)?.limit ?? null;
   if (asked !== null && asked < 0) {

@@ -11,6 +11,7 @@ import { checkAnswer, respond, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
 import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
 import { type Answer, writeEstimate, writeStatement } from './sql.ts';
+import { nameOf, quoted } from './sql-writer.ts';
 
 /** Settings of the service. */
 export interface DataServiceOptions {
@@ -29,6 +30,20 @@ export interface DataServiceOptions {
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
   allowsRollback?: boolean;
+  /** Whether a transaction is undone unless the client, where it may, asks otherwise; it is kept unless told. */
+  rollsBack?: boolean;
+  /** The role of who shows no identity; `anon` unless told. */
+  anonymousRole?: string;
+  /** Whether a verified token may name any role of the database; only the platform's unless told. */
+  allowsAnyRole?: boolean;
+  /** Schemas searched after the request's own; `extensions` unless told. */
+  extraSearchPath?: readonly string[];
+  /** A function called, in the request's role, before every request's own work: its name, qualified by its schema. */
+  preRequest?: { schema: string; name: string };
+  /** Whether clients may aggregate; they may not unless told. */
+  allowsAggregates?: boolean;
+  /** Settings SQL may read, as `app.settings.…`. */
+  appSettings?: Readonly<Record<string, string>>;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
   onFault?: (error: unknown) => void;
 }
@@ -50,12 +65,16 @@ export async function createDataService(
     maxRows: options.maxRows ?? 1000,
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
     allowsCircles: options.allowsCircles ?? true,
+    allowsAggregates: options.allowsAggregates ?? false,
   };
+  const { anonymousRole = 'anon', allowsAnyRole = false, rollsBack = false, preRequest } = options;
+  const extraSearchPath = options.extraSearchPath ?? ['extensions'];
+  const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const schema = await followSchema(database, schemas, onFault);
 
   async function serve(request: Request, caller: Caller): Promise<Response> {
-    if (!requestRoles.has(caller.claims.role)) {
+    if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
       throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
     }
     const url = new URL(request.url);
@@ -72,17 +91,19 @@ export async function createDataService(
     const statement = writeStatement(plan);
     const isRolledBack = rollbackWish(parsed, plan);
     const work = async (session: Session) => {
+      if (callBefore) await session.query(callBefore);
       const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
       const [answer] = rows;
       if (!answer) throw new Error('the statement gave no answer');
       if (plan.kind === 'read') await estimateTotal(session, plan, answer);
       checkAnswer(plan, answer);
       const response = respond(parsed, plan, answer, search, isRolledBack);
-      if (isRolledBack) throw new Undone(response);
+      if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
     return asRole(database, caller.claims, work, {
       readOnly: plan.isReadOnly,
+      allowsAnyRole,
       request: requestSettings(request, path, parsed),
     });
   }
@@ -97,7 +118,8 @@ export async function createDataService(
       path,
       headers,
       cookies,
-      searchPath: `"${parsed.schema.replaceAll('"', '""')}", extensions`,
+      searchPath: [parsed.schema, ...extraSearchPath].map(quoted).join(', '),
+      ...(options.appSettings ? { settings: options.appSettings } : {}),
       ...(timeZone ? { timeZone } : {}),
       ...(options.statementTimeout === undefined ? {} : { statementTimeout: options.statementTimeout }),
     };
@@ -115,7 +137,7 @@ export async function createDataService(
         return await serve(request, caller);
       } catch (error) {
         if (error instanceof Undone) return error.response;
-        const fault = faultOf(error, caller.claims.role === 'anon');
+        const fault = faultOf(error, caller.claims.role === anonymousRole);
         if (fault.status >= 500) onFault(error);
         return respondFault(fault, request.method);
       }

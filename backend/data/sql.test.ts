@@ -80,7 +80,12 @@ const cache: SchemaCache = {
 function planOf(method: string, path: string, search: string, body = '', prefer = '') {
   const headers = new Headers(prefer ? { prefer } : {});
   const request = parseRequest({ method, path, search, headers, body }, { schemas: ['public'] });
-  const plan = planRequest(request, cache, { maxRows: 100, maxEmbedDepth: 3, allowsCircles: true });
+  const plan = planRequest(request, cache, {
+    maxRows: 100,
+    maxEmbedDepth: 3,
+    allowsCircles: true,
+    allowsAggregates: false,
+  });
   if (plan.kind === 'options') throw new Error('no statement');
   return plan;
 }

@@ -62,8 +62,9 @@ function readStatement(writer: Writer, plan: ReadPlan): string {
   let total = 'null::int8';
   if (count === 'exact') total = `(select count(*) ${countedRows(writer, node, from)})`;
   if (count === 'estimated') {
-    const limit = writer.bind(exactCountUpTo + 1);
-    total = `(select count(*) from (select 1 ${countedRows(writer, node, from)} limit ${limit}::int8) counted)`;
+    const limit =
+      exactCountUpTo === Number.POSITIVE_INFINITY ? '' : ` limit ${writer.bind(exactCountUpTo + 1)}::int8`;
+    total = `(select count(*) from (select 1 ${countedRows(writer, node, from)}${limit}) counted)`;
   }
   return `with r as (${rows}) select ${body(plan, 'rows')} as body, count(*) as page_total, ${total} as total,
   ${responseSettings} from r`;

@@ -21,11 +21,17 @@ export function columnOrigins(
   views: readonly ViewDefinition[],
 ): (view: number, column: number) => ColumnOrigin | null {
   const targets = new Map(views.map(({ oid, definition }) => [oid, targetsOf(definition)]));
-  const trace = (relation: number, column: number): ColumnOrigin | null => {
-    const columns = targets.get(relation);
-    if (!columns) return { table: relation, column };
-    const origin = columns.get(column);
-    return origin ? trace(origin.table, origin.column) : null;
+  const trace = (view: number, column: number): ColumnOrigin | null => {
+    const passed = new Set([view]);
+    let origin = targets.get(view)?.get(column);
+    for (let columns = origin && targets.get(origin.table); origin && columns; ) {
+      // A recursive view names itself as where its columns are from.
+      if (passed.has(origin.table)) return null;
+      passed.add(origin.table);
+      origin = columns.get(origin.column);
+      columns = origin && targets.get(origin.table);
+    }
+    return origin ?? null;
   };
   return (view, column) => (targets.has(view) ? trace(view, column) : null);
 }

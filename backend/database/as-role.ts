@@ -18,6 +18,8 @@ export interface RequestSettings {
   timeZone?: string;
   /** Milliseconds after which PostgreSQL cancels a statement. */
   statementTimeout?: number;
+  /** Further settings, such as an application's own; names of ours or of who runs the service, never of a request. */
+  settings?: Readonly<Record<string, string>>;
 }
 
 /** Roles a request may take. A token naming any other role is refused before SQL is reached. */
@@ -25,7 +27,7 @@ export const requestRoles: ReadonlySet<string> = new Set(['anon', 'authenticated
 
 /**
  * Runs `work` as a role, under row level security, in one transaction: begin, one parameterised set_config, work, commit.
- * @param claims verified claims; `claims.role` must be one of `requestRoles`
+ * @param claims verified claims; `claims.role` must be one of `requestRoles`, unless any role is allowed
  * @param work gets the session; its result is returned after the commit
  * @throws Error when the role is not a request role; DatabaseError from the work
  */
@@ -33,11 +35,13 @@ export function asRole<T>(
   database: Database,
   claims: Claims,
   work: (session: Session) => Promise<T>,
-  options: { readOnly?: boolean; request?: RequestSettings } = {},
+  options: { readOnly?: boolean; request?: RequestSettings; allowsAnyRole?: boolean } = {},
 ): Promise<T> {
-  if (!requestRoles.has(claims.role)) throw new Error(`role "${claims.role}" is not a request role`);
+  if (!options.allowsAnyRole && !requestRoles.has(claims.role))
+    throw new Error(`role "${claims.role}" is not a request role`);
   const { request = {} } = options;
   const settings: Record<string, string> = {
+    ...request.settings,
     role: claims.role,
     'request.jwt.claims': JSON.stringify(claims),
     'request.method': request.method ?? '',
