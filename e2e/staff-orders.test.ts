@@ -197,6 +197,31 @@ describe.each([
     expect(await searchBox(page).inputValue()).toBe('');
   });
 
+  story(
+    'what is refused while scrolling is asked for again by nobody but a person',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ expectedFailures: /403|Only staff/ });
+      await enterAsStaff(shop, page);
+      let asked = 0;
+      await page.route('**/rest/v1/rpc/search_orders*', async (route) => {
+        if (route.request().postDataJSON().before_id === null) return route.continue();
+        asked += 1;
+        await route.fulfill({ status: 403, json: { message: 'Only staff may do this', code: 'PT403' } });
+      });
+      await openOrders(page);
+      await rowOf(page, 'OLD-1129').waitFor();
+      await page.getByRole('button', { name: 'Show more' }).scrollIntoViewIfNeeded();
+      await page.getByText('the last refresh failed').waitFor();
+      await page.evaluate(async () => {
+        for (let frame = 0; frame < 60; frame += 1) await new Promise(requestAnimationFrame);
+      });
+      expect(asked).toBe(1);
+      await page.unroute('**/rest/v1/rpc/search_orders*');
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await rowOf(page, 'OLD-1050').waitFor();
+    },
+  );
+
   story('an order opens whole, with all that happened to it', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const account = await enterAsStaff(shop, page);

@@ -224,7 +224,8 @@ const Bone = () => (
 );
 
 /** Where the next rows arrive before one gets there. */
-function End<Row>({ rows, label, isLoading, hasMore, isLoadingMore, more }: RowListProps<Row>) {
+function End<Row>(list: RowListProps<Row>) {
+  const { rows, label, isLoading, error, hasMore, isLoadingMore, isReading, more } = list;
   const end = useRef<HTMLDivElement>(null);
   const ask = useRef(more);
   useEffect(() => {
@@ -234,7 +235,8 @@ function End<Row>({ rows, label, isLoading, hasMore, isLoadingMore, more }: RowL
   // biome-ignore lint/correctness/useExhaustiveDependencies: with new rows the end has moved, and may still be in sight
   useEffect(() => {
     const element = end.current;
-    if (!element || !hasMore || isLoadingMore) return;
+    // What failed is asked for again by a person: by itself it would be without a pause.
+    if (!element || !hasMore || isReading || error) return;
     const watcher = new IntersectionObserver(
       ([entry]) => {
         if (entry?.isIntersecting) ask.current?.();
@@ -243,7 +245,7 @@ function End<Row>({ rows, label, isLoading, hasMore, isLoadingMore, more }: RowL
     );
     watcher.observe(element);
     return () => watcher.disconnect();
-  }, [hasMore, isLoadingMore, count]);
+  }, [hasMore, isReading, error, count]);
 
   if (isLoading) return null;
   return (

@@ -34,6 +34,8 @@ export interface Rows<Row> {
   retry(): void;
   hasMore: boolean;
   isLoadingMore: boolean;
+  /** Rows are on their way, be it the next ones or the present ones anew: more cannot be asked for until they are there. */
+  isReading: boolean;
   more(): void;
 }
 
@@ -65,6 +67,7 @@ export function useRows<Row extends Cursor>(
     retry: () => void query.refetch(),
     hasMore: query.hasNextPage,
     isLoadingMore: query.isFetchingNextPage,
+    isReading: query.isFetching,
     more() {
       // A refresh under way would be thrown away by it, and come again.
       if (!query.isFetching) void query.fetchNextPage();
