@@ -1,6 +1,6 @@
 // The frame of every staff screen, and its guard: nobody but active staff gets past it.
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
@@ -20,19 +20,22 @@ import { useSidebar } from './use-sidebar.ts';
 import '../staff.css';
 import './staff-layout.css';
 
-/** Who was let in last, in this tab. */
+/** Who was let in last, in this tab; null when the next screen has to ask. */
 let admitted: Member | null = null;
 
 const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
   const staff = staffFor(request);
   // From one screen to the next nobody waits for the services: the layout asks them meanwhile, and they show nothing to
-  // who has no right to it. Asking for the same address again is how the layout has the whole check made.
-  if (admitted?.staff !== staff || request.url === window.location.href) {
+  // who has no right to it. Asking for the same address again has the whole check made; requests name no part of a page.
+  let member = admitted;
+  if (member?.staff !== staff || request.url === window.location.href.replace(/#.*$/, '')) {
     const standing = await staff.standing();
-    admitted = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
-    if (!admitted) throw redirect('/admin/login');
+    member = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
+    // An answer that nobody waits for any more must not undo a newer one.
+    if (!request.signal.aborted) admitted = member;
+    if (!member) throw redirect('/admin/login');
   }
-  context.set(memberContext, admitted);
+  context.set(memberContext, member);
   return next();
 };
 
@@ -55,8 +58,14 @@ export function HydrateFallback() {
 
 export default function StaffLayout({ loaderData: { staff, id, email } }: Route.ComponentProps) {
   const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
-  // The next one at this device finds nothing of what this one saw.
-  useEffect(() => () => queryClient.clear(), []);
+  // The next one at this device finds nothing of what this one saw, and is not taken for them.
+  useEffect(
+    () => () => {
+      admitted = null;
+      queryClient.clear();
+    },
+    [],
+  );
   return (
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
@@ -76,8 +85,12 @@ function Panel({ staff, email }: Member) {
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const live = useLiveChanges(useNotices());
 
-  // Asking anew runs the guard anew: who is no longer staff is out.
-  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+  // Asking anew runs the guard anew, also where it falls together with a way to another screen: who is no longer staff is out.
+  const askAnew = useCallback(() => {
+    admitted = null;
+    void revalidate();
+  }, [revalidate]);
+  useEffect(() => onStandingMayHaveChanged(staff, askAnew), [staff, askAnew]);
 
   const shown = useRef(pathname);
   useEffect(() => {
@@ -85,11 +98,11 @@ function Panel({ staff, email }: Member) {
     const [before, now] = [shown.current, pathname].map(screenOf);
     shown.current = pathname;
     void staff.standing().then(({ is }) => {
-      if (is !== 'staff') void revalidate();
+      if (is !== 'staff') askAnew();
     });
     // Within a screen, such as from the list to one of its orders, the focus is that screen's affair.
     if (before !== now) main.current?.focus({ preventScroll: true });
-  }, [pathname, staff, revalidate]);
+  }, [pathname, staff, askAnew]);
 
   return (
     <div className="flex min-h-dvh">
