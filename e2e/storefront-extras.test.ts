@@ -386,6 +386,7 @@ describe('without a network', () => {
       await page.getByText('Paid with M-PESA').waitFor();
       const { pathname } = new URL(page.url());
       await isKept(page, pathname);
+      await isKept(page, '/art/mango-can-240.avif');
       await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
       expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
         'Mpaka',

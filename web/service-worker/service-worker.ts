@@ -218,6 +218,9 @@ async function keep(event: Message, pages: string[], files: string[], withPictur
       .catch(() => null);
     const html = (await answer?.text()) ?? '';
     for (const file of filesOf(html)) wanted.add(file);
+    if (url.pathname.startsWith('/shop/') || kind === 'order') {
+      for (const file of smallPicturesOf(html, 4)) wanted.add(file);
+    }
     if (withPictures && url.pathname === '/shop')
       for (const file of smallPicturesOf(html, 60)) wanted.add(file);
   }
