@@ -18,8 +18,13 @@ export function SideDrawer({ chat }: { chat: string }) {
   const location = useLocation();
   const close = () => dialog.current?.close();
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: every navigation closes the menu
-  useEffect(close, [location.key]);
+  // Every navigation closes the menu; coming alive does not, it may have been opened before.
+  const shown = useRef(location.key);
+  useEffect(() => {
+    if (shown.current === location.key) return;
+    shown.current = location.key;
+    dialog.current?.close();
+  }, [location.key]);
 
   // Only browsers without invoker commands need to be told.
   function open() {
