@@ -7,17 +7,24 @@ import { expect } from 'vitest';
 const source = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface Axe {
-  run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+  run(options: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
 }
 
-/** Fails the test when axe finds anything. */
-export async function expectAccessible(page: Page, what = page.url()): Promise<void> {
+/**
+ * Fails the test when axe finds anything.
+ * @param tags narrows or widens what it looks for; by default everything but the size of targets
+ */
+export async function expectAccessible(
+  page: Page,
+  what = page.url(),
+  tags: readonly string[] | null = null,
+): Promise<void> {
   // Once a page: a second copy of axe would not know that the first is at work.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(await source);
-  const found = await page.evaluate(async () => {
+  const found = await page.evaluate(async (runOnly) => {
     const { axe } = window as unknown as { axe: Axe };
-    const { violations } = await axe.run();
+    const { violations } = await axe.run(runOnly ? { runOnly } : {});
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-  });
+  }, tags);
   expect(found, what).toEqual([]);
 }

@@ -1,25 +1,26 @@
 // The storefront for everybody: by keyboard alone, with a screen reader, on the smallest phone, without scripts; and what
 // its addresses, filters and empty places show.
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone } from './browser.ts';
-import { amina, fillOrder, openOrderDialog, order, payButton, trackingNumberIn } from './shopper.ts';
+import { expectAccessible } from './accessibility.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
+import {
+  amina,
+  fillOrder,
+  openOrderDialog,
+  order,
+  payButton,
+  placeOrderButton,
+  trackingNumberIn,
+} from './shopper.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
-let axe: string;
 
 beforeAll(async () => {
-  [shop, browser, axe] = await Promise.all([
-    openShop(),
-    openBrowser(),
-    readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'),
-  ]);
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
 afterAll(async () => {
   await browser.close();
@@ -55,6 +56,19 @@ const focusedText = (page: Page) =>
     return focused?.getAttribute('aria-label') ?? focused?.textContent?.trim() ?? '';
   });
 
+/** Waits until the focus is on what a screen reader would call so. */
+async function expectFocus(page: Page, called: string): Promise<void> {
+  let found = '';
+  const seek = async () => {
+    const focused = page.locator(':focus');
+    found = (await focused.count()) === 1 ? await focused.ariaSnapshot() : 'nothing';
+    return found.startsWith(`- ${called}`);
+  };
+  await until(seek, `the focus is on the ${called}`, 10_000).catch((error) => {
+    throw new Error(`${error.message}; it is on: ${found.split('\n')[0]}`);
+  });
+}
+
 describe('a visitor who has only a keyboard', () => {
   /** Tabs on until the focus is on what is meant. */
   async function tabTo(page: Page, role: 'button' | 'link' | 'textbox', name: string | RegExp) {
@@ -78,24 +92,32 @@ describe('a visitor who has only a keyboard', () => {
     'orders and pays %s, and always knows where they are',
     async ([, viewport, number], { newVisitor }) => {
       const { page } = await newVisitor({ viewport });
-      await page.goto(`${shop.url}/shop/mango-bottle`);
+      await page.goto(shop.url);
+      await awake(page);
       await page.keyboard.press('Tab');
-      expect(await focusedText(page)).toBe('Skip to content');
+      await expectFocus(page, 'link "Skip to content"');
       await page.keyboard.press('Enter');
+      await expectFocus(page, 'main');
+      await tabTo(page, 'link', 'Shop Now');
+      await page.keyboard.press('Enter');
+      await page.waitForURL('**/shop');
+      await expectFocus(page, 'main');
+      await tabTo(page, 'link', 'Embu Fresh Mango');
+      await page.keyboard.press('Enter');
+      await page.waitForURL('**/shop/mango-bottle');
+      await expectFocus(page, 'main');
       await tabTo(page, 'button', 'Increase quantity');
       await page.keyboard.press('Enter');
+      await expectFocus(page, 'button "Increase quantity"');
       await tabTo(page, 'button', 'Order Now');
       await page.keyboard.press('Enter');
       await dialogOf(page).waitFor();
-      await until(() => isFocusInDialog(page), 'the focus is in the dialog');
+      await expectFocus(page, 'dialog "Your order"');
 
       // A form that is not right leads to the field that is wrong.
       await tabTo(page, 'button', /^Place Order/);
       await page.keyboard.press('Enter');
-      await until(
-        async () => (await page.evaluate(() => document.activeElement?.getAttribute('name'))) === 'name',
-        'the focus is on the name',
-      );
+      await expectFocus(page, 'textbox "Name" [invalid]');
       await page.keyboard.type(amina.name);
       await type(page, /^Email/, amina.email);
       await type(page, /^Phone/, number);
@@ -111,20 +133,23 @@ describe('a visitor who has only a keyboard', () => {
       });
       await page.keyboard.press('Enter');
       await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
-      expect(await focusedText(page)).toBe('Processing...');
+      await expectFocus(page, 'button "Processing..."');
       letGo();
 
       await payButton(page).waitFor();
       expect(await dialogOf(page).textContent()).toContain('1,901.00');
       await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
+      await tabTo(page, 'textbox', /phone number/);
       await tabTo(page, 'button', /^Pay\b/);
       await page.keyboard.press('Enter');
       await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
-      expect(await focusedText(page)).toBe('Payment received');
+      await expectFocus(page, 'heading "Payment received"');
       await tabTo(page, 'button', 'Track Your Order');
       await page.keyboard.press('Enter');
       await page.waitForURL(/\/track-order\/JJ-/);
       await page.getByText('Amina Otieno').waitFor();
+      await page.getByRole('heading', { name: 'Paid with M-PESA' }).waitFor();
+      await expectFocus(page, 'main');
     },
   );
 
@@ -145,6 +170,7 @@ describe('a visitor who has only a keyboard', () => {
     const number = await trackingNumberIn(page);
     const { page: other } = await newVisitor();
     await other.goto(`${shop.url}/track-order/${number}`);
+    await awake(other);
     await other.getByLabel(/last four digits/i).fill('0000');
     await other.keyboard.press('Enter');
     await other.getByText('These are not the last four digits').waitFor();
@@ -168,26 +194,11 @@ describe.each([
 ] as const)('with a screen reader on %s', (_, viewport) => {
   const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-  /** What axe finds wrong with the page as it is now, in one line each. */
-  async function findings(page: Page): Promise<string[]> {
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(
-      (tags) =>
-        (window as unknown as { axe: { run(options: object): Promise<AxeResults> } }).axe.run({
-          runOnly: tags,
-        }),
-      rules,
-    );
-    return violations.map(
-      ({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`,
-    );
-  }
-
   story.for(routes)('%s has nothing in the way', async (route, { newVisitor }) => {
     const { page } = await newVisitor({ viewport, expectedFailures: missingPage });
     await page.goto(`${shop.url}${route}`);
     await page.getByRole('main').waitFor();
-    expect(await findings(page)).toEqual([]);
+    await expectAccessible(page, route, rules);
   });
 
   story('neither have the order and the payment, in any state', async ({ newVisitor }) => {
@@ -201,7 +212,7 @@ describe.each([
             : { payment },
       }),
     );
-    const expectClean = async (state: string) => expect(await findings(page), state).toEqual([]);
+    const expectClean = (state: string) => expectAccessible(page, state, rules);
 
     await openOrderDialog(page, shop.url, 'mango-can');
     await expectClean('order, empty');
@@ -236,25 +247,186 @@ describe.each([
   });
 });
 
-describe.each([320, 360, 768, 1440])('at %i px', (width) => {
+/** The first thing to do on a screen. */
+const firstAction: Record<string, (page: Page) => Locator> = {
+  '/': (page) => page.getByRole('link', { name: 'Shop Now' }).first(),
+  '/shop': (page) => page.getByRole('main').getByRole('searchbox'),
+  '/shop?search=nothing-like-this': (page) => page.getByRole('link', { name: 'Show everything' }),
+  '/shop/mango-bottle': (page) => page.getByRole('button', { name: 'Order Now' }),
+  '/shop/tamarind-flask': (page) => page.getByRole('main').getByRole('link', { name: 'All drinks' }).first(),
+  '/shop/no-such-drink': (page) => page.getByRole('link', { name: 'Back to Shop' }),
+  '/track-order': (page) => page.getByRole('button', { name: 'Track Order' }),
+  '/track-order/JJ-20200101-1000': (page) => page.getByRole('button', { name: 'Track Order' }),
+  '/delivery': (page) => page.getByRole('main').getByRole('link', { name: 'Track Your Order' }),
+  '/contact': (page) => page.getByRole('button', { name: 'Send message' }),
+  '/no-such-page': (page) => page.getByRole('link', { name: 'Return to Home' }),
+};
+
+describe.each([
+  ['320 px', 320, 1],
+  ['360 px', 360, 1],
+  ['1280 px at 200 %', 640, 2],
+  ['768 px', 768, 1],
+  ['1440 px', 1440, 1],
+])('at %s', (_, width, deviceScaleFactor) => {
   const widerThanTheScreen = (page: Page) =>
     page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-  story('no page has to be pushed sideways', async ({ newVisitor }) => {
-    const { page } = await newVisitor({
-      viewport: { width, height: 800 },
-      expectedFailures: missingPage,
+  /** Texts that reach beyond the screen, or beyond a box that hides what does not fit. */
+  const cutOff = (page: Page) =>
+    page.evaluate(() => {
+      const found: string[] = [];
+      const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+        const parent = text.parentElement;
+        if (!text.textContent?.trim() || !parent?.checkVisibility({ visibilityProperty: true })) continue;
+        if (parent.closest('[inert], [aria-hidden=true], .sr-only, noscript, script, option')) continue;
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        const { left, right, top, bottom } = range.getBoundingClientRect();
+        if (right - left === 0) continue;
+        for (let box: Element | null = parent; box; box = box.parentElement) {
+          const { overflowX, overflowY } = getComputedStyle(box);
+          // What scrolls can be reached.
+          if ([overflowX, overflowY].some((way) => way === 'auto' || way === 'scroll')) break;
+          const edge = box.getBoundingClientRect();
+          const isCut =
+            box === document.documentElement
+              ? left < -1 || right > innerWidth + 1
+              : overflowX !== 'visible' &&
+                (left < edge.left - 1 ||
+                  right > edge.right + 1 ||
+                  top < edge.top - 2 ||
+                  bottom > edge.bottom + 2);
+          if (isCut) found.push(text.textContent.trim());
+          if (isCut) break;
+        }
+      }
+      return found;
     });
-    for (const route of routes) {
-      await page.goto(`${shop.url}${route}`);
-      expect(await widerThanTheScreen(page), route).toBe(0);
-    }
-    await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
-    const box = await dialogOf(page).boundingBox();
-    expect(box?.x).toBeGreaterThanOrEqual(0);
-    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
-    expect(await widerThanTheScreen(page), 'the order dialog').toBe(0);
+
+  /** What lies over a control, at its middle or near its corners. */
+  const liesOver = (control: Locator) =>
+    control.evaluate((element) => {
+      const { left, right, top, bottom } = element.getBoundingClientRect();
+      const points = [
+        [(left + right) / 2, (top + bottom) / 2],
+        [left + 14, top + 14],
+        [right - 14, bottom - 14],
+      ] as const;
+      return points
+        .map(([x, y]) => document.elementFromPoint(x, y))
+        .filter((hit) => !hit || !(element.contains(hit) || element.parentElement?.contains(hit)))
+        .map((hit) => hit?.outerHTML.slice(0, 120) ?? 'nothing can be hit');
+    });
+
+  const expectWhole = async (page: Page, what: string, action: Locator) => {
+    await action.scrollIntoViewIfNeeded();
+    expect(await widerThanTheScreen(page), `${what} is as wide as the screen`).toBe(0);
+    expect(await cutOff(page), `cut off: ${what}`).toEqual([]);
+    expect(await liesOver(action), `over the first action: ${what}`).toEqual([]);
+  };
+
+  story(
+    'every page fits, nothing is cut off, and nothing lies over what is to be done',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({
+        viewport: { width, height: 800 },
+        deviceScaleFactor,
+        expectedFailures: missingPage,
+      });
+      for (const route of routes) {
+        await page.goto(`${shop.url}${route}`);
+        await expectWhole(page, route, firstAction[route]?.(page) ?? page.getByRole('main'));
+      }
+      await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
+      const expectInside = async (what: string, action: Locator) => {
+        // It slides in.
+        await until(async () => (await liesOver(action)).length === 0, `${what} is there`, 5000);
+        const box = await dialogOf(page).boundingBox();
+        expect(box?.x, what).toBeGreaterThanOrEqual(0);
+        expect((box?.x ?? 0) + (box?.width ?? 0), what).toBeLessThanOrEqual(width);
+        await expectWhole(page, what, action);
+      };
+      await expectInside('the order dialog', placeOrderButton(page));
+      await fillOrder(page, { ...amina, phone: `072500${width}`.padEnd(10, '1') });
+      await placeOrderButton(page).click();
+      await payButton(page).waitFor();
+      await expectInside('the payment dialog', payButton(page));
+      const number = await trackingNumberIn(page);
+      await page.goto(`${shop.url}/track-order/${number}`);
+      await expectWhole(page, 'an order', page.getByRole('button', { name: 'Pay now' }));
+    },
+  );
+});
+
+describe('what is not seen as it is drawn', () => {
+  story('the parts of the screens have names', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await page.goto(shop.url);
+    const slides = page.getByRole('region', { name: 'What we stand for' });
+    await slides.getByRole('button', { name: 'Play slides' }).waitFor();
+    expect((await slides.ariaSnapshot()).split('\n').filter((line) => /^ {2}- \W?[bg]/.test(line))).toEqual([
+      '  - group "1 of 4":',
+      '  - group "2 of 4":',
+      '  - group "3 of 4":',
+      '  - group "4 of 4":',
+      `  - 'button "Slide 1: Experience Premium Energy"'`,
+      `  - 'button "Slide 2: Fresh & Ice-Cold"'`,
+      `  - 'button "Slide 3: Premium Khat-Based Drinks"'`,
+      `  - 'button "Slide 4: 9 Unique Flavors"'`,
+      '  - button "Play slides"',
+    ]);
+    expect(
+      await slides
+        .getByRole('group')
+        .evaluateAll((groups) => groups.map((group) => group.hasAttribute('inert'))),
+      'only the slide that is shown is read',
+    ).toEqual([false, true, true, true]);
+
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    const stepper = page.getByRole('button', { name: 'Decrease quantity' }).locator('..');
+    expect(await stepper.ariaSnapshot()).toBe(`- button "Decrease quantity" [disabled]
+- textbox "Quantity": "1"
+- button "Increase quantity"`);
+
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0725005599' });
+    const number = await trackingNumberIn(page);
+    expect((await dialogOf(page).ariaSnapshot()).split('\n')[0]).toBe('- dialog "Pay with M-PESA":');
+    await page.goto(`${shop.url}/track-order/${number}`);
+    await page.getByText('Status: Order Placed', { exact: true }).waitFor();
+    const progress = page.getByRole('list', { name: 'Progress of the order' });
+    expect(await progress.ariaSnapshot()).toBe(`- list "Progress of the order":
+  - listitem: Order Placed , done
+  - listitem: Processing
+  - listitem: Out for Delivery
+  - listitem: Delivered`);
   });
+
+  story(
+    'what is chosen is seen in forced colours, and nothing moves for who wants it still',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ viewport: desktop, forcedColors: 'active' });
+      const colour = (control: Locator, property: string) =>
+        control.evaluate((element, name) => getComputedStyle(element).getPropertyValue(name), property);
+      await page.goto(shop.url);
+      await page.getByRole('button', { name: 'Play slides' }).waitFor();
+      const dot = (number: number) =>
+        page.getByRole('button', { name: new RegExp(`^Slide ${number}: `) }).locator('span');
+      expect(await colour(dot(1), 'background-color')).not.toBe(await colour(dot(2), 'background-color'));
+      const moving = () =>
+        page.evaluate(
+          () => document.getAnimations().filter(({ playState }) => playState === 'running').length,
+        );
+      expect(await moving()).toBe(0);
+      await page.goto(`${shop.url}/shop`);
+      const choice = (name: string) =>
+        page.getByRole('group', { name: 'Flavor' }).getByText(name, { exact: true });
+      expect(await colour(choice('All flavors'), 'border-color')).not.toBe(
+        await colour(choice('Mango'), 'border-color'),
+      );
+    },
+  );
 });
 
 describe('without scripts', () => {
@@ -430,7 +602,12 @@ describe('header and footer', () => {
       await menu.waitFor();
     };
     await page.goto(shop.url);
+    // It opens before the page is awake, and is still open afterwards.
     await open();
+    await awake(page);
+    await page
+      .getByRole('button', { name: 'Play slides', includeHidden: true })
+      .waitFor({ state: 'attached' });
     expect(await menu.getByRole('navigation').getByRole('link').allTextContents()).toEqual([
       'Home',
       'Brands',
@@ -506,6 +683,7 @@ describe('the message form', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /503/ });
       await page.goto(`${shop.url}/contact`);
+      await awake(page);
       await page.getByLabel(/First name/).fill('Amina');
       await page.getByLabel(/Last name/).fill('Otieno');
       await page.getByLabel(/E-mail \*/).fill('amina@example.com');
