@@ -365,6 +365,14 @@ describe('without a network', () => {
       await page.getByRole('link', { name: 'Try again' }).click();
       await page.getByRole('button', { name: 'Order Now' }).waitFor();
 
+      // The same where the phone has a network and the shop is away.
+      await shop.kill();
+      await page.goto(`${shop.url}/shop`);
+      await page.getByText(/^The shop cannot be reached right now\./).waitFor();
+      await shop.restart();
+      await page.getByRole('button', { name: 'Try again' }).click();
+      await page.getByText(/^The shop cannot be reached right now\./).waitFor({ state: 'detached' });
+
       const everything = await page.evaluate(async () => {
         const names = await caches.keys();
         const stores = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
