@@ -249,7 +249,11 @@ function End<Row>(list: RowListProps<Row>) {
 
   if (isLoading) return null;
   return (
-    <div ref={end} role="status" className="border-t border-line px-5 py-3 text-center text-sm text-ink-soft">
+    <div
+      ref={end}
+      role="status"
+      className="border-line px-5 text-center text-sm text-ink-soft not-empty:border-t not-empty:py-3"
+    >
       {hasMore ? (
         isLoadingMore ? (
           'Loading more...'
