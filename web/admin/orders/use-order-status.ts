@@ -9,6 +9,7 @@ export interface OrderSeen {
   id: string;
   order_number: string;
   status: string;
+  payment_status: string;
 }
 
 export function useOrderStatus() {
@@ -20,6 +21,8 @@ export function useOrderStatus() {
         .update({ status: to, updated_at: new Date().toISOString() })
         .eq('id', order.id)
         .eq('status', order.status)
+        // An order that is paid, or paid back, by now is another one than was decided about.
+        .eq('payment_status', order.payment_status)
         .select('id');
       if (dataOf(changed).length === 0) throw new ChangedMeanwhile(await whatHappened(order));
     },
@@ -28,20 +31,24 @@ export function useOrderStatus() {
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
   });
 
-  /** Who set it to what, in words. */
+  /** What became of it, and by whom, in words. */
   async function whatHappened({ id, order_number }: OrderSeen): Promise<string> {
     const { data } = await tables
       .from('order_events')
-      .select('actor_email, details, happened_at')
+      .select('kind, actor_email, details, happened_at')
       .eq('order_id', id)
-      .eq('kind', 'status_changed')
+      .in('kind', ['status_changed', 'payment_status_changed'])
       .order('id', { ascending: false })
       .limit(1);
     const last = data?.[0];
-    const status = (last?.details as { to?: string } | undefined)?.to;
-    return last && status
-      ? `${last.actor_email ?? 'The shop'} set ${order_number} to ${statusWords(status)} (${formatDateTime(last.happened_at)}). That stays; nothing of yours was saved.`
-      : `${order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
+    const to = (last?.details as { to?: string } | undefined)?.to;
+    if (!last || !to) {
+      return `${order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
+    }
+    const [when, words] = [formatDateTime(last.happened_at), statusWords(to)];
+    return last.kind === 'payment_status_changed'
+      ? `The payment of ${order_number} became ${words} (${when}). Nothing of yours was saved: please look at it again.`
+      : `${last.actor_email ?? 'The shop'} set ${order_number} to ${words} (${when}). That stays; nothing of yours was saved.`;
   }
 
   return {
