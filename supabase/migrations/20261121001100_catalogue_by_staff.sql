@@ -43,14 +43,25 @@ grant execute on function public.count_product_orders(uuid) to authenticated, se
 -- Categories -------------------------------------------------------------------------------------------------------
 
 -- Names that differ by case or spaces only were possible until now: the older one keeps its name.
-update public.categories as c
-set name = n.tidy || case when n.nth > 1 then ' (' || n.nth || ')' else '' end
-from (
-  select id, trim(regexp_replace(name, '\s+', ' ', 'g')) as tidy,
-    row_number() over (partition by lower(trim(regexp_replace(name, '\s+', ' ', 'g'))) order by created_at, id) as nth
-  from public.categories
-) as n
-where n.id = c.id and (n.nth > 1 or n.tidy <> c.name);
+do $$
+declare
+  renamed record;
+begin
+  for renamed in
+    select n.id, n.tidy || case when n.nth > 1 then ' (' || n.nth || ')' else '' end as name
+    from (
+      select id, name, trim(regexp_replace(name, '\s+', ' ', 'g')) as tidy,
+        row_number() over (partition by lower(trim(regexp_replace(name, '\s+', ' ', 'g'))) order by created_at, id) as nth
+      from public.categories
+    ) as n
+    where n.nth > 1 or n.tidy <> n.name
+    -- The younger ones first: they may have the very name that the oldest is going to have.
+    order by n.nth desc
+  loop
+    update public.categories as c set name = renamed.name where c.id = renamed.id;
+  end loop;
+end
+$$;
 create unique index "category names are unique in any case" on public.categories (lower(name));
 
 create function private.tidy_category_name() returns trigger

@@ -374,7 +374,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     await rm(before, { recursive: true });
     await old.execute(`
       insert into public.categories (name, created_at) values
-        ('Mango', '2026-01-01'), ('mango', '2026-01-02'), (' MANGO ', '2026-01-03'), ('Lime  Leaf', '2026-01-01');
+        ('Mango', '2026-01-01'), ('mango', '2026-01-02'), (' MANGO ', '2026-01-03'), ('Lime  Leaf', '2026-01-01'),
+        ('Lime Leaf', '2026-01-04');
       insert into public.products (name, slug, price, category) values ('Drink', 'drink', 100, ' MANGO ');
     `);
     await migrate(old, shopMigrations);
@@ -388,6 +389,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       { name: 'Mango', products: [] },
       { name: 'mango (2)', products: [] },
       { name: 'MANGO (3)', products: ['Drink'] },
+      { name: 'Lime Leaf (2)', products: [] },
     ]);
   });
 });
