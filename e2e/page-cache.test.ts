@@ -47,7 +47,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     const mark = `/healthz?${randomUUID()}`;
     await fetch(`${shop.url}${mark}`);
     await until(async () => shop.output().includes(mark), 'the log is up to date');
-    return shop.output().split(`"page":"${path}?"`).length - 1;
+    return shop.output().split(`"page":"${path}",`).length - 1;
   };
   const everywhere = <Result>(paths: string[], work: (shop: OpenShop, path: string) => Promise<Result>) =>
     Promise.all(shops.flatMap((shop) => paths.map((path) => work(shop, path))));
@@ -85,6 +85,20 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     isOver = true;
     for (const seen of await readers) expect(seen).toBeGreaterThan(1);
     expect(await everywhere(untouched, renders)).toEqual(rendersBefore);
+  });
+
+  test('a page that is not kept costs the database three questions at most', async () => {
+    const paths = [...shown, ...untouched, '/track-order', '/shop?search=mango'];
+    await everywhere(paths, read);
+    await everywhere(paths, renders);
+    const reads = shops.flatMap((shop) =>
+      [...shop.output().matchAll(/"page":"([^"]+)","reads":(\d+)/g)].map(([, page, count]) => ({
+        page,
+        count: Number(count),
+      })),
+    );
+    for (const path of paths) expect(reads.map(({ page }) => page)).toContain(path);
+    expect(reads.filter(({ count }) => count > 3)).toEqual([]);
   });
 
   test('a sale that changes nothing on a page leaves every page kept; the last unit sold does not', async () => {

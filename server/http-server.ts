@@ -86,10 +86,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
     // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
     const page = key
-      ? await pages.getOrRender(key, () => {
-          log.debug({ page: key }, 'page rendered');
-          return renderPage(new Request(new URL(key, publicUrl)), 'kept');
-        })
+      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
       : await renderPage(webRequest, 'once');
     sendPage(request, response, page);
   };

@@ -4,6 +4,7 @@ import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
 import { bootLate } from './late-boot.ts';
+import type { Log } from './log.ts';
 import { type CachedPage, compressPage } from './page-cache.ts';
 
 export interface PageRendererOptions {
@@ -15,6 +16,7 @@ export interface PageRendererOptions {
   servicesUrl: string;
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
+  log: Log;
 }
 
 export type PageRenderer = (request: Request, effort: 'kept' | 'once') => Promise<CachedPage>;
@@ -24,19 +26,21 @@ export type PageRenderer = (request: Request, effort: 'kept' | 'once') => Promis
  * @returns a function that renders whole pages, and the data of pages that the browser navigates to
  */
 export function createPageRenderer(options: PageRendererOptions): PageRenderer {
-  const { build, mode, config, servicesUrl, serviceFetch } = options;
+  const { build, mode, config, servicesUrl, serviceFetch, log } = options;
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
   return async (request, effort) => {
     const address = request.headers.get('x-forwarded-for');
     const facts = new Set<string>();
     const tables = new Set<string>();
+    let reads = 0;
     const store = createStore(
       { url: servicesUrl, key: config.key },
       {
         fetch: (input, init) => {
           const [, table] = /\/rest\/v1\/(\w+)(?:\?|$)/.exec(addressOf(input)) ?? [];
           if (table) tables.add(table);
+          reads += 1;
           return (serviceFetch ?? fetch)(input, init);
         },
         // A page that is kept must not depend on who asked for it first.
@@ -64,6 +68,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     // Of a table that was read without naming anything of it, every row counts.
     for (const table of tables) {
       if (![...facts].some((fact) => fact === table || fact.startsWith(`${table}:`))) facts.add(table);
+    }
+    if (effort === 'kept') {
+      const { pathname, search } = new URL(request.url);
+      log.debug({ page: pathname + search, reads, facts: [...facts] }, 'page rendered');
     }
     return compressPage(response.status, headers, body, effort, [...facts]);
   };

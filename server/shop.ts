@@ -175,6 +175,7 @@ async function wire(
       config: publicConfig,
       servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
+      log,
     }),
     assets,
     pageViews,
