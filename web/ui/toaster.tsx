@@ -7,8 +7,8 @@ import type { Toast } from './toasts.tsx';
 const host = document.createElement('div');
 document.body.append(host);
 
-// Where a thumb or a drawer is not: top on phones, the corner on larger screens.
-const isWide = window.matchMedia('(min-width: 768px)').matches;
+// Where a thumb, a drawer and a dialog's buttons are not: at the top, or in the corner where that is beside any dialog.
+const isWide = window.matchMedia('(min-width: 1360px)').matches;
 
 const ready = new Promise<void>((resolve) => {
   createRoot(host).render(

@@ -163,7 +163,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
                 </a>
                 <span className="flex gap-2.5">
                   <Icon name="clock" className="mt-1 size-5 text-leaf-600" />
-                  Mon-Sun 8AM-10PM
+                  <span className="whitespace-nowrap">Mon-Sun 8AM-10PM</span>
                 </span>
               </address>
               <p className="mt-1 justify-self-start rounded-pill bg-leaf-100 px-3 py-1 text-sm font-bold text-leaf-800">
