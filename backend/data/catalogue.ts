@@ -48,11 +48,22 @@ export interface ViewRow {
 }
 
 const kindOf = (oid: string) => `
-  case coalesce(nullif((select base.typbasetype from pg_type base where base.oid = ${oid}), 0), ${oid})
+  case coalesce((select bases.below from bases where bases.oid = ${oid}), ${oid})
     when 'json'::regtype then 'json' when 'jsonb'::regtype then 'json'
     when 'tsvector'::regtype then 'tsvector' else 'other' end`;
 
-const relationsSql = `
+// What is below each domain, through domains of domains.
+const withBases = `
+  with recursive domain_steps(oid, below) as (
+    select oid, typbasetype from pg_type where typtype = 'd'
+    union all
+    select step.oid, type.typbasetype
+    from domain_steps step join pg_type type on type.oid = step.below where type.typtype = 'd'),
+  bases as materialized (
+    select step.oid, step.below from domain_steps step join pg_type type on type.oid = step.below
+    where type.typtype <> 'd')`;
+
+const relationsSql = `${withBases}
   select c.oid::int8 as oid, c.reltype::int8 as "rowType", n.nspname as schema, c.relname as name, c.relkind::text as kind,
     case when c.relkind in ('r', 'p', 'v', 'f') then pg_relation_is_updatable(c.oid, true) else 0 end as updatable,
     coalesce((
@@ -65,7 +76,8 @@ const relationsSql = `
           when a.attgenerated <> '' then null
           when a.attidentity <> '' then
             format('nextval(%L::regclass)', pg_get_serial_sequence(c.oid::regclass::text, a.attname))
-          else pg_get_expr(d.adbin, d.adrelid) end
+          else coalesce(pg_get_expr(d.adbin, d.adrelid), (
+            select pg_get_expr(of.typdefaultbin, 0) from pg_type of where of.oid = a.atttypid)) end
       ) order by a.attnum)
       from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), '[]') as columns
@@ -86,7 +98,7 @@ const viewsSql = `
   from pg_rewrite r join pg_class c on c.oid = r.ev_class join pg_namespace n on n.oid = c.relnamespace
   where r.rulename = '_RETURN' and n.nspname not in ('pg_catalog', 'information_schema')`;
 
-const functionsSql = `
+const functionsSql = `${withBases}
   select n.nspname as schema, p.proname as name, p.provolatile::text as volatility, p.proretset as "isSet",
     p.provariadic <> 0 as "isVariadic", p.prorows as "estimatedRows",
     p.pronargs as "inputCount", p.pronargdefaults as "defaultCount",
@@ -113,7 +125,7 @@ const functionsSql = `
 const typesSql = `
   select t.typname as name, format_type(t.oid, -1) as type
   from pg_type t join pg_namespace n on n.oid = t.typnamespace
-  where t.typtype in ('b', 'e', 'd', 'r') and t.typelem = 0 and (n.nspname = 'pg_catalog' or n.nspname = any($1))
+  where t.typtype in ('b', 'e', 'd', 'r') and (t.typelem = 0 or t.typcategory = 'A') and (n.nspname = 'pg_catalog' or n.nspname = any($1))
   order by n.nspname = 'pg_catalog'`;
 
 export interface Catalogue {

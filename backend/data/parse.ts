@@ -150,8 +150,6 @@ function parseRows(
     if (type === 'text/plain' || type === 'text/xml' || type === 'application/octet-stream') return null;
     return parseCallArguments(body, contentType, columns);
   }
-  // A PATCH without a body changes nothing; a POST or PUT without one is a mistake.
-  if (method === 'PATCH' && body === '') return parsePayload('{}', null, columns);
   return parsePayload(body, contentType, columns);
 }
 

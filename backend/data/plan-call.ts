@@ -3,6 +3,7 @@ import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
 import { mediaTypeOf } from './payload.ts';
 import type { CallArguments } from './plan.ts';
+import { pairsOf } from './query-string.ts';
 import type { DatabaseFunction, Parameter, SchemaCache } from './schema-cache.ts';
 import { mostSimilar } from './similar-name.ts';
 
@@ -10,6 +11,7 @@ const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {
   'application/json': ['json', 'jsonb'],
   'text/plain': ['text'],
   'text/xml': ['xml'],
+  'application/octet-stream': ['bytea'],
 };
 
 /**
@@ -59,7 +61,7 @@ function takes({ parameters }: DatabaseFunction, names: ReadonlySet<string>): bo
 }
 
 function argumentsOf(
-  { method, query, payload, body }: ParsedRequest,
+  { method, query, payload, body, contentType }: ParsedRequest,
   { parameters }: DatabaseFunction,
   names: ReadonlySet<string>,
   isWhole: boolean,
@@ -70,18 +72,20 @@ function argumentsOf(
     return { kind: 'whole', text: body === '' && payload ? payload.text : body, parameter: first };
   }
   const given = parameters.filter(({ name }) => names.has(name));
-  if (method === 'POST') return { kind: 'json', text: payload?.text ?? '{}', parameters: given };
+  const isForm = method === 'POST' && mediaTypeOf(contentType) === 'application/x-www-form-urlencoded';
+  const pairs = isForm ? [...pairsOf(body)] : query.arguments;
+  if (method === 'POST' && !isForm) return { kind: 'json', text: payload?.text ?? '{}', parameters: given };
   return {
     kind: 'text',
     values: given.map((parameter): [Parameter, string[]] => {
-      const values = query.arguments.filter(([name]) => name === parameter.name).map(([, value]) => value);
+      const values = pairs.filter(([name]) => name === parameter.name).map(([, value]) => value);
       return [parameter, parameter.isVariadic ? values : values.slice(-1)];
     }),
   };
 }
 
 function noFunction(
-  { schema, target }: ParsedRequest,
+  { schema, target, payload, method }: ParsedRequest,
   names: ReadonlySet<string>,
   wholeTypes: readonly string[],
   overloads: readonly DatabaseFunction[],
@@ -94,6 +98,16 @@ function noFunction(
       ? 'without parameters'
       : `with parameter${sorted.length > 1 ? 's' : ''} ${sorted.join(', ')}`;
   const orWhole = wholeTypes.length > 0 ? ` or with a single unnamed ${wholeTypes.join('/')} parameter` : '';
+  // Such a body is one value: there are no names to look for.
+  const isOnlyWhole = method === 'POST' && payload === null;
+  if (isOnlyWhole) {
+    return new Fault(404, {
+      code: 'PGRST202',
+      message: `Could not find the function ${name} in the schema cache`,
+      details: `Searched for the function ${name} with a single unnamed ${wholeTypes.join('/')} parameter, but no matches were found in the schema cache.`,
+      hint: overloads.length > 0 ? null : suggestion(schema, target.name, sorted, overloads, cache),
+    });
+  }
   return new Fault(404, {
     code: 'PGRST202',
     message:

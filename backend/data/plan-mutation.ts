@@ -16,6 +16,8 @@ export function planMutation(
   limits: PlanLimits,
 ): MutationPlan {
   const { preferences, payload, query, method } = request;
+  const isPut = method === 'PUT';
+  if (isPut) checkPut(request, relation);
   // What was changed is shown whole.
   const unlimited = { ...limits, maxRows: Number.POSITIVE_INFINITY };
   const planned = planNode(query, relation, relation.name, relation.columns, cache, unlimited);
@@ -23,8 +25,6 @@ export function planMutation(
   // Filters of the rows themselves choose what is changed; those on embeds only shape what is shown of it.
   const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';
   const conditions = planned.conditions.filter((condition) => !isShown(condition));
-  const isPut = method === 'PUT';
-  if (isPut) checkPut(request, relation);
   const mutation: Mutation =
     method === 'DELETE'
       ? { kind: 'delete', conditions }
@@ -111,7 +111,7 @@ function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
       message: "Filters must include all and only primary key columns with 'eq' operators",
     });
   }
-  if (payload?.rowCount !== 1) throw putMismatch();
+  if (!payload?.rowCount) throw putMismatch();
 }
 
 /** The fault of a PUT whose row is not the one its URL names. */

@@ -16,7 +16,10 @@ export function findRelationship(
   cache: SchemaCache,
 ): Relationship {
   const candidates =
-    relation?.relationships.filter(({ foreign }) => cache.relations.has(foreign.schema)) ?? [];
+    relation?.relationships.filter(
+      ({ foreign, junction }) =>
+        cache.relations.has(foreign.schema) && (!junction || cache.relations.has(junction.table.schema)),
+    ) ?? [];
   const inSchema = candidates.filter(
     ({ foreign, computedBy }) => computedBy || foreign.schema === relation?.schema,
   );

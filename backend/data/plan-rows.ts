@@ -55,25 +55,39 @@ export function planNode(
   cache: SchemaCache,
   limits: PlanLimits,
 ): ReadNode {
-  checkPaths(query);
-  return planLevel({ query, cache, limits }, { relation, name, columns }, query.select, {
-    path: [],
-    above: [],
-  });
+  return planLevel(
+    { query: withEmbeddedPaths(query), cache, limits },
+    { relation, name, columns },
+    query.select,
+    {
+      path: [],
+      above: [],
+    },
+  );
 }
 
-/** Every path that something is said about must be embedded. */
-function checkPaths({ select, conditions, orders, limits, offsets }: Query): void {
-  for (const { path } of [...conditions, ...orders, ...limits, ...offsets]) {
-    let items = select;
-    for (const step of path) {
-      const embed = items.find(
-        (item): item is SelectedEmbed => item.kind === 'embed' && outputNameOf(item) === step,
-      );
+/** Every path that something is said about must be embedded; an embed with an alias answers to both of its names. */
+function withEmbeddedPaths(query: Query): Query {
+  const resolve = <T extends { path: readonly string[] }>(entry: T): T => {
+    if (entry.path.length === 0) return entry;
+    let items = query.select;
+    const path = entry.path.map((step) => {
+      const embeds = items.filter((item): item is SelectedEmbed => item.kind === 'embed');
+      const embed =
+        embeds.find((each) => outputNameOf(each) === step) ?? embeds.find(({ name }) => name === step);
       if (!embed) throw notEmbedded(step);
       items = embed.items;
-    }
-  }
+      return outputNameOf(embed);
+    });
+    return { ...entry, path };
+  };
+  return {
+    ...query,
+    conditions: query.conditions.map(resolve),
+    orders: query.orders.map(resolve),
+    limits: query.limits.map(resolve),
+    offsets: query.offsets.map(resolve),
+  };
 }
 
 const notEmbedded = (name: string) =>
@@ -102,12 +116,14 @@ function planLevel(
 ): ReadNode {
   const { query } = context;
   const embeds: PlannedEmbed[] = [];
-  const items = select.map((item): PlannedItem => {
-    if (item.kind === 'star') return item;
-    if (item.kind === 'field') return planField(context, rows, item);
-    const embed = planEmbed(context, rows, item, place);
-    embeds.push(embed);
-    return { kind: 'embed', embed };
+  // Relationships come first: what is wrong with them is told before what is wrong with columns.
+  for (const item of select) if (item.kind === 'embed') embeds.push(planEmbed(context, rows, item, place));
+  let embedded = 0;
+  const items = select.flatMap((item): PlannedItem[] => {
+    if (item.kind === 'star') return [item];
+    if (item.kind === 'field') return [planField(context, rows, item)];
+    const embed = embeds[embedded++];
+    return embed ? [{ kind: 'embed', embed }] : [];
   });
   const here = isAt(place.path);
   const scope: Scope = { ...rows, embeds };
@@ -138,18 +154,37 @@ function planField(
   rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
   item: SelectItem & { kind: 'field' },
 ): PlannedItem {
-  if (item.aggregate || !item.field) {
-    throw new Fault(400, { code: 'PGRST123', message: 'Use of aggregate functions is not allowed' });
+  const castOf = (name: string | null) => (name === null ? null : castType(context.cache, name));
+  const { field, aggregate } = item;
+  if (aggregate || !field) {
+    if (!context.limits.allowsAggregates) {
+      throw new Fault(400, { code: 'PGRST123', message: 'Use of aggregate functions is not allowed' });
+    }
+    return {
+      kind: 'aggregate',
+      aggregate: aggregate ?? 'count',
+      field: field && resolveField(rows, field),
+      cast: castOf(item.cast),
+      aggregateCast: castOf(item.aggregateCast),
+      outputName: item.alias ?? aggregate ?? 'count',
+    };
   }
-  const { field } = item;
   // PostgreSQL reads `relation.count`, where there is no such column, as count(relation).
   if (field.name === 'count' && field.path.length === 0 && !item.cast && !rows.columns.has('count')) {
-    return { kind: 'row count', outputName: item.alias ?? 'count' };
+    const outputName = item.alias ?? 'count';
+    return {
+      kind: 'aggregate',
+      aggregate: 'count',
+      field: null,
+      cast: null,
+      aggregateCast: null,
+      outputName,
+    };
   }
   return {
     kind: 'field',
     field: resolveField(rows, field),
-    cast: item.cast === null ? null : castType(context.cache, item.cast),
+    cast: castOf(item.cast),
     outputName: item.alias ?? lastKey(field),
   };
 }
@@ -204,6 +239,13 @@ function planEmbed(
     path: [...path, outputName],
     above: ways,
   });
+  if (item.isSpread && !isToOne && aggregatesAny(node)) {
+    throw new Fault(400, {
+      code: 'PGRST127',
+      message: 'Feature not implemented',
+      details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
+    });
+  }
   const limit = Math.min(node.limit ?? Number.POSITIVE_INFINITY, context.limits.maxRows);
   return {
     node: isToOne || limit === Number.POSITIVE_INFINITY ? node : { ...node, limit },
@@ -213,6 +255,15 @@ function planEmbed(
     isSpread: item.isSpread,
     outputName,
   };
+}
+
+/** Whether a node, or one whose values are spread into it, aggregates. */
+function aggregatesAny({ items }: ReadNode): boolean {
+  return items.some(
+    (item) =>
+      item.kind === 'aggregate' ||
+      (item.kind === 'embed' && item.embed.isSpread && item.embed.isToOne && aggregatesAny(item.embed.node)),
+  );
 }
 
 interface Scope extends Pick<ReadNode, 'relation' | 'name' | 'columns'> {
@@ -255,5 +306,10 @@ function planOrder(scope: Scope, { embed: name, field, direction, nulls }: Order
       details: `'${scope.name}' and '${name}' do not form a many-to-one or one-to-one relationship`,
     });
   }
-  return { embed, field: resolveField(embed.node, field), direction, nulls };
+  const renamed = embed.node.items.find(
+    (item) => item.kind === 'field' && item.outputName === field.name && field.path.length === 0,
+  );
+  const isRenamed = renamed?.kind === 'field' && !embed.node.columns.has(field.name);
+  const target = isRenamed ? renamed.field : resolveField(embed.node, field);
+  return { embed, field: target, direction, nulls };
 }

@@ -5,7 +5,7 @@ import type { ParsedRequest } from './parse.ts';
 import { chooseFunction } from './plan-call.ts';
 import { planMutation } from './plan-mutation.ts';
 import { findRelation, planNode, unsatisfiable } from './plan-rows.ts';
-import type { JsonStep, Operation } from './query-tree.ts';
+import type { Aggregate, JsonStep, Operation } from './query-tree.ts';
 import type {
   Column,
   ComputedColumn,
@@ -26,7 +26,15 @@ export interface PlannedField {
 export type PlannedItem =
   | { kind: 'star' }
   | { kind: 'field'; field: PlannedField; cast: string | null; outputName: string }
-  | { kind: 'row count'; outputName: string }
+  /** `field` null counts rows; `cast` is of what is aggregated, `aggregateCast` of the result. */
+  | {
+      kind: 'aggregate';
+      aggregate: Aggregate;
+      field: PlannedField | null;
+      cast: string | null;
+      aggregateCast: string | null;
+      outputName: string;
+    }
   | { kind: 'embed'; embed: PlannedEmbed };
 
 export type PlannedCondition =

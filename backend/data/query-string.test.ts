@@ -16,9 +16,9 @@ const faultOf = (search: string) => {
 };
 
 describe('select', () => {
-  test('is every column when it is not given and nothing when it is empty', () => {
+  test('is every column when it is not given or empty', () => {
     expect(parseQueryString('').select).toEqual([{ kind: 'star' }]);
-    expect(parseQueryString('select=').select).toEqual([]);
+    expect(parseQueryString('select=').select).toEqual([{ kind: 'star' }]);
   });
 
   test('has aliases, casts, JSON paths and aggregates', () => {

@@ -111,6 +111,7 @@ function decode(text: string): string {
 
 const nameAt = /[\p{L}\p{N}_$ ]+(?:-(?!>)[\p{L}\p{N}_$ ]+)*/uy;
 const quotedAt = /"((?:[^"\\]|\\.)*)"/suy;
+const jsonKeyAt = /[^-:.,>()]+(?:-(?!>)[^-:.,>()]+)*/uy;
 const indexAt = /-?\d{1,9}(?=->|::|[.,)]|$)/y;
 const castAt = /[^,.():]+/y;
 const wordAt = /[a-z]+/y;
@@ -118,6 +119,7 @@ const parenthesisedAt = /\(([^()]*)\)/y;
 const bareElementAt = /[^,)]*/y;
 const arrayLiteralAt = /\{[^{}]*\}/y;
 const anythingAt = /.*/sy;
+const moreOrEnd = '"," or end of input';
 const fieldName = 'field name (* or [a..z0..9_$])';
 
 class Cursor {
@@ -184,7 +186,8 @@ class Cursor {
 
   fail(expecting: string): never {
     const character = String.fromCodePoint(this.text.codePointAt(this.position) ?? 0);
-    const unexpected = this.isAtEnd ? 'end of input' : JSON.stringify(character);
+    const shown = expecting === moreOrEnd ? `'${character}'` : JSON.stringify(character);
+    const unexpected = this.isAtEnd ? 'end of input' : shown;
     throw new Fault(400, {
       code: 'PGRST100',
       message: `"failed to parse ${this.#what} (${this.#shown})" (line 1, column ${this.position + 1})`,
@@ -197,7 +200,8 @@ const unescaped = (text: string) => (text.includes('\\') ? text.replace(/\\(.)/g
 
 function parseSelect(text: string): SelectItem[] {
   // What follows a complete list is ignored, as PostgREST does.
-  return parseItems(new Cursor(text, 'select parameter'), 0);
+  const items = parseItems(new Cursor(text, 'select parameter'), 0);
+  return items.length > 0 ? items : [...wholeStar];
 }
 
 const maximumNesting = 64;
@@ -273,15 +277,25 @@ function parseJsonPath(cursor: Cursor): JsonStep[] {
     const isText = cursor.take('>');
     const index = cursor.match(indexAt);
     if (index) path.push({ isText, index: Number(index[0]) });
-    else path.push({ isText, key: cursor.name('a JSON key or index') });
+    else path.push({ isText, key: parseJsonKey(cursor) });
   }
   return path;
+}
+
+function parseJsonKey(cursor: Cursor): string {
+  const quoted = cursor.match(quotedAt);
+  if (quoted) return unescaped(quoted[1] ?? '');
+  const key = cursor.match(jsonKeyAt)?.[0].trim();
+  if (key) return key;
+  if (!cursor.take('-')) {
+    return cursor.fail('"-", digit or any non reserved character different from: .,>()');
+  }
+  return cursor.fail('digit');
 }
 
 function parseNames(text: string, what: string): string[] {
   const cursor = new Cursor(text, what);
   const names: string[] = [];
-  if (text === '') return names;
   do {
     names.push(cursor.name());
   } while (cursor.take(','));
@@ -332,9 +346,7 @@ function parseOrder(text: string): OrderTerm[] {
     const nulls = cursor.take('.nullsfirst') ? 'first' : cursor.take('.nullslast') ? 'last' : null;
     terms.push({ embed, field: { name, path }, direction, nulls });
     if (!cursor.isAtEnd && !cursor.at(',')) {
-      cursor.fail(
-        nulls ? '"," or end of input' : direction ? '"nullsfirst" or "nullslast"' : '"asc" or "desc"',
-      );
+      cursor.fail(nulls ? moreOrEnd : direction ? '"nullsfirst" or "nullslast"' : '"asc" or "desc"');
     }
   } while (cursor.take(','));
   return terms;
@@ -358,9 +370,8 @@ function looksLikeOperation(value: string): boolean {
 function parseLogic(joiner: 'and' | 'or', isNegated: boolean, value: string): Condition {
   const cursor = new Cursor(joiner + value, 'logic tree', value);
   cursor.take(joiner);
-  const group = parseGroup(cursor, joiner, isNegated, 0);
-  cursor.finish('end of input');
-  return group;
+  // What follows the closing parenthesis is ignored, as PostgREST does.
+  return parseGroup(cursor, joiner, isNegated, 0);
 }
 
 function parseGroup(cursor: Cursor, joiner: 'and' | 'or', isNegated: boolean, depth: number): Condition {
@@ -380,14 +391,19 @@ function parseElement(cursor: Cursor, depth: number): Condition {
   const start = cursor.position;
   const isNegated = cursor.take('not.');
   for (const joiner of ['and', 'or'] as const) {
-    if (cursor.at(`${joiner}(`)) {
-      cursor.take(joiner);
+    const afterName = cursor.position;
+    if (cursor.take(joiner)) {
+      cursor.skipSpaces();
+      if (!cursor.at('(')) {
+        cursor.position = afterName;
+        continue;
+      }
       return parseGroup(cursor, joiner, isNegated, depth + 1);
     }
   }
   cursor.position = start;
   const field = {
-    name: cursor.name(`${fieldName} or negation operator (not) or logic operator (and, or)`),
+    name: cursor.name(`${fieldName}, negation operator (not) or logic operator (and, or)`),
     path: parseJsonPath(cursor),
   };
   cursor.expect('.');
@@ -450,6 +466,7 @@ function operationNamed(cursor: Cursor, operator: string, isInLogic: boolean): O
 
 function parseList(cursor: Cursor): string[] {
   cursor.expect('(');
+  cursor.skipSpaces();
   const values: string[] = [];
   do {
     values.push(parseDelimited(cursor));

@@ -10,8 +10,8 @@ export const isView = (row: RelationRow) => row.kind === 'v' || row.kind === 'm'
 /** A relation that shows a table's rows: the table itself, or a view; under what names it shows the columns. */
 interface Appearance {
   row: RelationRow;
-  /** By the table's column number. A view may show a column more than once: the first counts. */
-  names: ReadonlyMap<number, string>;
+  /** By the table's column number. A view may show a column more than once. */
+  names: ReadonlyMap<number, readonly string[]>;
 }
 
 /** Where each table's rows appear, by the table's oid. */
@@ -24,18 +24,18 @@ export function appearancesOf({ relations, views }: Catalogue, rows: Map<number,
   };
   for (const row of relations) {
     if (isView(row) || row.kind === 'c') continue;
-    add(row.oid, { row, names: new Map(row.columns.map(({ number, name }) => [number, name])) });
+    add(row.oid, { row, names: new Map(row.columns.map(({ number, name }) => [number, [name]])) });
   }
   const origins = columnOrigins(views);
   for (const { oid } of views) {
     const row = rows.get(oid);
     if (!row) continue;
-    const tables = new Map<number, Map<number, string>>();
+    const tables = new Map<number, Map<number, string[]>>();
     for (const { number, name } of row.columns) {
       const origin = origins(oid, number);
       if (!origin) continue;
-      const names = tables.get(origin.table) ?? new Map<number, string>();
-      if (!names.has(origin.column)) names.set(origin.column, name);
+      const names = tables.get(origin.table) ?? new Map<number, string[]>();
+      names.set(origin.column, [...(names.get(origin.column) ?? []), name]);
       tables.set(origin.table, names);
     }
     for (const [table, names] of tables) add(table, { row, names });
@@ -43,11 +43,19 @@ export function appearancesOf({ relations, views }: Catalogue, rows: Map<number,
   return appearances;
 }
 
-/** The names under which all of the columns appear, or null. */
-function namesIn({ names }: Appearance, columns: readonly number[]): string[] | null {
-  const found = columns.map((column) => names.get(column));
-  return found.every((name) => name !== undefined) ? (found as string[]) : null;
+/** The names under which all of the columns appear: every way there is. */
+function namesIn({ names }: Appearance, columns: readonly number[]): string[][] {
+  let ways: string[][] = [[]];
+  for (const column of columns) {
+    const shown = names.get(column) ?? [];
+    ways = ways.flatMap((way) => shown.map((name) => [...way, name]));
+    if (ways.length > mostWays) ways.length = mostWays;
+  }
+  return ways;
 }
+
+// A view that shows the same columns over and over would multiply the relationships without end.
+const mostWays = 16;
 
 /** Primary keys by relation; a view has those of the tables whose key it shows. */
 export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<number, Appearance[]>) {
@@ -55,7 +63,7 @@ export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<numbe
   for (const { kind, table, columns } of constraints) {
     if (kind !== 'p') continue;
     for (const appearance of appearances.get(table) ?? []) {
-      const names = namesIn(appearance, columns);
+      const [names] = namesIn(appearance, columns);
       if (!names) continue;
       const others = primaryKeys.get(appearance.row.oid) ?? [];
       primaryKeys.set(appearance.row.oid, [...others, ...names]);
@@ -81,26 +89,25 @@ export function declaredRelationships(
       (set) => set.size === key.columns.length && key.columns.every((column) => set.has(column)),
     );
     for (const [holder, target] of pairsOf(appearances, key.table, key.foreign)) {
-      const holderColumns = namesIn(holder, key.columns);
-      const targetColumns = namesIn(target, key.foreignColumns);
-      if (!holderColumns || !targetColumns) continue;
       const common = { name: key.name, junction: null, computedBy: null };
-      found.push({
-        ...common,
-        cardinality: isUnique ? 'one-to-one' : 'many-to-one',
-        origin: nameOf(holder.row),
-        foreign: nameOf(target.row),
-        isForeignView: isView(target.row),
-        columns: zip(holderColumns, targetColumns),
-      });
-      found.push({
-        ...common,
-        cardinality: isUnique ? 'one-to-one' : 'one-to-many',
-        origin: nameOf(target.row),
-        foreign: nameOf(holder.row),
-        isForeignView: isView(holder.row),
-        columns: zip(targetColumns, holderColumns),
-      });
+      for (const [holderColumns, targetColumns] of waysOf(holder, key.columns, target, key.foreignColumns)) {
+        found.push({
+          ...common,
+          cardinality: isUnique ? 'one-to-one' : 'many-to-one',
+          origin: nameOf(holder.row),
+          foreign: nameOf(target.row),
+          isForeignView: isView(target.row),
+          columns: zip(holderColumns, targetColumns),
+        });
+        found.push({
+          ...common,
+          cardinality: isUnique ? 'one-to-one' : 'one-to-many',
+          origin: nameOf(target.row),
+          foreign: nameOf(holder.row),
+          isForeignView: isView(holder.row),
+          columns: zip(targetColumns, holderColumns),
+        });
+      }
     }
   }
   for (const first of foreignKeys) {
@@ -114,12 +121,12 @@ export function declaredRelationships(
       );
       if (!isJunction || first.foreign === second.foreign) continue;
       for (const table of appearances.get(first.table) ?? []) {
-        const toOrigin = namesIn(table, first.columns);
-        const toForeign = namesIn(table, second.columns);
+        const [toOrigin] = namesIn(table, first.columns);
+        const [toForeign] = namesIn(table, second.columns);
         if (!toOrigin || !toForeign) continue;
         for (const [origin, foreign] of pairsOf(appearances, first.foreign, second.foreign)) {
-          const originColumns = namesIn(origin, first.foreignColumns);
-          const foreignColumns = namesIn(foreign, second.foreignColumns);
+          const [originColumns] = namesIn(origin, first.foreignColumns);
+          const [foreignColumns] = namesIn(foreign, second.foreignColumns);
           if (!originColumns || !foreignColumns) continue;
           found.push({
             cardinality: 'many-to-many',
@@ -141,6 +148,12 @@ export function declaredRelationships(
     }
   }
   return found;
+}
+
+function* waysOf(left: Appearance, columns: readonly number[], right: Appearance, others: readonly number[]) {
+  for (const one of namesIn(left, columns)) {
+    for (const other of namesIn(right, others)) yield [one, other] as const;
+  }
 }
 
 function* pairsOf(appearances: Map<number, Appearance[]>, left: number, right: number) {

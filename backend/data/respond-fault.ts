@@ -82,7 +82,7 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
   if (code === '21000') return message.endsWith('requires a WHERE clause') ? 400 : 500;
   if (code === '42883' && message.startsWith('function xmlagg(')) return 406;
   if (code === '22023' && /^role .* does not exist$/.test(message)) return 401;
-  if (/^PT\d{3}$/.test(code)) {
+  if (code.startsWith('PT')) {
     const status = Number(code.slice(2));
     return status >= 200 && status <= 599 ? status : 500;
   }
@@ -91,8 +91,27 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
 
 /** An error a function raised with SQLSTATE 'PGRST': its message and detail say the whole answer, as JSON. */
 function raised(message: string, detail: string | null): Fault {
+  const malformed = (details: string, hint: string) =>
+    new Fault(500, {
+      code: 'PGRST121',
+      message: 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
+      details,
+      hint,
+    });
+  const wrongMessage = malformed(
+    `Invalid JSON value for MESSAGE: '${message}'`,
+    "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.",
+  );
+  const wrongDetail = malformed(
+    detail === null
+      ? 'DETAIL is missing in the RAISE statement'
+      : `Invalid JSON value for DETAIL: '${detail}'`,
+    "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.",
+  );
+  let isMessageRead = false;
   try {
     const body = JSON.parse(message);
+    isMessageRead = typeof body.code === 'string' && typeof body.message === 'string';
     const answer = JSON.parse(detail ?? '');
     const headers = Object.entries(answer.headers);
     const isWellFormed =
@@ -109,10 +128,5 @@ function raised(message: string, detail: string | null): Fault {
   } catch {
     // Answered below: what was raised is no such JSON.
   }
-  return new Fault(500, {
-    code: 'PGRST121',
-    message: 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
-    details: message,
-    hint: 'MESSAGE must be a JSON object with code and message, DETAIL one with status and headers',
-  });
+  return isMessageRead ? wrongDetail : wrongMessage;
 }

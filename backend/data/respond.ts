@@ -66,7 +66,10 @@ export function respond(
   }
   const applied = preferenceApplied(appliedPreferences(request, plan, isRolledBack));
   if (applied) headers.set('Preference-Applied', applied);
-  for (const [name, value] of headersSet(answer)) headers.set(name, value);
+  for (const [name, value] of headersSet(answer)) {
+    if (name.toLowerCase() === 'set-cookie') headers.append(name, value);
+    else headers.set(name, value);
+  }
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
@@ -134,7 +137,7 @@ function mutationResponse(
     headers.set('Location', `/${encodeURIComponent(target.name)}?${pairs.join('&')}`);
   }
   if (body === null) headers.set('Content-Length', '0');
-  const isAllMerged = mutation.conflict?.resolution === 'merge-duplicates' && answer.inserted === 0;
+  const isAllMerged = mutation.conflict?.resolution === 'merge-duplicates' && (answer.inserted ?? 0) === 0;
   return { status: isAllMerged ? 200 : 201, body };
 }
 

@@ -82,7 +82,9 @@ export interface DatabaseFunction {
   isVolatile: boolean;
   isSet: boolean;
   returns:
-    | { kind: 'void' | 'scalar' }
+    | { kind: 'void' }
+    /** `isRecord`: rows whose columns nobody has declared. */
+    | { kind: 'scalar'; isRecord: boolean }
     /** `relation` is the table or view whose rows are returned, if it is exposed; `isNamedType`: no OUT parameters. */
     | {
         kind: 'composite';
@@ -234,7 +236,7 @@ function returnsOf(
     const columns = returned ? columnsOf(returned) : new Map<string, Column>();
     return { kind: 'composite', columns, relation, isNamedType: true };
   }
-  return { kind: 'scalar' };
+  return { kind: 'scalar', isRecord: row.returnKind === 'record' };
 }
 
 function typesOf(rows: Catalogue['types']): Map<string, string> {

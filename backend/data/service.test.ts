@@ -69,9 +69,9 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ]);
     });
 
-    test('gives every column for a star and an empty object for an empty selection', async () => {
+    test('gives every column for a star and for an empty selection', async () => {
       expect(await get('/tags?select=*&id=eq.1')).toEqual([{ id: 1, label: 'maths' }]);
-      expect(await get('/tags?select=&id=eq.1')).toEqual([{}]);
+      expect(await get('/tags?select=&id=eq.1')).toEqual([{ id: 1, label: 'maths' }]);
     });
 
     test.each([

@@ -156,7 +156,9 @@ class Undone extends Error {
 }
 
 async function estimateTotal(session: Session, plan: ReadPlan, answer: Answer): Promise<void> {
-  const isEstimated = plan.count === 'estimated' && (answer.total ?? 0) > plan.exactCountUpTo;
+  const isEstimated =
+    plan.count === 'estimated' &&
+    (plan.exactCountUpTo === Number.POSITIVE_INFINITY || (answer.total ?? 0) > plan.exactCountUpTo);
   if (plan.count !== 'planned' && !isEstimated) return;
   const { sql, parameters } = writeEstimate(plan);
   const { rows } = await session.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(

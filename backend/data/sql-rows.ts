@@ -1,5 +1,7 @@
 // Writes rows with what is embedded in them as nested selects.
+
 import type { PlannedEmbed, PlannedOrder, ReadNode } from './plan.ts';
+import type { Aggregate } from './query-tree.ts';
 import type { Relation } from './schema-cache.ts';
 import { conditionsOf, fieldOf } from './sql-conditions.ts';
 import { list, nameOf, quoted, type Writer, where } from './sql-writer.ts';
@@ -7,15 +9,25 @@ import { list, nameOf, quoted, type Writer, where } from './sql-writer.ts';
 /** A selected value and the name it is shown under; null for all columns. */
 interface Shown {
   name: string | null;
+  /** Of an aggregate, what is aggregated. */
   sql: string;
+  aggregate?: { name: Aggregate; cast: string | null };
+  /** JSON cannot be grouped by, its binary form can. */
+  isJson?: boolean;
 }
 
 /** The parts of a select, before it is known how its rows are wrapped. */
 interface Level {
   alias: string;
   shown: Shown[];
-  /** From `from` to the end. */
+  /** The relation's columns, for a star that is grouped by. */
+  columns: readonly string[];
+  /** From `from` to `where`. */
   rest: string;
+  /** What rows are ordered by through embeds, grouped by too. */
+  orderedBy: readonly string[];
+  /** Order, limit and offset. */
+  end: string;
 }
 
 /** Writes the row `t` with a relation's type: rows of a common table expression have lost theirs, functions want it. */
@@ -26,9 +38,24 @@ export function selectFrom(writer: Writer, node: ReadNode, from: string, row: st
   return asSelect(level(writer, node, { alias: 't', row, from: `${from} as t`, conditions: [] }));
 }
 
-function asSelect({ shown, rest }: Pick<Level, 'shown' | 'rest'>): string {
-  const items = shown.map(({ name, sql }) => (name === null ? sql : `${sql} as ${quoted(name)}`));
-  return `select ${list(items)} ${rest}`;
+function asSelect({ alias, shown, columns, rest, orderedBy, end }: Level): string {
+  if (!shown.some(({ aggregate }) => aggregate)) {
+    const items = shown.map(({ name, sql }) => (name === null ? sql : `${sql} as ${quoted(name)}`));
+    return `select ${list(items)} ${rest}${end}`;
+  }
+  const expanded = shown.flatMap((item): Shown[] =>
+    item.name === null ? columns.map((name) => ({ name, sql: `${alias}.${quoted(name)}` })) : [item],
+  );
+  const items = expanded.map(({ name, sql, aggregate, isJson }) => {
+    const value = aggregate ? `${aggregate.name}(${sql})` : isJson ? `(${sql})::jsonb` : sql;
+    return `${aggregate?.cast ? `cast(${value} as ${aggregate.cast})` : value} as ${quoted(name ?? '')}`;
+  });
+  const groups = [
+    ...expanded.flatMap(({ aggregate }, at) => (aggregate ? [] : [String(at + 1)])),
+    ...orderedBy,
+  ];
+  const grouping = groups.length > 0 ? ` group by ${list(groups)}` : '';
+  return `select ${list(items)} ${rest}${grouping}${end}`;
 }
 
 interface Base {
@@ -48,9 +75,11 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
   const shown = node.items.flatMap((item): Shown[] => {
     if (item.kind === 'embed') return joins.get(item.embed)?.shown ?? [];
     if (item.kind === 'star') return [{ name: null, sql: `${base.alias}.*` }];
-    if (item.kind === 'row count') return [{ name: item.outputName, sql: 'count(*)' }];
-    const sql = fieldOf(writer, item.field, base);
-    return [{ name: item.outputName, sql: item.cast === null ? sql : `cast(${sql} as ${item.cast})` }];
+    const value = item.field ? fieldOf(writer, item.field, base) : '*';
+    const sql = item.cast === null ? value : `cast(${value} as ${item.cast})`;
+    const shownValue = { name: item.outputName, sql };
+    if (item.kind === 'field') return [shownValue];
+    return [{ ...shownValue, aggregate: { name: item.aggregate, cast: item.aggregateCast } }];
   });
   const conditions = [
     ...base.conditions,
@@ -72,10 +101,15 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
   let rest = `from ${base.from}`;
   for (const { sql } of joins.values()) rest += sql;
   rest += where(conditions);
-  if (orders.length > 0) rest += ` order by ${list(orders)}`;
-  if (node.limit !== null) rest += ` limit ${writer.bind(node.limit)}::int8`;
-  if (node.offset > 0) rest += ` offset ${writer.bind(node.offset)}::int8`;
-  return { alias: base.alias, shown, rest };
+  let end = '';
+  if (orders.length > 0) end += ` order by ${list(orders)}`;
+  if (node.limit !== null) end += ` limit ${writer.bind(node.limit)}::int8`;
+  if (node.offset > 0) end += ` offset ${writer.bind(node.offset)}::int8`;
+  const orderedBy = node.orders.flatMap(({ embed, field }) => {
+    const same = node.orders.filter((order) => order.embed === embed);
+    return embed ? [`${joined(embed)}.order${same.findIndex((order) => order.field === field)}`] : [];
+  });
+  return { alias: base.alias, shown, columns: [...node.columns.keys()], rest, orderedBy, end };
 }
 
 interface Join {
@@ -98,28 +132,31 @@ function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonl
     const spread = inside.shown.flatMap((item) =>
       item.name === null
         ? [...node.columns.keys()].map((name) => ({ name, sql: `${base.alias}.${quoted(name)}` }))
-        : [{ name: item.name, sql: item.sql }],
+        : [item],
     );
-    const columns = spread.map(({ sql }, at) => `, ${sql} as column${at}`).join('');
+    const columns = spread.map(({ sql }, at) => `, ${sql === '*' ? '1' : sql} as column${at}`).join('');
     if (isToOne) {
-      found = `select true as found${columns}${ordering} ${inside.rest}`;
-      shown = spread.map(({ name }, at) => ({ name, sql: `${alias}.column${at}` }));
+      found = `select true as found${columns}${ordering} ${inside.rest}${inside.end}`;
+      shown = spread.map((item, at) => ({
+        ...item,
+        sql: item.sql === '*' ? '*' : `${alias}.column${at}`,
+      }));
     } else {
       const lists = spread.map((_, at) => `, json_agg(x.column${at}) as column${at}`).join('');
-      found = `select nullif(count(*), 0) as found${lists} from (select true as found${columns} ${inside.rest}) as x`;
+      found = `select nullif(count(*), 0) as found${lists} from (select true as found${columns} ${inside.rest}${inside.end}) as x`;
       shown = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
     }
   } else if (!isToOne) {
-    found = `select json_agg(x) as found from (${asSelect(inside)}) as x`;
-    shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')` }];
+    found = `select json_agg(_row) as found from (${asSelect(inside)}) as _row`;
+    shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
   } else {
     found = ordering
-      ? `select (select row_to_json(x) from (${asSelect({ shown: inside.shown, rest: '' })}) as x) as found${ordering} ${inside.rest}`
-      : `select row_to_json(x) as found from (${asSelect(inside)}) as x`;
-    shown = [{ name: outputName, sql: `${alias}.found` }];
+      ? `select (select row_to_json(_row) from (${asSelect({ ...inside, rest: '', orderedBy: [], end: '' })}) as _row) as found${ordering} ${inside.rest}${inside.end}`
+      : `select row_to_json(_row) as found from (${asSelect(inside)}) as _row`;
+    shown = [{ name: outputName, sql: `${alias}.found`, isJson: true }];
   }
   // An empty embed only joins.
-  if (node.items.length === 0) shown = [];
+  if (inside.shown.length === 0) shown = [];
   const sql = isInner
     ? ` join lateral (${found}) as ${alias} on ${isToOne ? 'true' : `${alias}.found is not null`}`
     : ` left join lateral (${found}) as ${alias} on true`;
@@ -137,7 +174,7 @@ function embeddedBase(writer: Writer, { relationship, isToOne }: PlannedEmbed, p
       alias,
       row: alias,
       from: `${nameOf(computedBy)}(${parent.row}) as ${alias}`,
-      conditions: isToOne ? [`not (${alias} is null)`] : [],
+      conditions: isToOne ? [`not (${alias}.* is null)`] : [],
     };
   }
   if (junction) {

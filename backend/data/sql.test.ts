@@ -56,7 +56,7 @@ const feed: DatabaseFunction = {
   parameters: [{ name: 'amount', type: 'integer', hasDefault: false, isVariadic: false }],
   isVolatile: true,
   isSet: false,
-  returns: { kind: 'scalar' },
+  returns: { kind: 'scalar', isRecord: false },
 };
 const cache: SchemaCache = {
   relations: new Map([
@@ -115,7 +115,7 @@ describe('a statement', () => {
   test('reads in one select, with embeds joined laterally', () => {
     expect(write('GET', '/pets', 'select=id,owners(name)&order=owners(name).desc').sql).toContain(
       'select t."id" as "id", e0.found as "owners" from "public"."pets" as t' +
-        ' left join lateral (select (select row_to_json(x) from (select t1."name" as "name" ) as x) as found,' +
+        ' left join lateral (select (select row_to_json(_row) from (select t1."name" as "name" ) as _row) as found,' +
         ' t1."name" as order0 from "public"."owners" as t1 where t."owner_id" = t1."id") as e0 on true' +
         ' order by e0.order0 desc limit $1::int8',
     );

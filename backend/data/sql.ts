@@ -66,8 +66,8 @@ function readStatement(writer: Writer, plan: ReadPlan): string {
       exactCountUpTo === Number.POSITIVE_INFINITY ? '' : ` limit ${writer.bind(exactCountUpTo + 1)}::int8`;
     total = `(select count(*) from (select 1 ${countedRows(writer, node, from)}${limit}) counted)`;
   }
-  return `with r as (${rows}) select ${body(plan, 'rows')} as body, count(*) as page_total, ${total} as total,
-  ${responseSettings} from r`;
+  return `with _rows as (${rows}) select ${body(plan, 'rows')} as body, count(*) as page_total, ${total} as total,
+  ${responseSettings} from _rows`;
 }
 
 function mutationStatement(writer: Writer, plan: MutationPlan): string {
@@ -84,9 +84,9 @@ function mutationStatement(writer: Writer, plan: MutationPlan): string {
   const rows = selectFrom(writer, node, 'source', rowTypeOf(relation));
   // First in the list: counting them completes the change before the settings are read.
   const affected = '(select count(*) from source)';
-  return `with source as (${source}), r as (${rows}) select ${affected} as affected,
+  return `with source as (${source}), _rows as (${rows}) select ${affected} as affected,
   ${body({ media, hasBody: true }, 'rows')} as body, count(*) as page_total,
-  ${isCounted ? affected : 'null::int8'} as total, ${inserted}, ${responseSettings} from r`;
+  ${isCounted ? affected : 'null::int8'} as total, ${inserted}, ${responseSettings} from _rows`;
 }
 
 const locationOf = `case when count(*) = 1 then (
@@ -104,8 +104,8 @@ function callStatement(writer: Writer, plan: CallPlan): string {
   const rows = selectFrom(writer, node, 'source', relation ? rowTypeOf(relation) : 't');
   const shape = result.kind === 'scalar' ? 'values' : 'rows';
   const total = isCounted ? `(select count(*) ${countedRows(writer, node, 'source')})` : 'null::int8';
-  return `with source as (${source}), r as (${rows}) select (select count(*) from source) as affected,
-  ${body(plan, shape, !called.isSet)} as body, count(*) as page_total, ${total} as total, ${responseSettings} from r`;
+  return `with source as (${source}), _rows as (${rows}) select (select count(*) from source) as affected,
+  ${body(plan, shape, !called.isSet)} as body, count(*) as page_total, ${total} as total, ${responseSettings} from _rows`;
 }
 
 function body(
@@ -116,10 +116,10 @@ function body(
   if (!hasBody) return 'null';
   if (media.format === 'csv') {
     return `coalesce((
-      select string_agg(key, ',') from json_object_keys((select row_to_json(first) from r as first limit 1)) as key
-    ), '') || E'\\n' || coalesce(string_agg(substring(r::text, 2, length(r::text) - 2), E'\\n'), '')`;
+      select string_agg(key, ',') from json_object_keys((select row_to_json(_first) from _rows as _first limit 1)) as key
+    ), '') || E'\\n' || coalesce(string_agg(substring(_rows::text, 2, length(_rows::text) - 2), E'\\n'), '')`;
   }
-  const aggregated = shape === 'values' ? 'json_agg(r.value)' : 'json_agg(r)';
+  const aggregated = shape === 'values' ? 'json_agg(_rows.value)' : 'json_agg(_rows)';
   const rows = media.isNullStripped ? `json_strip_nulls(${aggregated})` : aggregated;
   return isSingle || media.format === 'object'
     ? `coalesce((${rows} -> 0)::text, 'null')`
@@ -255,8 +255,12 @@ function callSource(writer: Writer, { called, callArguments }: CallPlan): string
   }
   const call = `${before}${nameOf(called)}(${list(passed)})`;
   const { returns } = called;
+  if (returns.kind === 'scalar' && returns.isRecord) {
+    // Its columns are unknown to PostgreSQL too: the row is one value.
+    return `select ${nameOf(called)}(${list(passed)}) as value${before && ` from ${before.replace(/, lateral $/, '')}`}`;
+  }
   if (returns.kind !== 'composite') return `select t.value from ${call} as t(value)`;
   // A null of a composite type is no row, not a row of nulls.
-  const isPresent = returns.isNamedType && !called.isSet ? ' where not (t is null)' : '';
+  const isPresent = returns.isNamedType && !called.isSet ? ' where not (t.* is null)' : '';
   return `select t.* from ${call} as t${isPresent}`;
 }
