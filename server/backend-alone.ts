@@ -7,6 +7,8 @@ import { createBackend } from '../backend/backend.ts';
 import { migrate } from '../backend/database/migrate.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
+import { startDataAlone } from './data-alone.ts';
+import { readDataConfig } from './data-config.ts';
 import { closeServer, listen } from './listen.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
@@ -98,11 +100,13 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
 }
 
 /**
- * Runs them until the process is told to stop. Beside the shop's settings it reads MIGRATIONS and ROOT_SERVICE.
+ * Runs them until the process is told to stop. Beside the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
+ * PGRST_DB_URI it runs the data service only.
  * @param root the project's folder
  */
 export async function main(root: string): Promise<void> {
-  let backend: BackendAlone;
+  let backend: { url: string; close(): Promise<void> };
+  const dataConfigured = Boolean(process.env.PGRST_DB_URI?.trim());
   try {
     const text = (name: string) => process.env[name]?.trim() || undefined;
     const rootService = serviceNames.find((name) => name === text('ROOT_SERVICE'));
@@ -110,20 +114,24 @@ export async function main(root: string): Promise<void> {
       throw new WrongSetting(`ROOT_SERVICE takes ${serviceNames.join(' or ')}.`);
     }
     const migrations = text('MIGRATIONS');
-    backend = await startBackendAlone({
-      config: readConfig(process.env, root),
-      root,
-      log: openLog(text('LOG_LEVEL') ?? 'info'),
-      migrations: migrations && resolve(root, migrations),
-      rootService,
-    });
+    const log = openLog(text('LOG_LEVEL') ?? 'info');
+    const data = readDataConfig(process.env);
+    backend = data
+      ? await startDataAlone(data, log)
+      : await startBackendAlone({
+          config: readConfig(process.env, root),
+          root,
+          log,
+          migrations: migrations && resolve(root, migrations),
+          rootService,
+        });
   } catch (error) {
     process.stderr.write(`\nThe services were not started. ${describeStartFailure(error)}\n`);
     process.exitCode = 1;
     return;
   }
   process.stdout.write(`\n  The services answer at ${backend.url}\n`);
-  process.stdout.write('  Their keys are in keys.json of DATA_DIR.\n\n');
+  if (!dataConfigured) process.stdout.write('  Their keys are in keys.json of DATA_DIR.\n\n');
   const stop = async () => {
     setTimeout(() => process.exit(1), 10_000).unref();
     await backend.close();

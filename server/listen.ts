@@ -4,7 +4,7 @@ import type { Config } from './config.ts';
 import { AddressTaken } from './start-failure.ts';
 
 /** Resolves when the server listens. */
-export function listen(server: Server, { port, host }: Config): Promise<void> {
+export function listen(server: Server, { port, host }: Pick<Config, 'port' | 'host'>): Promise<void> {
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       fail(

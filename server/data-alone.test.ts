@@ -1,0 +1,104 @@
+// The data service by itself, started with PostgREST's settings on a database it did not make.
+import { PostgrestClient } from '@supabase/postgrest-js';
+import { SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Database } from '../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
+import { startDataAlone } from './data-alone.ts';
+import { readDataConfig } from './data-config.ts';
+import { openLog } from './log.ts';
+
+const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
+
+test('without a database of its own the data service is not wanted', () => {
+  expect(readDataConfig({ PGRST_DB_SCHEMAS: 'api' })).toBeNull();
+});
+
+test('a wrong setting is named', () => {
+  const read = (settings: Record<string, string>) => () =>
+    readDataConfig({ PGRST_DB_URI: 'postgres://x', ...settings });
+  expect(read({ PGRST_DB_TX_END: 'sometimes' })).toThrow('PGRST_DB_TX_END');
+  expect(read({ PGRST_DB_MAX_ROWS: 'many' })).toThrow('PGRST_DB_MAX_ROWS');
+  expect(read({ PGRST_JWT_ROLE_CLAIM_KEY: 'role' })).toThrow('PGRST_JWT_ROLE_CLAIM_KEY');
+});
+
+test('names are quoted where they hold commas', () => {
+  const config = readDataConfig({ PGRST_DB_URI: 'postgres://x', PGRST_DB_SCHEMAS: 'api, "odd, one"' });
+  expect(config?.service.schemas).toEqual(['api', 'odd, one']);
+});
+
+describe.runIf(testDatabases().includes('postgresql'))('the data service by itself', () => {
+  let database: Database & { url?: string };
+  let alone: Awaited<ReturnType<typeof startDataAlone>>;
+  const sign = (claims: Record<string, unknown>, key = secret) =>
+    new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(key));
+  beforeAll(async () => {
+    database = await throwawayDatabase('postgresql', [{ name: 'platform', folder: 'backend/platform' }]);
+    await database.execute(`
+      create schema api;
+      create role alone_visitor; create role alone_clerk;
+      grant alone_visitor, alone_clerk to current_user;
+      grant usage on schema api to alone_visitor, alone_clerk;
+      create table api.notes (id int primary key, amount int);
+      insert into api.notes values (1, 10), (2, 20), (3, 30);
+      grant select on api.notes to alone_visitor;
+      grant all on api.notes to alone_clerk;`);
+    const config = readDataConfig({
+      PGRST_DB_URI: database.url ?? '',
+      PGRST_SERVER_PORT: '0',
+      PGRST_DB_SCHEMAS: 'api',
+      PGRST_DB_ANON_ROLE: 'alone_visitor',
+      PGRST_DB_AGGREGATES_ENABLED: 'true',
+      PGRST_DB_MAX_ROWS: '2',
+      PGRST_DB_TX_END: 'rollback-allow-override',
+      PGRST_JWT_SECRET: secret,
+      PGRST_JWT_AUD: 'shop',
+      PGRST_JWT_ROLE_CLAIM_KEY: '.roles[0]',
+    });
+    if (!config) throw new Error('not configured');
+    alone = await startDataAlone(config, openLog('silent'));
+  });
+  afterAll(async () => {
+    await alone.close();
+    await database.execute(`
+      drop owned by alone_visitor, alone_clerk; drop role alone_visitor; drop role alone_clerk;`);
+    await database.close();
+  });
+
+  test('visitors read as the anonymous role, at most as many rows as are allowed', async () => {
+    const client = new PostgrestClient(alone.url);
+    expect((await client.from('notes').select('id').order('id')).data).toEqual([{ id: 1 }, { id: 2 }]);
+    expect((await client.from('notes').select('amount.sum()')).data).toEqual([{ sum: 60 }]);
+  });
+
+  test('a token names the role where it is told to, and changes are undone', async () => {
+    const headers = { Authorization: `Bearer ${await sign({ roles: ['alone_clerk'], aud: 'shop' })}` };
+    const client = new PostgrestClient(alone.url, { headers });
+    const { status, data } = await client.from('notes').insert({ id: 9, amount: 1 }).select('id');
+    expect([status, data]).toEqual([201, [{ id: 9 }]]);
+    expect((await client.from('notes').select('id').eq('id', 9)).data).toEqual([]);
+  });
+
+  test.each([
+    ['none', async () => '', 'PGRST301', 'Empty JWT is sent in Authorization header'],
+    ['two parts', async () => 'a.b', 'PGRST301', 'Expected 3 parts in JWT; got 2'],
+    ['another key', () => sign({}, `${secret}!`), 'PGRST301', 'No suitable key or wrong key type'],
+    ['a past time', () => sign({ exp: 1 }), 'PGRST303', 'JWT expired'],
+    ['a future time', () => sign({ nbf: 9e9 }), 'PGRST303', 'JWT not yet valid'],
+    ['others', () => sign({ aud: 'them' }), 'PGRST303', 'JWT not in audience'],
+  ])('a token with %s is refused', async (_, token, code, message) => {
+    const answer = await fetch(`${alone.url}/notes`, {
+      headers: { authorization: `Bearer ${await token()}` },
+    });
+    expect(answer.status).toBe(401);
+    expect(await answer.json()).toEqual({ code, message, details: null, hint: null });
+    expect(answer.headers.get('www-authenticate')).toBe(
+      `Bearer error="invalid_token", error_description="${message}"`,
+    );
+  });
+
+  test('a token that names a role the database does not have is refused', async () => {
+    const authorization = `Bearer ${await sign({ roles: ['nobody_at_all'] })}`;
+    expect((await fetch(`${alone.url}/notes`, { headers: { authorization } })).status).toBe(401);
+  });
+});

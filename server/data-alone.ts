@@ -1,0 +1,54 @@
+// The data service by itself on a given PostgreSQL database, set as PostgREST is set.
+import { createServer } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import { createDataService } from '../backend/data/service.ts';
+import { openPostgresql } from '../backend/database/postgresql.ts';
+import type { DataConfig } from './data-config.ts';
+import { createTokenCheck, RefusedToken } from './data-token.ts';
+import { closeServer, listen } from './listen.ts';
+import type { Log } from './log.ts';
+
+/**
+ * Starts it. The database is taken as it is: nothing is migrated.
+ * @returns where it listens, and what ends it
+ * @throws what `describeStartFailure` puts into words
+ */
+export async function startDataAlone(
+  config: DataConfig,
+  log: Log,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const onFault = (error: unknown) => log.error({ error: (error as Error)?.stack ?? String(error) }, 'fault');
+  const database = openPostgresql(config.databaseUrl, { onFault });
+  try {
+    const check = createTokenCheck(config.tokens);
+    const service = await createDataService({ ...config.service, database, onFault });
+    const web = getRequestListener(
+      async (request) => {
+        try {
+          const claims = await check(request.headers.get('authorization'));
+          return await service.fetch(request, { claims, address: null });
+        } catch (error) {
+          if (error instanceof RefusedToken) return error.response(request.method);
+          onFault(error);
+          return new Response(null, { status: 500 });
+        }
+      },
+      { overrideGlobalObjects: false },
+    );
+    const server = createServer((request, response) => void web(request, response));
+    await listen(server, config);
+    const address = server.address();
+    const port = address && typeof address === 'object' ? address.port : config.port;
+    return {
+      url: `http://${config.host}:${port}`,
+      async close() {
+        await closeServer(server);
+        await service.close();
+        await database.close();
+      },
+    };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
