@@ -39,6 +39,9 @@ export interface FunctionRow {
   firstInput: number | null;
   returnRelation: number;
   returnKind: string;
+  /** The domain that is a media type, such as `text/plain`; null otherwise. */
+  returnMediaType: string | null;
+  isReturnBinary: boolean;
   returnColumnKind: Column['kind'];
 }
 /** A view's stored query tree. */
@@ -109,6 +112,10 @@ const functionsSql = `${withBases}
     case when p.prorettype = 'void'::regtype then 'void'
       when p.prorettype = 'record'::regtype then 'record'
       when coalesce(domain_of.typtype, returned.typtype) = 'c' then 'composite' else 'scalar' end as "returnKind",
+    case when returned.typtype = 'd' and returned.typname like '%_/_%' and returned.typname <> '*/*'
+      then returned.typname end as "returnMediaType",
+    coalesce((select bases.below from bases where bases.oid = p.prorettype), p.prorettype) = 'bytea'::regtype
+      as "isReturnBinary",
     ${kindOf('p.prorettype')} as "returnColumnKind"
   from pg_proc p
     join pg_namespace n on n.oid = p.pronamespace

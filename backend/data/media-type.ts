@@ -2,7 +2,8 @@
 import { Fault } from './fault.ts';
 
 export interface MediaType {
-  format: 'json' | 'object' | 'csv';
+  /** `text` and `bytes`: the one value of a function whose result is of that media type. */
+  format: 'json' | 'object' | 'csv' | 'text' | 'bytes';
   isNullStripped: boolean;
   contentType: string;
 }
@@ -55,6 +56,27 @@ export function chooseMediaType(accept: string | null): MediaType {
     code: 'PGRST107',
     message: `None of these media types are available: ${ranges.map(({ text }) => text).join(', ') || accept}`,
   });
+}
+
+/**
+ * Whether a function's own media type is what the client wants most.
+ * @param accept the Accept header; null when there is none
+ * @param type a media type such as `text/plain`
+ */
+export function prefersMediaType(accept: string | null, type: string): boolean {
+  const ranges = (accept ?? '*/*').split(',').map(parseRange);
+  const [first] = ranges.filter(({ weight }) => weight > 0).sort((a, b) => b.weight - a.weight);
+  return first?.type === type || first?.type === '*/*';
+}
+
+/** The media type of a function's own kind of result. */
+export function ownMediaType(type: string, isBinary: boolean): MediaType {
+  const isNamed = type === 'text/plain' || type === 'text/xml' || type === 'text/csv';
+  return {
+    format: isBinary ? 'bytes' : 'text',
+    isNullStripped: false,
+    contentType: isNamed ? `${type}; charset=utf-8` : type,
+  };
 }
 
 function parseRange(range: string) {

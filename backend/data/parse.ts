@@ -34,6 +34,9 @@ export interface ParsedRequest {
   query: Query;
   preferences: Preferences;
   media: MediaType;
+  /** Why `media` is not what was asked for; a function may have a media type of its own. */
+  mediaFault: Fault | null;
+  accept: string | null;
   /** Rows asked for by the Range header: `offset`, and `limit` unless open. */
   range: { offset: number; limit: number | null } | null;
   payload: Payload | null;
@@ -66,12 +69,21 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
     target,
     query,
     preferences,
-    media: chooseMediaType(parts.headers.get('accept')),
+    ...chosenMedia(parts.headers.get('accept'), isCall),
     range: method === 'GET' ? parseRange(parts.headers.get('range')) : null,
     payload: parseRows(parts, method, isCall, query.columns, contentType),
     body: parts.body,
     contentType,
   };
+}
+
+function chosenMedia(accept: string | null, isCall: boolean) {
+  try {
+    return { media: chooseMediaType(accept), mediaFault: null, accept };
+  } catch (error) {
+    if (!isCall || !(error instanceof Fault)) throw error;
+    return { media: chooseMediaType(null), mediaFault: error, accept };
+  }
 }
 
 function parseTarget({ path, method }: RequestParts): ParsedRequest['target'] {

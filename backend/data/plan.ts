@@ -1,6 +1,6 @@
 // Second stage: names become relations, columns, relationships and functions of the schema cache, or a fault.
 import { Fault } from './fault.ts';
-import type { MediaType } from './media-type.ts';
+import { type MediaType, ownMediaType, prefersMediaType } from './media-type.ts';
 import type { ParsedRequest } from './parse.ts';
 import { chooseFunction } from './plan-call.ts';
 import { planMutation } from './plan-mutation.ts';
@@ -236,6 +236,14 @@ function pageWithin(request: ParsedRequest, { maxRows }: PlanLimits): { limit: n
   return { limit: Math.min(end - start, maxRows), offset: start };
 }
 
+/** What a function gives may be of a media type of its own. */
+function mediaOf({ accept, media, mediaFault }: ParsedRequest, { returns }: DatabaseFunction): MediaType {
+  const own = returns.kind === 'scalar' ? returns.mediaType : null;
+  if (own && prefersMediaType(accept, own.name)) return ownMediaType(own.name, own.isBinary);
+  if (mediaFault) throw mediaFault;
+  return media;
+}
+
 function planCall(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits): CallPlan | OptionsPlan {
   const { method, schema, target, preferences } = request;
   if (method === 'OPTIONS') {
@@ -260,7 +268,7 @@ function planCall(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits
     isCounted: preferences.count !== null,
     hasBody: method !== 'HEAD',
     maxAffected: preferences.maxAffected,
-    media: request.media,
+    media: mediaOf(request, called),
     isReadOnly: isRead || !called.isVolatile,
   };
   const page = pageOf(request, limits);

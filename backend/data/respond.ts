@@ -73,7 +73,11 @@ export function respond(
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
-  return new Response(isBodyless ? null : body, { status: finalStatus, headers });
+  const isBytes = plan.media.format === 'bytes' && body !== null;
+  return new Response(isBodyless ? null : isBytes ? Buffer.from(body, 'base64') : body, {
+    status: finalStatus,
+    headers,
+  });
 }
 
 /** The answer to OPTIONS: what may be done. */

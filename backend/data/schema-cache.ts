@@ -84,7 +84,12 @@ export interface DatabaseFunction {
   returns:
     | { kind: 'void' }
     /** `isRecord`: rows whose columns nobody has declared. */
-    | { kind: 'scalar'; isRecord: boolean }
+    | {
+        kind: 'scalar';
+        isRecord: boolean;
+        /** Of a result whose type is a domain named like a media type. */
+        mediaType: { name: string; isBinary: boolean } | null;
+      }
     /** `relation` is the table or view whose rows are returned, if it is exposed; `isNamedType`: no OUT parameters. */
     | {
         kind: 'composite';
@@ -236,7 +241,11 @@ function returnsOf(
     const columns = returned ? columnsOf(returned) : new Map<string, Column>();
     return { kind: 'composite', columns, relation, isNamedType: true };
   }
-  return { kind: 'scalar', isRecord: row.returnKind === 'record' };
+  return { kind: 'scalar', isRecord: row.returnKind === 'record', mediaType: mediaTypeOf(row) };
+}
+
+function mediaTypeOf({ returnMediaType: name, isReturnBinary: isBinary, isSet }: FunctionRow) {
+  return name === null || isSet ? null : { name, isBinary };
 }
 
 function typesOf(rows: Catalogue['types']): Map<string, string> {

@@ -30,6 +30,11 @@ const additions = `
   create function stock.loose() returns record language sql as $$ select 1 as id, 'one' as label $$;
   create function stock.loose_rows() returns setof record language sql as $$ values (1, 'one'), (2, 'two') $$;
   create function stock.words(variadic words text[]) returns text[] language sql immutable return words;
+  create domain stock."text/html" as text;
+  create domain stock."application/octet-stream" as bytea;
+  create function stock.page() returns stock."text/html" language sql as $$ select '<p>hi</p>'::stock."text/html" $$;
+  create function stock.bytes() returns stock."application/octet-stream" language sql
+  as $$ select '\\x00ff10'::bytea::stock."application/octet-stream" $$;
   create domain stock.short as tsvector;
   create domain stock.shorter as stock.short;
   create table stock.notes (_id int primary key, text stock.shorter, kind int default null);
@@ -174,6 +179,17 @@ describe.each(testDatabases())('the table-query service with settings of its own
       });
     expect(await words('words=hi')).toEqual(['hi']);
     expect(await words('words=hi&words=there')).toEqual(['hi', 'there']);
+  });
+
+  test('a function whose result is of a media type answers in that type', async () => {
+    const ask = (path: string, accept: string) => send(path, { headers: { accept } }, stock, 'stockist');
+    const page = await ask('/rpc/page', 'text/html');
+    expect([page.headers.get('content-type'), await page.text()]).toEqual(['text/html', '<p>hi</p>']);
+    const bytes = await ask('/rpc/bytes', '*/*');
+    expect(bytes.headers.get('content-type')).toBe('application/octet-stream');
+    expect([...new Uint8Array(await bytes.arrayBuffer())]).toEqual([0, 255, 16]);
+    expect(await (await ask('/rpc/page', 'application/json')).json()).toBe('<p>hi</p>');
+    expect((await ask('/rpc/page', 'image/png')).status).toBe(406);
   });
 
   test('a search knows a tsvector below domains of domains', async () => {

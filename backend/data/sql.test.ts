@@ -56,7 +56,7 @@ const feed: DatabaseFunction = {
   parameters: [{ name: 'amount', type: 'integer', hasDefault: false, isVariadic: false }],
   isVolatile: true,
   isSet: false,
-  returns: { kind: 'scalar', isRecord: false },
+  returns: { kind: 'scalar', isRecord: false, mediaType: null },
 };
 const cache: SchemaCache = {
   relations: new Map([

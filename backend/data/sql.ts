@@ -119,6 +119,8 @@ function body(
       select string_agg(key, ',') from json_object_keys((select row_to_json(_first) from _rows as _first limit 1)) as key
     ), '') || E'\\n' || coalesce(string_agg(substring(_rows::text, 2, length(_rows::text) - 2), E'\\n'), '')`;
   }
+  if (media.format === 'text') return "(select coalesce(value::text, '') from _rows limit 1)";
+  if (media.format === 'bytes') return `(select encode(value::bytea, 'base64') from _rows limit 1)`;
   const aggregated = shape === 'values' ? 'json_agg(_rows.value)' : 'json_agg(_rows)';
   const rows = media.isNullStripped ? `json_strip_nulls(${aggregated})` : aggregated;
   return isSingle || media.format === 'object'
