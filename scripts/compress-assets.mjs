@@ -13,6 +13,7 @@ for (const name of readdirSync(join(folder, 'assets'))) {
     readFileSync(join(folder, 'assets', name), 'utf8'),
   );
   const manifest = JSON.parse(list);
+  manifest.url = manifest.url.replace('/manifest-', '/storefront-manifest-');
   for (const route of Object.keys(manifest.routes)) {
     if (route.startsWith('admin/')) delete manifest.routes[route];
   }

@@ -3,9 +3,10 @@
 const preloads = /<link rel="modulepreload"(?= )/g;
 const start = /<script type="module" async="">([\s\S]*?)<\/script>/;
 
-// Begins when the first picture of high priority has painted, at once where somebody taps or types, and after three
-// seconds whatever happens. Only then are the modules asked for, all of them together.
-const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['pointerdown','keydown','touchstart'],t;function go(){if(!b)return;n.forEach(function(e){removeEventListener(e,go,true)});clearTimeout(t);d.querySelectorAll('link[rel=late]').forEach(function(l){l.fetchPriority='low';l.rel='modulepreload'});var s=d.createElement('script');s.type='module';s.textContent=b.textContent;b=null;d.head.append(s)}function painted(){requestAnimationFrame(function(){requestAnimationFrame(function(){setTimeout(go)})})}n.forEach(function(e){addEventListener(e,go,{capture:true,passive:true})});t=setTimeout(go,3000);var i=d.querySelector('img[fetchpriority=high]');if(i){if(i.complete)painted();else{i.addEventListener('load',painted);i.addEventListener('error',painted)}}else if(d.readyState=='complete')painted();else addEventListener('load',painted)})()`;
+// Begins when the first picture of high priority has painted (where it is not the largest thing of the screen, a moment after it
+// has come), at once where somebody taps or types, and after three seconds whatever happens. Only then are the modules asked
+// for, all of them together.
+const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['pointerdown','keydown','touchstart'],t;function go(){if(!b)return;n.forEach(function(e){removeEventListener(e,go,true)});clearTimeout(t);d.querySelectorAll('link[rel=late]').forEach(function(l){l.fetchPriority='low';l.rel='modulepreload'});var s=d.createElement('script');s.type='module';s.textContent=b.textContent;b=null;d.head.append(s)}function painted(){try{new PerformanceObserver(function(l){if(l.getEntries().some(function(e){return e.element==i}))go()}).observe({type:'largest-contentful-paint',buffered:true})}catch(e){}requestAnimationFrame(function(){setTimeout(go,250)})}n.forEach(function(e){addEventListener(e,go,{capture:true,passive:true})});t=setTimeout(go,3000);var i=d.querySelector('img[fetchpriority=high]');if(i){if(i.complete)painted();else{i.addEventListener('load',painted);i.addEventListener('error',painted)}}else if(d.readyState=='complete')painted();else addEventListener('load',painted)})()`;
 
 /**
  * Rewrites a rendered page.

@@ -111,12 +111,12 @@ export default function DeliveryPage() {
           />
           <source
             type="image/avif"
-            srcSet="/art/hero-cold-tall-480.avif 480w, /art/hero-cold-tall-900.avif 900w"
+            srcSet="/art/hero-cold-tall-480.avif 480w, /art/hero-cold-tall-720.avif 720w, /art/hero-cold-tall-900.avif 900w"
             sizes="100vw"
           />
           <img
             src="/art/hero-cold-tall-900.webp"
-            srcSet="/art/hero-cold-tall-480.webp 480w, /art/hero-cold-tall-900.webp 900w"
+            srcSet="/art/hero-cold-tall-480.webp 480w, /art/hero-cold-tall-720.webp 720w, /art/hero-cold-tall-900.webp 900w"
             sizes="100vw"
             alt=""
             width={900}

@@ -173,10 +173,10 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
           sizes="100vw"
         />
       ))}
-      <source type="image/avif" srcSet={set('tall', [480, 900], 'avif')} sizes="100vw" />
+      <source type="image/avif" srcSet={set('tall', [480, 720, 900], 'avif')} sizes="100vw" />
       <img
         src={`/art/${art}-tall-900.webp`}
-        srcSet={set('tall', [480, 900], 'webp')}
+        srcSet={set('tall', [480, 720, 900], 'webp')}
         sizes="100vw"
         alt=""
         width={900}
