@@ -680,6 +680,7 @@ describe('header and footer', () => {
   story('the newsletter answers in its place', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)/ });
     await page.goto(`${shop.url}/delivery`);
+    await awake(page);
     const footer = page.getByRole('contentinfo');
     await footer.getByLabel('E-mail address').fill('amina@nowhere');
     await footer.getByRole('button', { name: 'Subscribe' }).click();
