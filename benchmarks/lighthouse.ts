@@ -6,11 +6,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { openBrowser } from '../e2e/browser.ts';
+import { chromium } from 'playwright-core';
 import { openShop } from '../scripts/open-shop.ts';
 import { firstVisit } from './first-visit.ts';
 
 const run = promisify(execFile);
+const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';
 const runs = Number(process.env.RUNS ?? 3);
 const pages = ['/', '/shop', '/shop/mango-bottle', '/track-order', '/contact', '/delivery'];
 const categories = ['performance', 'accessibility', 'best-practices', 'seo'] as const;
@@ -51,7 +52,10 @@ try {
     console.log(`| ${row.join(' | ')} |`);
   }
 
-  const browser = await openBrowser();
+  const browser = await chromium.launch({
+    executablePath: chromiumPath,
+    args: ['--no-sandbox', '--disable-gpu'],
+  });
   const visit = await firstVisit(browser, `${shop.url}/shop`);
   await browser.close();
   const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
@@ -77,7 +81,7 @@ async function measure(url: string): Promise<Report> {
       `--output-path=${file}`,
       '--chrome-flags=--headless=new --no-sandbox --disable-gpu',
     ],
-    { env: { ...process.env, CHROME_PATH: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium' } },
+    { env: { ...process.env, CHROME_PATH: chromiumPath } },
   );
   return JSON.parse(await readFile(file, 'utf8'));
 }
