@@ -92,6 +92,15 @@ describe('a visitor who has only a keyboard', () => {
     'orders and pays %s, and always knows where they are',
     async ([, viewport, number], { newVisitor }) => {
       const { page } = await newVisitor({ viewport });
+      let letGo = () => {};
+      const gate = new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+      await page.route('**/rest/v1/rpc/place_order', async (route) => {
+        await gate;
+        await route.continue();
+      });
+
       await page.goto(shop.url);
       await awake(page);
       await page.keyboard.press('Tab');
@@ -123,14 +132,6 @@ describe('a visitor who has only a keyboard', () => {
       await type(page, /^Phone/, number);
       await type(page, /^Delivery location/, amina.location);
 
-      let letGo = () => {};
-      const gate = new Promise<void>((resolve) => {
-        letGo = resolve;
-      });
-      await page.route('**/rest/v1/rpc/place_order', async (route) => {
-        await gate;
-        await route.continue();
-      });
       await page.keyboard.press('Enter');
       await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
       await expectFocus(page, 'button "Processing..."');
