@@ -334,6 +334,7 @@ describe.each([
     await statusOf(first, order).selectOption('Cancelled');
     await toast(first, `The payment of ${order.order_number} became Needs Decision`).waitFor();
     expect((await orderNow(order.id)).status).toBe('processing');
+    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 
     // What was only on its way by courier keeps its word, though it cannot be chosen.
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'out_for_delivery' });

@@ -70,7 +70,7 @@ export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
   }
   const Shape = isWide ? Table : Cards;
   return (
-    <div aria-busy={isLoading || isOutdated || undefined} className="transition-opacity aria-busy:opacity-60">
+    <div aria-busy={isLoading || isOutdated || undefined} className="aria-busy:cursor-progress">
       {isLoading ? (
         <p role="status" className="sr-only">
           Loading {label.toLowerCase()}...

@@ -22,7 +22,11 @@ export const meta: Route.MetaFunction = ({ matches }) =>
 
 export async function action({ request, context }: Route.ActionArgs) {
   const form = await request.formData();
-  const text = (name: string) => String(form.get(name) ?? '').trim();
+  // Forms end their lines as mails do.
+  const text = (name: string) =>
+    String(form.get(name) ?? '')
+      .replaceAll('\r\n', '\n')
+      .trim();
   const { error, status } = await context
     .get(shopContext)
     .store.tables.from('inquiries')
