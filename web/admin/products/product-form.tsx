@@ -72,12 +72,13 @@ export function ProductFormFields({
   }, [isChanged, isDeleted, onChanges]);
   useEffect(() => () => onChanges(false), [onChanges]);
 
-  function focusOn(field: ProductField) {
-    // After the problem is told, so that it is read with the field.
-    requestAnimationFrame(() =>
-      formElement.current?.querySelector<HTMLElement>(`[name="${field}"]`)?.focus(),
-    );
-  }
+  // After the problem is told, so that it is read with the field, and not before the field can be typed into again.
+  const [focusDue, focusOn] = useState<ProductField | null>(null);
+  useEffect(() => {
+    if (focusDue === null || isBusy) return;
+    focusOn(null);
+    formElement.current?.querySelector<HTMLElement>(`[name="${focusDue}"]`)?.focus();
+  }, [focusDue, isBusy]);
   function change(field: ProductField, value: string) {
     setForm((now) => ({
       ...now,
