@@ -40,6 +40,14 @@ export function dataOf<Data>(answer: Answer<Data> & { status?: number }): NonNul
 }
 
 /**
+ * The row of an answer to `maybeSingle()`; null when there is none, which is an answer like any other.
+ * @throws TableProblem with the service's own message when it refused
+ */
+export function rowOrNull<Row>(answer: Answer<Row | null> & { status?: number }): Row | null {
+  return answer.error === null && answer.data === null ? null : (dataOf(answer) as Row);
+}
+
+/**
  * The one row that a conditional update gave back: `.update(…).eq('id', id).eq(<what was seen>).select()`.
  * @throws ChangedMeanwhile when there is none, since the row no longer is what the member saw
  */

@@ -19,8 +19,8 @@ import {
 } from '../../ui/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { formatDateTime } from '../dates.ts';
+import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { useMember } from '../use-member.tsx';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
@@ -43,41 +43,16 @@ function Opened({ id, onClose }: { id: string; onClose(): void }) {
   const { data: delivery, error, isFetching, refetch } = useDelivery(id);
   if (delivery) return <AssignForm delivery={delivery} onClose={onClose} />;
   return (
-    <>
-      <DialogHeading
-        title="Assign Delivery"
-        description={
-          delivery === null
-            ? 'There is no such delivery. The address may be mistyped.'
-            : error
-              ? 'It could not be loaded'
-              : 'It is being loaded'
-        }
-      />
-      <DialogBody>
-        {error ? (
-          <Notice tone="danger" title="This delivery could not be loaded">
-            Nothing was changed. Please check the connection and try again.
-          </Notice>
-        ) : delivery === undefined ? (
-          <div className="grid min-h-64 place-items-center">
-            <Spinner label="Loading delivery..." />
-          </div>
-        ) : null}
-      </DialogBody>
-      <DialogFooter>
-        <div className="flex justify-end gap-3">
-          {error ? (
-            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
-              Try again
-            </Button>
-          ) : null}
-          <Button tone="quiet" onClick={onClose}>
-            Close
-          </Button>
-        </div>
-      </DialogFooter>
-    </>
+    <DialogWithoutRow
+      title="Assign Delivery"
+      noun="delivery"
+      row={delivery}
+      error={error}
+      advice="Nothing was changed. Please check the connection and try again."
+      isFetching={isFetching}
+      onRetry={() => void refetch()}
+      onClose={onClose}
+    />
   );
 }
 

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { dataOf } from '../table-answer.ts';
+import { rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
@@ -51,8 +51,7 @@ export async function readDelivery(
   if (!isUuid(id)) return null;
   const asked = tables.from('deliveries').select(listed).eq('id', id);
   const answer = await (signal ? asked.abortSignal(signal) : asked).maybeSingle();
-  // No row is an answer like any other.
-  return answer.error === null && answer.data === null ? null : dataOf(answer);
+  return rowOrNull(answer);
 }
 
 export function useDelivery(id: string) {

@@ -4,10 +4,9 @@ import { type ReactNode, useRef } from 'react';
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
-import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
+import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { ReadBadge, subjectOf } from './inquiry-columns.tsx';
 import { type Inquiry, useInquiry } from './inquiry-queries.ts';
@@ -33,41 +32,16 @@ function Opened({ id, marking, onClose }: { id: string; marking: Marking; onClos
   const { data: inquiry, error, isFetching, refetch } = useInquiry(id);
   if (inquiry) return <Whole inquiry={inquiry} marking={marking} onClose={onClose} />;
   return (
-    <>
-      <DialogHeading
-        title="Inquiry"
-        description={
-          inquiry === null
-            ? 'There is no such inquiry. The address may be mistyped.'
-            : error
-              ? 'It could not be loaded'
-              : 'It is being loaded'
-        }
-      />
-      <DialogBody>
-        {error ? (
-          <Notice tone="danger" title="This inquiry could not be loaded">
-            Please check the connection and try again.
-          </Notice>
-        ) : inquiry === undefined ? (
-          <div className="grid min-h-48 place-items-center">
-            <Spinner label="Loading inquiry..." />
-          </div>
-        ) : null}
-      </DialogBody>
-      <DialogFooter>
-        <div className="flex justify-end gap-3">
-          {error ? (
-            <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
-              Try again
-            </Button>
-          ) : null}
-          <Button tone="quiet" onClick={onClose}>
-            Close
-          </Button>
-        </div>
-      </DialogFooter>
-    </>
+    <DialogWithoutRow
+      title="Inquiry"
+      noun="inquiry"
+      row={inquiry}
+      error={error}
+      advice="Please check the connection and try again."
+      isFetching={isFetching}
+      onRetry={() => void refetch()}
+      onClose={onClose}
+    />
   );
 }
 

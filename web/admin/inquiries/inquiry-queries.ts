@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { dataOf } from '../table-answer.ts';
+import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
@@ -42,8 +42,7 @@ export function useInquiry(id: string) {
         .eq('id', id)
         .abortSignal(signal)
         .maybeSingle();
-      // No row is an answer like any other.
-      return answer.error === null && answer.data === null ? null : dataOf(answer);
+      return rowOrNull(answer);
     },
   });
 }

@@ -18,7 +18,7 @@ import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { plainFailure } from './order-event-words.ts';
 import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
-import { PaidOrderDecision } from './paid-order-decision.tsx';
+import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export function OrderDialog({ id }: { id: string | null }) {
@@ -82,6 +82,7 @@ function Order({ id, onClose }: { id: string; onClose(): void }) {
 }
 
 function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }) {
+  const decision = useOrderDecision(order);
   return (
     <>
       <DialogHeading
@@ -97,10 +98,10 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
           {isOutdated ? (
             <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
           ) : null}
-          <PaidOrderDecision order={order} />
+          <PaidOrderDecision order={order} save={decision} />
           <div className="grid items-start gap-4 md:grid-cols-[minmax(0,1fr)_19rem]">
             <div className="grid min-w-0 gap-4 md:col-start-2 md:row-start-1">
-              <Status order={order} />
+              <Status order={order} saving={decision.savingStatus} />
               <Customer order={order} />
               <Delivery order={order} />
             </div>
@@ -130,7 +131,13 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Status({ order }: { order: WholeOrder }) {
+interface StatusProps {
+  order: WholeOrder;
+  /** The status that something else is just setting. */
+  saving: string | undefined;
+}
+
+function Status({ order, saving }: StatusProps) {
   const status = useOrderStatus();
   return (
     <Part title="Status">
@@ -139,7 +146,7 @@ function Status({ order }: { order: WholeOrder }) {
           label={`Set the status of ${order.order_number}`}
           value={order.status}
           options={orderStatuses}
-          saving={status.saving(order)}
+          saving={status.saving(order) ?? saving}
           onChoose={(to) => status.set(order, to)}
         />
         <div>

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { dataOf } from '../table-answer.ts';
+import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
@@ -94,9 +94,8 @@ async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
       .maybeSingle(),
     tables.from('order_events').select('*').eq('order_id', id).order('id').abortSignal(signal),
   ]);
-  // No row is an answer like any other.
-  if (order.error === null && order.data === null) return null;
-  return { ...dataOf(order), events: dataOf(events) };
+  const row = rowOrNull(order);
+  return row && { ...row, events: dataOf(events) };
 }
 /** An order with everything around it. */
 export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readOrder>>>;

@@ -7,9 +7,8 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 
-export function PaidOrderDecision({ order }: { order: WholeOrder }) {
+export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
-  const [isAsked, setAsked] = useState(false);
   const save = useSave({
     write: async (decision: 'deliver' | 'refunded') => {
       dataOf(await tables.rpc('decide_paid_order', { order_id: order.id, decision }));
@@ -18,8 +17,24 @@ export function PaidOrderDecision({ order }: { order: WholeOrder }) {
       decision === 'deliver' ? 'The order will be delivered' : 'The refund is noted with the order',
     failure: 'Failed to save your decision',
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
-    onSuccess: () => setAsked(false),
   });
+  return {
+    isPending: save.isPending,
+    decide: save.mutate,
+    /** The order's status that the decision being saved leads to. */
+    savingStatus: save.isPending
+      ? { deliver: 'processing', refunded: 'cancelled' }[save.variables]
+      : undefined,
+  };
+}
+
+interface PaidOrderDecisionProps {
+  order: WholeOrder;
+  save: ReturnType<typeof useOrderDecision>;
+}
+
+export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
+  const [isAsked, setAsked] = useState(false);
   const decision = decisionOf(order);
   if (!decision) return null;
   const paid = order.payments.find(({ status, needs_refund }) => status === 'completed' && !needs_refund);
@@ -47,7 +62,11 @@ export function PaidOrderDecision({ order }: { order: WholeOrder }) {
           <p className="basis-full text-sm font-semibold">
             The shop moves no money by itself. Have you sent {amount} back to the customer?
           </p>
-          <Button tone="danger" isBusy={save.isPending} onClick={() => save.mutate('refunded')}>
+          <Button
+            tone="danger"
+            isBusy={save.isPending}
+            onClick={() => save.decide('refunded', { onSuccess: () => setAsked(false) })}
+          >
             Yes, it was sent back
           </Button>
           <Button tone="quiet" onClick={() => setAsked(false)}>
@@ -57,7 +76,7 @@ export function PaidOrderDecision({ order }: { order: WholeOrder }) {
       ) : (
         <div className="flex flex-wrap gap-3">
           {decision === 'units are gone' ? (
-            <Button isBusy={save.isPending} onClick={() => save.mutate('deliver')}>
+            <Button isBusy={save.isPending} onClick={() => save.decide('deliver')}>
               Deliver it
             </Button>
           ) : null}

@@ -1,0 +1,68 @@
+// What a dialog shows of a row it does not have: it is on its way, cannot be had, or does not exist.
+import { Button } from '../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading } from '../ui/dialog-or-drawer.tsx';
+import { Notice } from '../ui/notice.tsx';
+import { Spinner } from '../ui/spinner.tsx';
+
+interface DialogWithoutRowProps {
+  title: string;
+  /** What the row is: 'delivery'. */
+  noun: string;
+  /** null when it is known that there is none. */
+  row: null | undefined;
+  error: Error | null;
+  /** What to do when it cannot be had. */
+  advice: string;
+  isFetching: boolean;
+  onRetry(): void;
+  onClose(): void;
+}
+
+export function DialogWithoutRow({
+  title,
+  noun,
+  row,
+  error,
+  advice,
+  isFetching,
+  onRetry,
+  onClose,
+}: DialogWithoutRowProps) {
+  return (
+    <>
+      <DialogHeading
+        title={title}
+        description={
+          row === null
+            ? `There is no such ${noun}. The address may be mistyped.`
+            : error
+              ? 'It could not be loaded'
+              : 'It is being loaded'
+        }
+      />
+      <DialogBody>
+        {error ? (
+          <Notice tone="danger" title={`This ${noun} could not be loaded`}>
+            {advice}
+          </Notice>
+        ) : row === undefined ? (
+          <div className="grid min-h-64 place-items-center">
+            <Spinner label={`Loading ${noun}...`} />
+          </div>
+        ) : null}
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex justify-end gap-3">
+          {error ? (
+            <Button tone="quiet" isBusy={isFetching} onClick={onRetry}>
+              Try again
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={onClose}>
+            Close
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
