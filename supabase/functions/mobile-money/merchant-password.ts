@@ -1,4 +1,4 @@
-// The password of an STK request: it holds the time, which the request must name alike.
+// M-PESA's time, and the password of an STK request, which holds the time that the request must name alike.
 
 const NAIROBI_OFFSET_MS = 3 * 60 * 60 * 1000;
 
@@ -8,6 +8,32 @@ const NAIROBI_OFFSET_MS = 3 * 60 * 60 * 1000;
  */
 export function darajaTimestamp(moment: Date): string {
   return new Date(moment.getTime() + NAIROBI_OFFSET_MS).toISOString().replace(/\D/g, '').slice(0, 14);
+}
+
+/**
+ * The moment as the statement's period is written (Daraja, Pull Transactions), in Nairobi time.
+ * @returns `YYYY-MM-DD HH:mm:ss`
+ */
+export function darajaDateTime(moment: Date): string {
+  return new Date(moment.getTime() + NAIROBI_OFFSET_MS).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+/**
+ * Reads a time as Daraja writes it: `YYYYMMDDHHmmss` as digits or a number, or an ISO date. It is Nairobi's unless it
+ * names a zone.
+ * @returns null for anything else
+ */
+export function readDarajaTime(value: unknown): Date | null {
+  if (typeof value !== 'string' && typeof value !== 'number') return null;
+  const iso = String(value)
+    .trim()
+    .replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)$/, '$1-$2-$3T$4:$5:$6')
+    .replace(' ', 'T');
+  const parts = /^(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?$/i.exec(iso);
+  if (!parts) return null;
+  const [, minutes, seconds = ':00', , zone = '+03:00'] = parts;
+  const moment = new Date(`${minutes}${seconds}${zone}`);
+  return Number.isNaN(moment.getTime()) ? null : moment;
 }
 
 /**

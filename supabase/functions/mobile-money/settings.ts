@@ -20,6 +20,13 @@ export interface DarajaSettings {
   transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
   /** The till of a CustomerBuyGoodsOnline merchant; absent: the shortcode itself. */
   partyB?: string;
+  /** Who may reverse payments and ask about them; absent: nobody can. */
+  initiator?: {
+    name: string;
+    password: string;
+    /** PEM of the portal's certificate, by which the password is encrypted. */
+    certificate: string;
+  };
   /** How long an answer is waited for, in milliseconds; default 20 seconds. */
   timeoutMs?: number;
 }

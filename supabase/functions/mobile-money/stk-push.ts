@@ -5,6 +5,7 @@ import { accountReference } from '../../../domain/tracking-number.ts';
 import type { DarajaClient, DarajaReply } from './daraja-client.ts';
 import { storableText } from './json-body.ts';
 import { merchantFields } from './merchant-password.ts';
+import { judgeRequest } from './request-verdict.ts';
 
 const PUSH_PATH = '/mpesa/stkpush/v1/processrequest';
 /** At most 13 characters. */
@@ -51,58 +52,30 @@ export async function sendPush(daraja: DarajaClient, order: PushOrder): Promise<
  * @param reply what the client got
  */
 export function judgePush(reply: DarajaReply): PushOutcome {
-  if (reply.kind === 'not sent') {
-    return {
-      kind: 'refused',
-      body: '',
-      code: 'mpesa_unreachable',
-      description: reply.reason,
-      sentence: 'M-PESA cannot be reached right now. Please try again in a minute.',
-    };
-  }
-  if (reply.kind === 'lost') return { kind: 'unknown', body: '', reason: reply.reason };
-
-  const { status, fields } = reply;
-  const body = storableText(reply.body, 65_536) ?? '';
-  const responseCode = storableText(fields?.ResponseCode, 40);
-  if (status >= 200 && status < 300) {
-    const checkoutRequestId = storableText(fields?.CheckoutRequestID, 200);
-    if (responseCode !== null && responseCode !== '0') {
-      return refusal(body, responseCode, storableText(fields?.ResponseDescription, 500) ?? '');
+  const verdict = judgeRequest(reply);
+  switch (verdict.kind) {
+    case 'refused':
+      return { ...verdict, sentence: sentenceFor(verdict.code, verdict.description) };
+    case 'unknown':
+      return verdict;
+    case 'taken': {
+      const { fields, body } = verdict;
+      const checkoutRequestId = storableText(fields.CheckoutRequestID, 200);
+      if (!checkoutRequestId) return { kind: 'unknown', body, reason: 'no request id' };
+      return {
+        kind: 'accepted',
+        body,
+        checkoutRequestId,
+        merchantRequestId: storableText(fields.MerchantRequestID, 200),
+      };
     }
-    if (responseCode === null || !checkoutRequestId)
-      return { kind: 'unknown', body, reason: 'no request id' };
-    return {
-      kind: 'accepted',
-      body,
-      checkoutRequestId,
-      merchantRequestId: storableText(fields?.MerchantRequestID, 200),
-    };
   }
-  const errorCode = storableText(fields?.errorCode, 40);
-  const description = storableText(fields?.errorMessage, 500) ?? '';
-  if (isSureRefusal(status, errorCode, description)) {
-    return refusal(body, errorCode ?? `http_${status}`, description);
-  }
-  return { kind: 'unknown', body, reason: `HTTP ${status} ${errorCode ?? ''}`.trim() };
-}
-
-function isSureRefusal(status: number, errorCode: string | null, description: string): boolean {
-  // A 4xx was turned away at the door, by Daraja or by the firewall before it; only a 408 may have got further.
-  if (status >= 400 && status < 500) return status !== 408;
-  // 500.001.1001 has at least five meanings: these mean that nothing was sent.
-  if (errorCode === '500.001.1001') {
-    return /lock subscriber|wrong credentials|merchant does not exist/i.test(description);
-  }
-  if (errorCode === '500.003.02') return /spike/i.test(description);
-  return errorCode === '500.003.03';
-}
-
-function refusal(body: string, code: string, description: string): PushOutcome {
-  return { kind: 'refused', body, code, description, sentence: sentenceFor(code, description) };
 }
 
 function sentenceFor(code: string, description: string): string {
+  if (code === 'mpesa_unreachable') {
+    return 'M-PESA cannot be reached right now. Please try again in a minute.';
+  }
   if (/lock subscriber/i.test(description)) return describePaymentFailure('1001');
   if (/PhoneNumber|PartyA/.test(description)) return 'Please enter a valid phone number';
   if (['http_429', '500.003.02', '500.003.03'].includes(code)) {
