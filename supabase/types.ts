@@ -71,6 +71,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      outbox_messages: {
+        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; gateway_reference: string | null; give_up_at: string; id: string; kind: string; next_attempt_at: string | null; occasion: string; order_id: string; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
+        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; gateway_reference?: string | null; give_up_at?: string; id?: string; kind: string; next_attempt_at?: string | null; occasion?: string; order_id: string; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
+        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; gateway_reference?: string | null; give_up_at?: string; id?: string; kind?: string; next_attempt_at?: string | null; occasion?: string; order_id?: string; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
       page_views: {
         Row: { day: string; path: string; views: number; };
         Insert: { day: string; path: string; views: number; };
@@ -124,7 +131,7 @@ export type Database = {
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
-      lease_payment_queries: { Args: { at_most?: number | null; }; Returns: Json[] };
+      lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };

@@ -10,9 +10,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       `select relation::regclass::text as name, is_watched from realtime.watched_tables order by 1`,
     );
     expect(rows).toEqual(
-      ['categories', 'deliveries', 'inquiries', 'orders', 'payments', 'products', 'store_settings'].map(
-        (name) => ({ name, is_watched: true }),
-      ),
+      [
+        'categories',
+        'deliveries',
+        'inquiries',
+        'orders',
+        'outbox_messages',
+        'payments',
+        'products',
+        'store_settings',
+      ].map((name) => ({ name, is_watched: true })),
     );
     await database.query(
       `insert into public.orders
@@ -25,6 +32,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(logged.rows).toEqual([
       { table_name: 'orders', type: 'INSERT', status: 'pending' },
+      // The mail and the text that tell the customer of it.
+      { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
+      { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
       { table_name: 'orders', type: 'UPDATE', status: 'processing' },
     ]);
     await database.close();

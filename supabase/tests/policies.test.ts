@@ -205,6 +205,18 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'outbox_messages',
+    row: 'that waits',
+    where: `occasion = 'any'`,
+    set: `problem = 'none'`,
+    insert: `(order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name)
+      values ('${id(1)}', 'order_paid', 'new', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'page_views',
     row: 'of a day',
     where: `day = '2026-11-21'`,
@@ -401,6 +413,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
       insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');
+      insert into public.outbox_messages (order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name)
+        values ('${id(1)}', 'order_paid', 'any', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina');
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
