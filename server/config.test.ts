@@ -11,6 +11,7 @@ test('nothing needs to be set', () => {
     supabase: null,
     seed: 'demo',
     mpesa: { environment: 'simulator', port: 3001 },
+    mpesaQueriesPerMinute: 5,
     firstAdmin: { email: 'admin@jani.example', password: null },
     messages: {
       smtpUrl: null,

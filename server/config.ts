@@ -31,6 +31,8 @@ export interface Config {
     region: string;
   } | null;
   mpesa: MpesaConfig;
+  /** How many questions about prompts M-PESA takes from this merchant in a minute. */
+  mpesaQueriesPerMinute: number;
   /** Who counts page views: a Plausible at `url`, or the shop itself where that is null. `domain` is the site's name there. */
   analytics: { url: string | null; domain: string };
 }
@@ -96,6 +98,12 @@ export function readConfig(environment: Environment, root: string): Config {
     s3: readS3(text),
     trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
     mpesa,
+    mpesaQueriesPerMinute: readNumber(
+      'MPESA_QUERIES_PER_MINUTE',
+      text('MPESA_QUERIES_PER_MINUTE') ?? '5',
+      1,
+      6000,
+    ),
     analytics: {
       url: readUrl('ANALYTICS_URL', text('ANALYTICS_URL'), ['http:', 'https:']),
       domain: text('ANALYTICS_DOMAIN') ?? new URL(publicUrl).hostname,

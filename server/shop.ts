@@ -286,11 +286,17 @@ async function startSimulator(config: Config, log: Log): Promise<{ url: string; 
 }
 
 function darajaSettings(config: Config, simulatorUrl: string | undefined): DarajaSettings {
-  const { mpesa } = config;
+  const { mpesa, mpesaQueriesPerMinute: queriesPerMinute } = config;
   if (mpesa.environment === 'simulator') {
-    return { baseUrl: simulatorUrl ?? '', ...defaultCredentials, transactionType: 'CustomerPayBillOnline' };
+    return {
+      baseUrl: simulatorUrl ?? '',
+      ...defaultCredentials,
+      transactionType: 'CustomerPayBillOnline',
+      queriesPerMinute,
+    };
   }
   return {
+    queriesPerMinute,
     baseUrl:
       mpesa.environment === 'production' ? 'https://api.safaricom.co.ke' : 'https://sandbox.safaricom.co.ke',
     consumerKey: mpesa.consumerKey,

@@ -665,6 +665,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(early.length).toBe(Math.min(rows[0]?.windows ?? 0, 2));
     });
 
+    test('a merchant who may ask more often asks about many at once, and then waits as long as that many take', async () => {
+      const many = await Promise.all(
+        Array.from({ length: 5 }, async () => prompt(await place(await newProduct(2)))),
+      );
+      for (const payment of many) await due(payment);
+      await forgetLastQuery();
+      const askAtOnce = () =>
+        asRole(database, people.service, (session) =>
+          session.query('select public.lease_payment_queries(4, 6)'),
+        );
+      // Four at six a minute take forty seconds: a new window of theirs may have begun in between, not two.
+      const leased = [await askAtOnce(), await askAtOnce(), await askAtOnce()].map(
+        ({ rowCount }) => rowCount,
+      );
+      expect(leased[0]).toBe(4);
+      expect([0, 1]).toContain(leased[1]);
+      expect(leased.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(5);
+    });
+
     test('what has ended is not asked about', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);

@@ -36,6 +36,7 @@ const mobileMoney = createMobileMoney({
     passkey: required('MPESA_PASSKEY'),
     transactionType,
     ...(till ? { partyB: till } : {}),
+    queriesPerMinute: Number(Deno.env.get('MPESA_QUERIES_PER_MINUTE') ?? 5),
   },
   noticeBaseUrl: `${supabaseUrl}/functions/v1/mobile-money/notice`,
   log: (event) => console.warn(JSON.stringify(event)),

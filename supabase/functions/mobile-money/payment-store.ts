@@ -43,7 +43,7 @@ export interface PaymentStore {
   /** The payment whose notices come to this secret address. */
   findBySecret(noticeSecret: string): Promise<string | null>;
   /** Attempts to ask M-PESA about now; each is out of reach for the next caller. */
-  leaseQueries(atMost: number): Promise<Payment[]>;
+  leaseQueries(atMost: number, perMinute: number): Promise<Payment[]>;
 }
 
 /**
@@ -91,8 +91,9 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
         | string
         | null;
     },
-    async leaseQueries(atMost) {
-      return (read(await client.rpc('lease_payment_queries', { at_most: atMost })) ?? []) as Payment[];
+    async leaseQueries(atMost, perMinute) {
+      const limits = { at_most: atMost, per_minute: perMinute };
+      return (read(await client.rpc('lease_payment_queries', limits)) ?? []) as Payment[];
     },
   };
 }

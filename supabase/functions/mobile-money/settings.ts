@@ -29,6 +29,8 @@ export interface DarajaSettings {
   };
   /** How long an answer is waited for, in milliseconds; default 20 seconds. */
   timeoutMs?: number;
+  /** How many questions about prompts M-PESA takes from this merchant; default 5, the least that is known. */
+  queriesPerMinute?: number;
 }
 
 /** One thing that happened, for the log: no secrets, no personal data. */
