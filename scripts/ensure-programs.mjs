@@ -3,7 +3,15 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-const browserNames = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome', 'chrome'];
+// The shell without windows first: the same engine, and a quarter less work for the processor.
+const browserNames = [
+  'chromium-headless-shell',
+  'chromium',
+  'chromium-browser',
+  'google-chrome-stable',
+  'google-chrome',
+  'chrome',
+];
 const usualBrowsers = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
@@ -13,7 +21,9 @@ const usualBrowsers = [
 export function ensureBrowser() {
   const found = findBrowser();
   if (found) return found;
-  installFromDebian('chromium', 'a browser');
+  installFromDebian('chromium-headless-shell', 'a browser');
+  // Older Debians have no package of the shell alone.
+  if (!findBrowser()) installFromDebian('chromium', 'a browser');
   const installed = findBrowser();
   if (!installed)
     console.log('There is no Chromium here and it could not be installed; set CHROMIUM_PATH to one.');
@@ -32,7 +42,7 @@ function findBrowser() {
   const given = process.env.CHROMIUM_PATH;
   if (given) return existsSync(given) ? given : null;
   const folders = (process.env.PATH ?? '').split(delimiter);
-  const named = folders.flatMap((folder) => browserNames.map((name) => join(folder, name)));
+  const named = browserNames.flatMap((name) => folders.map((folder) => join(folder, name)));
   return [...named, ...usualBrowsers].find((path) => existsSync(path)) ?? null;
 }
 

@@ -13,8 +13,8 @@ export type LedgerFile = {
 /** Opens (or makes) the file and gives what it holds. Throws when a line before the last one is damaged. */
 export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; entries: LedgerEntry[] }> {
   await mkdir(dirname(path), { recursive: true });
+  const { entries, intactBytes } = await readWhatIsThere(path);
   const handle = await open(path, 'a');
-  const { entries, intactBytes } = readEntries(path, await readFile(path));
   await handle.truncate(intactBytes);
 
   let tail: Promise<void> = Promise.resolve();
@@ -47,6 +47,14 @@ export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; 
     },
   };
   return { file, entries };
+}
+
+async function readWhatIsThere(path: string): Promise<ReturnType<typeof readEntries>> {
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return Buffer.alloc(0);
+    throw error;
+  });
+  return readEntries(path, bytes);
 }
 
 function readEntries(path: string, bytes: Buffer): { entries: LedgerEntry[]; intactBytes: number } {
