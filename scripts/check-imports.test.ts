@@ -14,6 +14,7 @@ const rooms = [
   'e2e',
   'conformance',
   'benchmarks',
+  'torture',
   'scripts',
 ];
 
@@ -47,6 +48,7 @@ const allowed: Record<string, string[]> = {
   e2e: ['scripts'],
   conformance: ['scripts'],
   benchmarks: ['scripts'],
+  torture: ['scripts', 'simulators'],
 };
 // Tests wire up what they need for themselves.
 const allowedInTests: Record<string, string[]> = {

@@ -14,6 +14,8 @@ export interface Cluster {
   stop(): Promise<void>;
   /** Ends it the hard way, as a power cut would. */
   kill(): Promise<void>;
+  /** Stops it in PostgreSQL's immediate mode: nothing is finished, and the next start recovers. */
+  stopImmediately(): Promise<void>;
   /** Starts it again on the same files and port. */
   restart(): Promise<void>;
 }
@@ -106,6 +108,7 @@ export async function startThrowawayPostgresql(
       await rm(folder, { recursive: true, force: true });
     },
     kill: () => end('SIGKILL'),
+    stopImmediately: () => end('SIGQUIT'),
     async restart() {
       running = await start();
     },

@@ -1,0 +1,187 @@
+// A process of the shop killed (SIGKILL) again and again, around every commit and every word with M-PESA.
+import { type Chance, chanceOf } from './chance.ts';
+import type { BrokenPromise } from './money-invariants.ts';
+import type { Outcome } from './report.ts';
+import { openTown, type Roads, type Town } from './town.ts';
+import { startTownLife } from './town-life.ts';
+
+export interface Kill {
+  seed: number;
+  kills: number;
+  logs: string;
+}
+
+/** Where a process can die: at the n-th such moment from now on. */
+const places = [
+  'commit before',
+  'commit answered',
+  'commit told',
+  'token before',
+  'token answered',
+  'push before',
+  'push answered',
+  'query before',
+  'query answered',
+  'notice sent',
+  'any time',
+] as const;
+type Place = (typeof places)[number];
+const shares: Record<Place, number> = {
+  'commit before': 22,
+  'commit answered': 22,
+  'commit told': 12,
+  'token before': 1,
+  'token answered': 1,
+  'push before': 10,
+  'push answered': 12,
+  'query before': 2,
+  'query answered': 3,
+  'notice sent': 10,
+  'any time': 5,
+};
+const drawnPlaces = places.flatMap((place) => Array.from({ length: shares[place] }, () => place));
+
+/** If the moment does not come within this time, the process is killed all the same. */
+const LONGEST_WAIT_MS = 4_000;
+const KILLS_PER_LOOK = 20;
+const REST_WITHIN_MS = 30_000;
+
+interface Trap {
+  shop: number;
+  place: Place;
+  /** How many such moments pass before the one that kills. */
+  passing: number;
+  /** How long after that moment. */
+  afterMs: number;
+  spring(): void;
+}
+
+/** Runs it and gives what was found. */
+export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
+  const chance = chanceOf(seed, 'kill');
+  let trap: Trap | null = null;
+  /** Whether the process died of it, so that what was on its way is lost. */
+  const passes = (shop: number, place: Place): boolean => {
+    if (trap?.shop !== shop || trap.place !== place) return false;
+    trap.passing -= 1;
+    if (trap.passing >= 0) return false;
+    const { afterMs, spring } = trap;
+    trap = null;
+    if (afterMs > 0) setTimeout(spring, afterMs);
+    else spring();
+    return afterMs === 0;
+  };
+  const roads: Roads = {
+    commit: passes,
+    daraja(shop, { call, moment }) {
+      if (call === 'other' || !passes(shop, `${call} ${moment}`)) return 'on';
+      return 'lost';
+    },
+    noticeSent: (shop) => passes(shop, 'notice sent'),
+  };
+
+  const startedAt = performance.now();
+  const town = await openTown(logs, { roads, decisionDelayMs: 200 });
+  try {
+    const died: Record<string, number> = {};
+    const broken: BrokenPromise[] = [];
+    const starts: number[] = [];
+    let slowestRestMs = 0;
+    let customers = 0;
+    for (let done = 0; done < kills; ) {
+      const life = startTownLife(town, seed, 6, customers);
+      for (let turn = 0; turn < KILLS_PER_LOOK && done < kills; turn += 1) {
+        const place = await killOnce(town, chance, (set) => {
+          trap = set;
+        });
+        trap = null;
+        died[place] = (died[place] ?? 0) + 1;
+        done += 1;
+        broken.push(...(await town.broken(false)));
+        starts.push(await restart(town));
+        if (broken.length > 0) break;
+      }
+      await life.end();
+      customers += life.counts().customers ?? 0;
+      const rest = await town.comeToRest(REST_WITHIN_MS);
+      slowestRestMs = Math.max(slowestRestMs, rest.tookMs);
+      broken.push(...rest.broken);
+      if (broken.length > 0) break;
+    }
+    const delays = await recognitionDelays(town);
+    return {
+      name: 'kill',
+      figures: {
+        kills: Object.values(died).reduce((sum, count) => sum + count, 0),
+        ...Object.fromEntries(places.map((place) => [`died at: ${place}`, died[place] ?? 0])),
+        'died late, for want of such a moment': died.late ?? 0,
+        customers,
+        ...delays,
+        'slowest start, ms': Math.round(Math.max(...starts)),
+        'slowest rest after the last kill, ms': Math.round(slowestRestMs),
+      },
+      broken,
+      durationMs: performance.now() - startedAt,
+    };
+  } finally {
+    await town.close();
+  }
+}
+
+/** Kills one process at a drawn place; gives the place, or `late` when its moment did not come. */
+async function killOnce(town: Town, chance: Chance, setTrap: (trap: Trap) => void): Promise<Place | 'late'> {
+  const shop = chance.below(2);
+  const victim = town.shops[shop];
+  const place = chance.pick(drawnPlaces);
+  const passing = chance.below(6);
+  const afterMs = place === 'notice sent' ? chance.below(25) : chance.is(0.25) ? chance.below(30) : 0;
+  if (place === 'any time') {
+    await new Promise((done) => setTimeout(done, chance.below(800)));
+    victim?.kill();
+    return place;
+  }
+  return new Promise((done) => {
+    const late = setTimeout(() => {
+      victim?.kill();
+      done('late');
+    }, LONGEST_WAIT_MS);
+    setTrap({
+      shop,
+      place,
+      passing,
+      afterMs,
+      spring() {
+        clearTimeout(late);
+        victim?.kill();
+        done(place);
+      },
+    });
+  });
+}
+
+async function restart(town: Town): Promise<number> {
+  const took = await Promise.all(town.shops.filter((shop) => !shop.isUp()).map((shop) => shop.start()));
+  return Math.max(0, ...took);
+}
+
+/** How long after M-PESA's decision the books knew of it. */
+export async function recognitionDelays(town: Town): Promise<Record<string, number>> {
+  const decidedAt = new Map(
+    (await town.ledger()).prompts.flatMap(({ checkoutRequestId, decisions }) =>
+      decisions.filter(({ receipt }) => receipt !== null).map(({ at }) => [checkoutRequestId, at] as const),
+    ),
+  );
+  const rows = await town.query(
+    `select checkout_request_id, extract(epoch from completed_at) * 1000 as at from public.payments where status = 'completed'`,
+  );
+  const delays = rows
+    .map(({ checkout_request_id, at }) => Number(at) - (decidedAt.get(checkout_request_id) ?? Number.NaN))
+    .filter((delay) => !Number.isNaN(delay))
+    .sort((a, b) => a - b);
+  return {
+    'payments completed': rows.length,
+    'recognised after, median ms': Math.round(delays[Math.floor(delays.length / 2)] ?? 0),
+    'recognised after, longest ms': Math.round(delays.at(-1) ?? 0),
+    'recognised after more than 30 s': delays.filter((delay) => delay > 30_000).length,
+  };
+}

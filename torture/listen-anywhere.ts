@@ -1,0 +1,14 @@
+// Listening on a free port of this machine.
+import type { AddressInfo, Server } from 'node:net';
+
+/** Starts a server on a port that nobody has. */
+export async function listenAnywhere(server: Server): Promise<{ port: number; close(): Promise<void> }> {
+  await new Promise<void>((done, fail) => {
+    server.once('error', fail);
+    server.listen(0, '127.0.0.1', done);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () => new Promise((done) => server.close(() => done())),
+  };
+}

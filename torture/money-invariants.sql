@@ -1,0 +1,143 @@
+-- What must be true of the shop's books, compared with M-PESA's ledger, which is the truth. Each part gives the rows that
+-- break one promise. Before it is run, these are filled (see money-invariants.ts):
+--   ledger (receipt, amount in cents, checkout_request_id, reference): every transaction in which money moved
+--   prompts (checkout_request_id, reference, phone, is_decided): every prompt M-PESA has sent
+--   stock (product_id, units): what there was before anything was sold
+--   unmatched (receipt): transactions that wait for staff in the shop's reconciliation
+-- Promises marked "at rest" hold once every question about open payments has had its chance; the others always hold.
+
+-- [at rest] every transaction is one completed payment of its amount, or waits for staff
+select t.receipt as subject, coalesce((
+  select string_agg(format('%s %s of %s', p.status, coalesce(p.receipt, 'without receipt'), p.amount), ', ')
+  from public.payments as p where p.receipt = t.receipt or p.checkout_request_id = t.checkout_request_id
+), 'not known, reference ' || t.reference) as found
+from ledger as t
+where 1 <> (
+  select count(*) from public.payments as p
+  where p.status = 'completed' and p.amount = t.amount
+    and (p.receipt = t.receipt or (p.receipt is null and p.checkout_request_id = t.checkout_request_id))
+)
+and not exists (
+  select from public.payments as p
+  where p.status = 'review' and (p.receipt = t.receipt or p.checkout_request_id = t.checkout_request_id)
+)
+and not exists (select from unmatched as u where u.receipt = t.receipt);
+
+-- no payment is completed without a transaction of its amount
+select p.id::text as subject, format('%s, receipt %s, %s', p.checkout_request_id, p.receipt, p.amount) as found
+from public.payments as p
+where p.status = 'completed' and not exists (
+  select from ledger as t
+  where t.amount = p.amount
+    and (t.receipt = p.receipt or (p.receipt is null and t.checkout_request_id = p.checkout_request_id))
+);
+
+-- no transaction completes two payments
+select p.receipt as subject, count(*)::text as found
+from public.payments as p where p.receipt is not null group by p.receipt having count(*) > 1
+union all
+select p.checkout_request_id, count(*)::text
+from public.payments as p where p.checkout_request_id is not null group by p.checkout_request_id having count(*) > 1;
+
+-- a completed payment without a receipt has never been told one
+select p.id::text as subject, m.source || ': ' || m.outcome as found
+from public.payments as p
+join public.payment_messages as m on m.payment_id = p.id
+where p.status = 'completed' and p.receipt is null
+  and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'already_completed')
+  and m.body like '%MpesaReceiptNumber%';
+
+-- an order is paid exactly when its money came, or staff decided
+select o.id::text as subject, o.payment_status as found
+from public.orders as o
+where (o.payment_status = 'paid') <> exists (
+  select from public.payments as p
+  where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+    and p.amount = (o.total_amount + 99) / 100 * 100
+)
+and o.payment_status not in ('needs_decision', 'refunded')
+and not exists (
+  select from public.order_events as e
+  where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff'
+);
+
+-- an unpaid order has no money
+select o.id::text as subject, p.receipt as found
+from public.orders as o
+join public.payments as p on p.order_id = o.id and p.status = 'completed'
+where o.payment_status = 'unpaid';
+
+-- one payment of an order keeps its money, every other is flagged for refund
+select p.order_id::text as subject, count(*)::text as found
+from public.payments as p
+where p.status = 'completed' and not p.needs_refund
+group by p.order_id having count(*) > 1;
+
+-- an order has at most one open attempt
+select p.order_id::text as subject, count(*)::text as found
+from public.payments as p where p.status in ('initiating', 'processing') group by p.order_id having count(*) > 1;
+
+-- stock is what there was, less what is sold or reserved
+select p.id::text as subject, format('%s of %s', p.stock_quantity, s.units) as found
+from stock as s
+join public.products as p on p.id = s.product_id
+left join public.order_items as i on i.product_id = p.id
+left join public.orders as o on o.id = i.order_id
+group by p.id, p.stock_quantity, s.units
+having s.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
+  where (o.payment_status in ('paid', 'refunded') and o.units_returned_at is null)
+    or (o.payment_status = 'unpaid' and o.reserved_until is not null)
+), 0);
+
+-- stock is never negative
+select p.id::text as subject, p.stock_quantity::text as found from public.products as p where p.stock_quantity < 0;
+
+-- a paid order has one delivery, an unpaid one has none
+select o.id::text as subject, o.payment_status || ', deliveries: ' || count(d.id) as found
+from public.orders as o
+left join public.deliveries as d on d.order_id = o.id
+where o.payment_status in ('paid', 'unpaid')
+group by o.id having count(d.id) <> case o.payment_status when 'paid' then 1 else 0 end;
+
+-- a payment that ended has the message that ended it, word for word
+select p.id::text as subject, p.status as found
+from public.payments as p
+where p.status in ('completed', 'failed', 'review') and not exists (
+  select from public.payment_messages as m where m.payment_id = p.id and m.outcome is not null
+);
+
+-- what has ended is not asked about
+select p.id::text as subject, p.status as found
+from public.payments as p where p.next_query_at is not null and p.status <> 'processing';
+
+-- [at rest] no failed payment has money at M-PESA
+select p.id::text as subject, t.receipt as found
+from public.payments as p
+join ledger as t on t.checkout_request_id = p.checkout_request_id
+where p.status = 'failed';
+
+-- [at rest] no payment is open that M-PESA has decided
+select p.id::text as subject, format('%s, %s', p.status, r.checkout_request_id) as found
+from public.payments as p
+join public.orders as o on o.id = p.order_id
+join prompts as r on r.checkout_request_id = p.checkout_request_id
+  or (p.checkout_request_id is null and '+254' || r.phone = p.phone
+      and r.reference = 'JJ' || substr(o.tracking_number, 6, 6) || substr(o.tracking_number, 13))
+where p.status in ('initiating', 'processing') and r.is_decided;
+
+-- [at rest] all the money that moved is in the books
+select 'all money' as subject, format('%s moved, %s booked, %s waits for staff', moved, booked, waiting) as found
+from (
+  select
+    (select coalesce(sum(t.amount), 0) from ledger as t) as moved,
+    (select coalesce(sum(p.amount), 0) from public.payments as p where p.status = 'completed') as booked,
+    (select coalesce(sum(t.amount), 0) from ledger as t
+     where not exists (
+       select from public.payments as p where p.status = 'completed' and (p.receipt = t.receipt
+         or (p.receipt is null and p.checkout_request_id = t.checkout_request_id))
+     ) and (
+       exists (select from public.payments as p where p.status = 'review' and p.checkout_request_id = t.checkout_request_id)
+       or exists (select from unmatched as u where u.receipt = t.receipt)
+     )) as waiting
+) as sums
+where moved <> booked + waiting;

@@ -1,0 +1,108 @@
+// Checks the shop's books against M-PESA's ledger: every promise of money-invariants.sql.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+
+export interface LedgerPage {
+  prompts: {
+    checkoutRequestId: string;
+    accountReference: string;
+    phone: string;
+    amount: number;
+    state: 'open' | 'decided';
+    callbacksOutstanding: number;
+    decisions: { at: number; receipt: string | null; moneyMoved: number }[];
+  }[];
+}
+
+export interface BrokenPromise {
+  promise: string;
+  subject: string;
+  found: string;
+}
+
+interface Promised {
+  promise: string;
+  isAtRest: boolean;
+  sql: string;
+}
+
+/** The promises, as the SQL file tells them: a comment, then the query for what breaks it. */
+export async function readPromises(): Promise<Promised[]> {
+  const text = await readFile(join(import.meta.dirname, 'money-invariants.sql'), 'utf8');
+  return [...text.matchAll(/^-- (\[at rest\] )?([^\n]+)\n(select[^;]+);/gm)].map(
+    ([, atRest, promise = '', sql = '']) => ({ promise, isAtRest: atRest !== undefined, sql }),
+  );
+}
+
+/**
+ * Looks for broken promises.
+ * @param url of the database; the books are read in one moment, before the ledger, which only grows
+ * @param readLedger the simulator's ledger
+ * @param stock what each product had before anything was sold
+ * @param isAtRest whether every open payment has had its chance to be asked about
+ */
+export async function findBrokenPromises(
+  url: string,
+  readLedger: () => Promise<LedgerPage>,
+  stock: ReadonlyMap<string, number>,
+  isAtRest: boolean,
+): Promise<BrokenPromise[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query('begin isolation level repeatable read');
+    // The first question fixes the moment.
+    const { rows: tables } = await client.query(
+      `select to_regclass('public.mpesa_transactions') is not null as has_transactions`,
+    );
+    await fill(client, await readLedger(), stock);
+    await client.query(
+      tables[0]?.has_transactions
+        ? `create temporary view unmatched as select receipt from public.mpesa_transactions where payment_id is null`
+        : `create temporary view unmatched as select null::text as receipt where false`,
+    );
+    const broken: BrokenPromise[] = [];
+    for (const { promise, sql, ...promised } of await readPromises()) {
+      if (promised.isAtRest && !isAtRest) continue;
+      const { rows } = await client.query<{ subject: string; found: string }>(sql);
+      broken.push(...rows.map((row) => ({ promise, ...row })));
+    }
+    return broken;
+  } finally {
+    await client.end();
+  }
+}
+
+async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<string, number>): Promise<void> {
+  const transactions = page.prompts.flatMap((prompt) =>
+    prompt.decisions
+      .filter(({ receipt }) => receipt !== null)
+      .map(({ receipt, moneyMoved }) => ({
+        receipt,
+        amount: moneyMoved * 100,
+        checkout_request_id: prompt.checkoutRequestId,
+        reference: prompt.accountReference,
+      })),
+  );
+  const prompts = page.prompts.map((prompt) => ({
+    checkout_request_id: prompt.checkoutRequestId,
+    reference: prompt.accountReference,
+    phone: prompt.phone.slice(-9),
+    is_decided: prompt.state === 'decided',
+  }));
+  const units = [...stock].map(([product_id, count]) => ({ product_id, units: count }));
+  const tables: [string, string, unknown][] = [
+    ['ledger', 'receipt text, amount integer, checkout_request_id text, reference text', transactions],
+    ['prompts', 'checkout_request_id text, reference text, phone text, is_decided boolean', prompts],
+    ['stock', 'product_id uuid, units integer', units],
+  ];
+  for (const [name, columns, rows] of tables) {
+    await client.query(`create temporary table ${name} (${columns}) on commit drop`);
+    await client.query(
+      `insert into ${name} select * from jsonb_to_recordset($1::jsonb) as row (${columns})`,
+      [JSON.stringify(rows)],
+    );
+    await client.query(`analyze ${name}`);
+  }
+}

@@ -1,0 +1,47 @@
+// `npm run torture`: the long proofs that no money is lost. Options: --seed N, --only soak|kill|postgres-stop, --payments N,
+// --kills N, --stops N.
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { kill } from './kill.ts';
+import { stopPostgresql } from './postgres-stop.ts';
+import { describe, type Outcome, type Report, writeReport } from './report.ts';
+import { root } from './shop-process.ts';
+import { soak } from './soak.ts';
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string' },
+    payments: { type: 'string', default: '10000' },
+    kills: { type: 'string', default: '200' },
+    stops: { type: 'string', default: '50' },
+  },
+});
+const seed = Number(values.seed);
+
+const built = spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: 'inherit' });
+if (built.status !== 0) process.exit(built.status ?? 1);
+
+const folder = join(root, 'build/torture');
+const parts: Record<string, () => Promise<Outcome>> = {
+  soak: () => soak({ seed, payments: Number(values.payments), logs: join(folder, 'soak') }),
+  kill: () => kill({ seed, kills: Number(values.kills), logs: join(folder, 'kill') }),
+  'postgres-stop': () =>
+    stopPostgresql({ seed, stops: Number(values.stops), logs: join(folder, 'postgres-stop') }),
+};
+const wanted = values.only === undefined ? Object.keys(parts) : [values.only];
+const report: Report = { seed, startedAt: new Date().toISOString(), outcomes: [] };
+for (const name of wanted) {
+  const part = parts[name];
+  if (!part) {
+    console.error(`There is no part "${name}": ${Object.keys(parts).join(', ')}.`);
+    process.exit(2);
+  }
+  console.log(`${name}, seed ${seed} …`);
+  report.outcomes.push(await part());
+  // After each part: a run that is broken off has told of what it has seen.
+  await writeReport(folder, report);
+}
+console.log(`\n${describe(report)}\nKept in ${join(folder, 'report.md')} and report.json.`);
+process.exit(report.outcomes.some(({ broken }) => broken.length > 0) ? 1 : 0);

@@ -1,0 +1,187 @@
+// Many payments over bad roads: notices lost, doubled and late, answers to pushes lost, queries that fail.
+import { chanceOf } from './chance.ts';
+import { lookAt, type Paid, type Purchase, payOrder, placeOrder } from './customer.ts';
+import type { DarajaFate } from './daraja-road.ts';
+import { phoneOf } from './phone.ts';
+import type { Outcome } from './report.ts';
+import { openTown } from './town.ts';
+
+export interface Soak {
+  seed: number;
+  payments: number;
+  /** Customers at the same time. */
+  customers?: number;
+  logs: string;
+}
+
+// Endings that make the pretend phone do something of its own, and how many in a hundred customers have one.
+const endings: [ending: string, share: number][] = [
+  ['0001', 2],
+  ['1032', 3],
+  ['1037', 2],
+  ['2001', 1],
+  ['9003', 5],
+  ['9005', 2],
+  ['9006', 2],
+  ['9007', 1],
+];
+
+// In the ways in which Daraja fails to answer a query.
+const failedAnswers: DarajaFate[] = [
+  'lost',
+  {
+    status: 200,
+    body: '{"ResponseCode":"0","ResultCode":"4999","ResultDesc":"The transaction is still under processing"}',
+  },
+  {
+    status: 500,
+    body: '{"requestId":"1","errorCode":"500.001.1001","errorMessage":"The transaction is being processed"}',
+  },
+  { status: 500, body: '{"requestId":"1","errorCode":"500.003.02","errorMessage":"System is busy"}' },
+  {
+    status: 429,
+    body: '{"fault":{"faultstring":"Spike arrest violation","detail":{"errorcode":"policies.ratelimit.SpikeArrestViolation"}}}',
+  },
+  { status: 403, body: '<html><head><title>Incapsula</title></head></html>', type: 'text/html' },
+  { status: 400, body: '' },
+  { status: 503, body: 'upstream connect error', type: 'text/plain' },
+];
+
+/** Runs it and gives what was found. */
+export async function soak({ seed, payments, customers = 64, logs }: Soak): Promise<Outcome> {
+  const counts = {
+    'notices lost': 0,
+    'notices doubled': 0,
+    'notices delayed': 0,
+    'push answers lost': 0,
+    queries: 0,
+    'queries failed': 0,
+  };
+  const asked = new Map<string, number>();
+  const town = await openTown(logs, {
+    roads: {
+      notice({ phone, path, body }) {
+        const chance = chanceOf(
+          seed,
+          `notice ${path.split('/').at(-2)} ${phone} ${body.includes('"ResultCode":0')}`,
+        );
+        if (chance.is(0.2)) {
+          counts['notices lost'] += 1;
+          return { isLost: true };
+        }
+        const isDoubled = chance.is(0.1);
+        const delayMs = chance.is(0.1) ? chance.below(5_000) : 0;
+        if (isDoubled) counts['notices doubled'] += 1;
+        if (delayMs > 0) counts['notices delayed'] += 1;
+        return { times: isDoubled ? 2 : 1, delayMs };
+      },
+      daraja(_, { call, phone, moment }) {
+        if (call === 'push' && moment === 'answered' && chanceOf(seed, `push ${phone}`).is(0.05)) {
+          counts['push answers lost'] += 1;
+          return 'lost';
+        }
+        if (call === 'query' && moment === 'before') {
+          const time = (asked.get(phone) ?? 0) + 1;
+          asked.set(phone, time);
+          counts.queries += 1;
+          const chance = chanceOf(seed, `query ${phone} ${time}`);
+          if (chance.is(0.2)) {
+            counts['queries failed'] += 1;
+            return chance.pick(failedAnswers);
+          }
+        }
+        return 'on';
+      },
+    },
+  });
+  try {
+    const startedAt = performance.now();
+    const refusals = new Map<string, number>();
+    const note = (paid: Paid) => {
+      if (paid.kind === 'asked') return;
+      const word = paid.kind === 'refused' ? paid.code : `gave up: ${paid.last}`;
+      refusals.set(word, (refusals.get(word) ?? 0) + 1);
+    };
+    let next = 0;
+    let attempts = 0;
+
+    async function customer(index: number): Promise<void> {
+      const chance = chanceOf(seed, `customer ${index}`);
+      const product = chance.pick(town.products);
+      const purchase: Purchase = {
+        productId: product.id,
+        total: product.price + town.deliveryFee,
+        phone: phoneOf(index, '07', endingOf(chance.below(100))),
+        address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
+      };
+      const shopping = town.shopping(() => chance.below(2));
+      const order = await placeOrder(shopping, purchase);
+      if ('kind' in order) return note(order);
+      // Some never pay.
+      if (chance.is(0.02)) return;
+      attempts += 1;
+      const paid = await payOrder(shopping, purchase, order);
+      note(paid);
+      let status = paid.kind === 'asked' ? 'pending' : 'failed';
+      for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'asked'; look += 1) {
+        await new Promise((done) => setTimeout(done, 700));
+        status = (await lookAt(shopping, purchase, paid.reference)) ?? status;
+      }
+      // Whoever is told that it failed may try with another phone.
+      if (status === 'failed' && chance.is(0.7)) {
+        attempts += 1;
+        note(await payOrder(shopping, { ...purchase, phone: phoneOf(index, '01', '5678') }, order));
+      }
+    }
+
+    await Promise.all(
+      Array.from({ length: customers }, async () => {
+        while (attempts < payments) {
+          next += 1;
+          await customer(next);
+        }
+      }),
+    );
+    const loadMs = performance.now() - startedAt;
+    const { tookMs, broken } = await town.comeToRest(120_000);
+    const [figures] = await town.query(
+      `select count(*)::integer as attempts,
+              count(*) filter (where status = 'completed')::integer as completed,
+              count(*) filter (where status = 'failed')::integer as failed,
+              count(*) filter (where status = 'review')::integer as review,
+              count(*) filter (where status in ('initiating', 'processing', 'unresolved'))::integer as open,
+              count(*) filter (where needs_refund)::integer as "to refund",
+              count(*) filter (where status = 'completed' and receipt is null)::integer as "without receipt",
+              (select count(*)::integer from public.payment_messages) as messages
+       from public.payments`,
+    );
+    const page = await town.ledger();
+    const decisions = page.prompts.flatMap((prompt) => prompt.decisions);
+    return {
+      name: 'soak',
+      figures: {
+        'orders placed': next,
+        ...figures,
+        'prompts in the ledger': page.prompts.length,
+        'transactions in the ledger': decisions.filter(({ receipt }) => receipt !== null).length,
+        ...counts,
+        ...Object.fromEntries([...refusals].map(([word, count]) => [`refused: ${word}`, count])),
+        'load, seconds': Math.round(loadMs / 1000),
+        'at rest after, seconds': Math.round(tookMs / 1000),
+      },
+      broken,
+      durationMs: performance.now() - startedAt,
+    };
+  } finally {
+    await town.close();
+  }
+}
+
+function endingOf(drawn: number): string {
+  let passed = 0;
+  for (const [ending, share] of endings) {
+    passed += share;
+    if (drawn < passed) return ending;
+  }
+  return '5678';
+}

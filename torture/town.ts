@@ -1,0 +1,180 @@
+// Everything a scenario needs, thrown away afterwards: a PostgreSQL, a pretend Daraja, two processes of the built shop, and
+// roads between them on which messages can be lost.
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { type Cluster, startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
+import type { Shopping } from './customer.ts';
+import { type DarajaFate, type DarajaMessage, openDarajaRoad } from './daraja-road.ts';
+import { type BrokenPromise, findBrokenPromises, type LedgerPage } from './money-invariants.ts';
+import { type Notice, type NoticeFate, openNoticeRoad } from './notice-road.ts';
+import { type CommitMoment, openPostgresqlRoad } from './postgresql-road.ts';
+import { makeShopProcess, type ShopProcess } from './shop-process.ts';
+
+export interface Roads {
+  /** What becomes of a message between a process and Daraja. */
+  daraja?(shop: number, message: DarajaMessage): DarajaFate;
+  /** What becomes of a notice from Daraja. */
+  notice?(notice: Notice): NoticeFate;
+  /** Told when a notice has left for a process. */
+  noticeSent?(shop: number): void;
+  /** Told of the moments of each commit; `true` breaks the connection there. */
+  commit?(shop: number, moment: CommitMoment): boolean;
+}
+
+export interface TownOptions {
+  roads?: Roads;
+  /** PostgreSQL settings; by default it does not wait for the disk, which outlives a killed PostgreSQL all the same. */
+  postgresql?: Record<string, string>;
+  /** From a prompt to its decision. */
+  decisionDelayMs?: number;
+  queriesPerMinute?: number;
+  /** Units of each product before anything is sold. */
+  units?: number;
+}
+
+export interface Town {
+  cluster: Cluster;
+  shops: ShopProcess[];
+  /** What customers can buy. */
+  products: { id: string; price: number }[];
+  deliveryFee: number;
+  /** Customers who prefer the process that `prefer` names, and take any other that is up. */
+  shopping(prefer: () => number, patienceMs?: number): Shopping;
+  /** Asks the database directly. */
+  // biome-ignore lint/suspicious/noExplicitAny: rows of many shapes.
+  query(sql: string, parameters?: unknown[]): Promise<any[]>;
+  ledger(): Promise<LedgerPage>;
+  broken(isAtRest: boolean): Promise<BrokenPromise[]>;
+  /** Waits until no promise is broken; gives how long that took, and what is broken still. */
+  comeToRest(withinMs: number): Promise<{ tookMs: number; broken: BrokenPromise[] }>;
+  /** What the shop lets staff do at once instead of waiting for the next turn of a job. */
+  runJob(action: string): Promise<unknown>;
+  logs: string;
+  close(): Promise<void>;
+}
+
+const publishableKey = `sb_publishable_${randomBytes(24).toString('base64url')}`;
+const secretKey = `sb_secret_${randomBytes(24).toString('base64url')}`;
+
+/** Opens a town whose shops are ready. `logs` is the folder for what the processes write. */
+export async function openTown(logs: string, options: TownOptions = {}): Promise<Town> {
+  const { roads = {}, queriesPerMinute = 1200, units = 100_000 } = options;
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    await mkdir(logs, { recursive: true });
+    const folder = await mkdtemp(join(tmpdir(), 'jani-town-'));
+    closers.push(() => rm(folder, { recursive: true, force: true }));
+    const cluster = await startThrowawayPostgresql(options.postgresql);
+    closers.push(() => cluster.stop());
+    const simulator = await startDarajaSimulator({
+      decisionDelayMs: options.decisionDelayMs ?? 300,
+      lateSuccessDelayMs: 3_000,
+      tooEarlyMs: 200,
+      queryLimit: { requests: queriesPerMinute, perMs: 60_000 },
+    });
+    closers.push(() => simulator.close());
+
+    const shops: ShopProcess[] = [];
+    const notices = await openNoticeRoad(
+      () => shops.filter((shop) => shop.isUp()).map(({ port }) => port),
+      (notice) => roads.notice?.(notice) ?? {},
+      (_, port) => roads.noticeSent?.(shops.findIndex((shop) => shop.port === port)),
+    );
+    closers.push(() => notices.close());
+    for (const index of [0, 1]) {
+      const toDatabase = await openPostgresqlRoad(
+        cluster.url,
+        (moment) => roads.commit?.(index, moment) ?? false,
+      );
+      const toDaraja = await openDarajaRoad(
+        simulator.url,
+        () => notices.url,
+        (message) => roads.daraja?.(index, message) ?? 'on',
+      );
+      closers.push(toDatabase.close, toDaraja.close);
+      const shop = await makeShopProcess(`shop ${index + 1}`, join(logs, `shop-${index + 1}.log`), {
+        DATABASE_URL: toDatabase.url,
+        SIMULATOR_PORT: String(toDaraja.port),
+        DATA_DIR: folder,
+        TRUSTED_PROXIES: '1',
+        MPESA_ENV: 'simulator',
+        MPESA_QUERIES_PER_MINUTE: String(queriesPerMinute),
+        SUPABASE_PUBLISHABLE_KEY: publishableKey,
+        SUPABASE_SECRET_KEY: secretKey,
+        ADMIN_PASSWORD: 'torture and mercy',
+        LOG_LEVEL: 'warn',
+      });
+      shops.push(shop);
+      closers.push(() => shop.stop());
+      // The first migrates and fills the database that the second finds.
+      await shop.start();
+    }
+
+    const pool = new pg.Pool({ connectionString: cluster.url, max: 2 });
+    // A PostgreSQL that stops breaks idle connections; the next question opens another.
+    pool.on('error', () => {});
+    closers.push(() => pool.end());
+    const query = async (sql: string, parameters: unknown[] = []) => (await pool.query(sql, parameters)).rows;
+    await query('update public.products set stock_quantity = $1', [units]);
+    const products = await query('select id, price from public.products where is_active order by id limit 8');
+    const [settings] = await query('select delivery_fee from public.store_settings');
+    const stock = new Map(
+      (await query('select id from public.products')).map(({ id }) => [id as string, units]),
+    );
+
+    const ledger = async () =>
+      (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as LedgerPage;
+    const broken = (isAtRest: boolean) => findBrokenPromises(cluster.url, ledger, stock, isAtRest);
+
+    return {
+      cluster,
+      shops,
+      products,
+      deliveryFee: settings.delivery_fee,
+      shopping: (prefer, patienceMs = 60_000) => ({
+        publishableKey,
+        patienceMs,
+        ports() {
+          const first = shops[prefer() % shops.length];
+          return [...shops]
+            .sort((a) => (a === first ? -1 : 1))
+            .filter((shop) => shop.isUp())
+            .map(({ port }) => port);
+        },
+      }),
+      query,
+      ledger,
+      broken,
+      async comeToRest(withinMs) {
+        const startedAt = performance.now();
+        while (true) {
+          const found = await broken(true);
+          const tookMs = performance.now() - startedAt;
+          if (found.length === 0 || tookMs > withinMs) return { tookMs, broken: found };
+          await new Promise((done) => setTimeout(done, 500));
+        }
+      },
+      async runJob(action) {
+        const shop = shops.find((one) => one.isUp());
+        const answer = await fetch(`http://127.0.0.1:${shop?.port}/functions/v1/mobile-money`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', apikey: secretKey },
+          body: JSON.stringify({ action }),
+        });
+        return answer.json();
+      },
+      logs,
+      close,
+    };
+  } catch (problem) {
+    await close();
+    throw problem;
+  }
+}
