@@ -5,6 +5,7 @@ import type { PlannedCallback, PushAccepted } from './ledger-entries.ts';
 import { compactNairobiTime } from './nairobi-time.ts';
 import type { ResultCode } from './outcomes.ts';
 import { describeResult } from './result-codes.ts';
+import type { ShopMessages } from './shop-messages.ts';
 
 /** The JSON of a callback, as observed: numbers with decimals, a Balance without a Value. */
 export function writeCallbackBody(
@@ -44,45 +45,20 @@ export function writeCallbackBody(
 export type CallbackDelivery = {
   /** Resolves when the shop has answered (or has failed to) and the ledger has it. */
   deliver(prompt: Prompt, callback: PlannedCallback): Promise<void>;
-  /** Gives up what is under way without writing it down. */
-  abandon(): void;
-  /** The same for good: what was not delivered is sent again by the next start. */
-  stop(): void;
 };
 
 export function callbackDelivery(world: {
   clock: SimulatorClock;
   ledger: Ledger;
-  timeoutMs: number;
+  messages: ShopMessages;
 }): CallbackDelivery {
-  const { clock, ledger, timeoutMs } = world;
-  let underWay = new AbortController();
-
-  async function post(push: PushAccepted, body: string, signal: AbortSignal) {
-    try {
-      const response = await fetch(push.callbackUrl, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json;charset=UTF-8',
-          businessshortcode: push.shortcode,
-        },
-        body,
-        redirect: 'manual',
-        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      });
-      await response.body?.cancel();
-      return { status: response.status, error: null };
-    } catch (problem) {
-      const cause = problem instanceof Error && problem.cause instanceof Error ? problem.cause : problem;
-      return { status: null, error: cause instanceof Error ? cause.message : String(cause) };
-    }
-  }
-
+  const { clock, ledger, messages } = world;
   return {
     async deliver({ push }, { ordinal, body }) {
-      const { signal } = underWay;
-      const { status, error } = await post(push, body, signal);
-      if (signal.aborted) return;
+      const { status, error, isAbandoned } = await messages.post(push.callbackUrl, body, {
+        businessshortcode: push.shortcode,
+      });
+      if (isAbandoned) return;
       await ledger.write({
         kind: 'callback delivered',
         at: clock.now(),
@@ -91,13 +67,6 @@ export function callbackDelivery(world: {
         status,
         error,
       });
-    },
-    abandon() {
-      underWay.abort();
-      underWay = new AbortController();
-    },
-    stop() {
-      underWay.abort();
     },
   };
 }

@@ -83,7 +83,16 @@ test('a fault that makes no sense is refused with what would', async () => {
     tokens: null,
     pushes: null,
     queries: null,
+    registrations: null,
+    statements: null,
+    reversals: null,
+    statuses: null,
     callbacks: null,
+    confirmations: null,
+    results: null,
+    reversalResults: null,
+    statusResults: null,
+    script: [],
   });
 });
 

@@ -1,24 +1,30 @@
 // The control API under /simulator/: what tests, tools and the phone page see of the ledger and do to it.
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
+import { certificate } from './certificate.ts';
 import type { SimulatorClock } from './clock.ts';
+import { readFaults } from './fault-orders.ts';
+import type { Faults } from './faults.ts';
 import {
-  type AnswerFault,
-  answerFaultKinds,
-  type CallbackFault,
-  callbackFaultKinds,
-  type FaultOrders,
-  type Faults,
-} from './faults.ts';
-import { type Ledger, outstandingCallbacks, type Prompt, standingDecision } from './ledger.ts';
+  type InitiatedRequest,
+  type Ledger,
+  type Notice,
+  outstandingCallbacks,
+  type Prompt,
+  standingDecision,
+} from './ledger.ts';
 import type { PromptDecided } from './ledger-entries.ts';
+import type { Notices } from './notices.ts';
+import { payByHand, readHandPayment } from './payments-by-hand.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import type { Prompts } from './prompts.ts';
 import type { QueryCounts } from './queries.ts';
-import { type Fields, readFields } from './request-fields.ts';
+import { readFields } from './request-fields.ts';
 import { describeResult } from './result-codes.ts';
 import type { Screens } from './screens.ts';
 import type { SimulatorSettings } from './settings.ts';
+import type { ShopMessages } from './shop-messages.ts';
+import type { Tokens } from './tokens.ts';
 
 export type ControlWorld = {
   settings: SimulatorSettings;
@@ -28,6 +34,9 @@ export type ControlWorld = {
   prompts: Prompts;
   screens: Screens;
   queryCounts: QueryCounts;
+  notices: Notices;
+  messages: ShopMessages;
+  tokens: Tokens;
   reset(): Promise<void>;
 };
 
@@ -55,12 +64,38 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
       .map((prompt) => viewPrompt(prompt, world));
     return c.json({
       now: clock.now(),
-      moneyMoved: views.reduce((sum, view) => sum + view.moneyMoved, 0),
+      // What was asked for: with a filter, the prompts it lets through; without one, all that came in.
+      moneyMoved:
+        phone === undefined && reference === undefined
+          ? ledger.moneyMoved()
+          : views.reduce((sum, view) => sum + view.moneyMoved, 0),
+      moneyReturned: ledger.moneyReturned(),
       queriesTurnedAway: world.queryCounts.turnedAway,
+      tokensMade: world.tokens.made(),
       prompts: views,
       refused: ledger.refusals().filter(isWanted),
+      transactions: ledger.transactions(),
+      declined: ledger.declined(),
+      urls: ledger.urls(),
+      statement: ledger.statement(),
+      requests: [...ledger.requests()].map(viewRequest),
+      notices: [...ledger.notices()].map(viewNotice),
+      requestsRefused: ledger.requestRefusals(),
+      maintenance: ledger.maintenance(),
     });
   });
+
+  // All money that came in and went back, and nothing else: short enough for ten thousands of payments.
+  api.get('/transactions', (c) =>
+    c.json({
+      now: clock.now(),
+      moneyMoved: ledger.moneyMoved(),
+      moneyReturned: ledger.moneyReturned(),
+      transactions: ledger.transactions(),
+    }),
+  );
+
+  api.get('/certificate', () => new Response(certificate, { headers: { 'content-type': 'text/plain' } }));
 
   api.get('/prompts', (c) => {
     const phone = readPhoneNumber(c.req.query('phone') ?? '');
@@ -68,7 +103,23 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
     // Only a phone page makes prompts wait; a test that merely looks does not.
     if (c.req.query('screen') === 'open') world.screens.seen(phone);
     const newestFirst = ledger.ofPhone(phone).slice(-SHOWN_PER_PHONE).reverse();
-    return c.json({ now: clock.now(), prompts: newestFirst.map((prompt) => viewPrompt(prompt, world)) });
+    const payments = ledger.transactions().filter((payment) => payment.phone === phone);
+    return c.json({
+      now: clock.now(),
+      prompts: newestFirst.map((prompt) => viewPrompt(prompt, world)),
+      payments: payments
+        .filter(({ method, reversal }) => method !== 'prompt' || reversal !== null)
+        .slice(-SHOWN_PER_PHONE)
+        .reverse(),
+    });
+  });
+
+  api.post('/payments', async (c) => {
+    const payment = readHandPayment(await readFields(c.req), world.settings);
+    if (typeof payment === 'string') return problem(c, 400, payment);
+    const made = await payByHand(payment, world);
+    if ('declined' in made) return c.json({ error: `The shop declined: ${made.declined}`, ...made }, 409);
+    return c.json(ledger.transaction(made.receipt));
   });
 
   api.post('/prompts/:id/pin', async (c) => {
@@ -86,18 +137,36 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
     return decided ? c.json(viewPrompt(prompt, world)) : problem(c, 409, 'This prompt has been decided.');
   }
 
-  api.get('/faults', (c) => c.json(world.faults.pending()));
+  api.get('/faults', (c) => c.json({ ...world.faults.pending(), script: world.faults.script() }));
 
   api.post('/faults', async (c) => {
-    const orders = readFaultOrders(await readFields(c.req));
-    if (typeof orders === 'string') return problem(c, 400, orders);
-    world.faults.set(orders);
-    return c.json(world.faults.pending());
+    const read = readFaults(await readFields(c.req));
+    if (typeof read === 'string') return problem(c, 400, read);
+    world.faults.order(read.orders);
+    if (read.script) world.faults.follow(read.script);
+    return c.json({ ...world.faults.pending(), script: world.faults.script() });
   });
+
+  api.post('/maintenance', async (c) => {
+    const { inMs = 0, forMs, status = 503 } = (await readFields(c.req)) ?? {};
+    if (!isDuration(inMs) || !isDuration(forMs) || (status !== 403 && status !== 503)) {
+      return problem(c, 400, 'Send {forMs, inMs?, status?}: milliseconds, and 503 or 403.');
+    }
+    const at = clock.now();
+    await ledger.write({ kind: 'maintenance set', at, from: at + inMs, until: at + inMs + forMs, status });
+    return c.json(ledger.maintenance());
+  });
+
+  api.post('/tokens/invalidate', (c) => {
+    world.tokens.invalidate();
+    return c.json({ tokensMade: world.tokens.made() });
+  });
+
+  api.get('/clock', (c) => c.json({ now: clock.now(), advancedMs: ledger.clockAdvancedMs() }));
 
   api.post('/clock', async (c) => {
     const byMs = (await readFields(c.req))?.advanceMs;
-    if (typeof byMs !== 'number' || !Number.isFinite(byMs) || byMs < 0) {
+    if (!isDuration(byMs)) {
       return problem(c, 400, 'advanceMs is a number of milliseconds, 0 or more.');
     }
     clock.advance(byMs);
@@ -157,35 +226,28 @@ function problem(c: Context, status: 400 | 404 | 409 | 415, error: string): Resp
   return c.json({ error }, status);
 }
 
-/** The orders in a body like `{"pushes": {"next": 2, "kind": "unavailable"}}`, or a sentence on what is wrong. */
-function readFaultOrders(fields: Fields | null): FaultOrders | string {
-  const names = Object.keys(fields ?? {});
-  if (fields === null || names.length === 0) return 'Name faults for tokens, pushes, queries or callbacks.';
-  const orders: FaultOrders = {};
-  for (const name of names) {
-    if (name === 'tokens' || name === 'pushes' || name === 'queries') {
-      const fault = readFault(fields[name], answerFaultKinds);
-      if (fault === null) return `${name}: {next, kind: ${answerFaultKinds.join(' | ')}, delayMs?}`;
-      orders[name] = fault satisfies AnswerFault;
-    } else if (name === 'callbacks') {
-      const fault = readFault(fields.callbacks, callbackFaultKinds);
-      if (fault === null)
-        return `callbacks: {next, kind: ${callbackFaultKinds.join(' | ')}, delayMs?, times?}`;
-      orders.callbacks = fault satisfies CallbackFault;
-    } else {
-      return `There are no faults for ${name}.`;
-    }
-  }
-  return orders;
+function viewRequest({ taken, decided }: InitiatedRequest) {
+  const { kind: _, ...fields } = taken;
+  return {
+    ...fields,
+    decidedAt: decided?.at ?? null,
+    resultCode: decided?.resultCode ?? null,
+    reversalReceipt: decided?.receipt ?? null,
+    moneyReturned: decided?.moneyReturned ?? 0,
+  };
 }
 
-function readFault<Kind extends string>(value: unknown, kinds: readonly Kind[]) {
-  const { next, kind, delayMs = 0, times = 2 } = (value ?? {}) as Fields;
-  const knownKind = kinds.find((candidate) => candidate === kind);
-  if (knownKind === undefined || !isCount(next) || !isCount(delayMs) || !isCount(times)) return null;
-  return { next, kind: knownKind, delayMs, times };
+function viewNotice({ planned, delivered }: Notice) {
+  const { kind: _, body, ...fields } = planned;
+  return {
+    ...fields,
+    body: JSON.parse(body) as unknown,
+    deliveredAt: delivered?.at ?? null,
+    status: delivered?.status ?? null,
+    error: delivered?.error ?? null,
+  };
 }
 
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
 }

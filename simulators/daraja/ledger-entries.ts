@@ -57,7 +57,139 @@ export type CallbackDelivered = {
 
 export type ClockAdvanced = { kind: 'clock advanced'; byMs: number };
 
-export type LedgerEntry = PushAccepted | PushRefused | PromptDecided | CallbackDelivered | ClockAdvanced;
+/** Where the shop wants to hear of payments; the newest counts. */
+export type UrlsRegistered = {
+  kind: 'urls registered';
+  at: number;
+  shortcode: string;
+  /** What becomes of a payment when the validation does not answer. */
+  responseType: 'Completed' | 'Cancelled';
+  confirmationUrl: string;
+  validationUrl: string;
+};
+
+export type StatementRegistered = {
+  kind: 'statement registered';
+  at: number;
+  shortcode: string;
+  nominatedNumber: string;
+  callbackUrl: string;
+};
+
+/** Somebody paid the till or the paybill by hand. */
+export type PaymentMade = {
+  kind: 'payment made';
+  at: number;
+  receipt: string;
+  /** 254 and nine digits. */
+  phone: string;
+  payerName: string;
+  method: 'till' | 'paybill';
+  number: string;
+  /** Whole shillings. */
+  amount: number;
+  /** The account that was typed; empty for a till. */
+  reference: string;
+};
+
+/** The shop's validation, or its silence, turned a payment by hand away: no money moved. */
+export type PaymentDeclined = {
+  kind: 'payment declined';
+  at: number;
+  phone: string;
+  number: string;
+  amount: number;
+  reference: string;
+  resultCode: string;
+};
+
+/** A reversal or a status request that Daraja has taken; its result comes later. */
+export type RequestTaken = {
+  kind: 'request taken';
+  at: number;
+  api: 'reversals' | 'statuses';
+  conversationId: string;
+  originatorConversationId: string;
+  /** Empty when the question is about a conversation. */
+  receipt: string;
+  originalConversationId: string;
+  /** Whole shillings; 0 for a status request. */
+  amount: number;
+  resultUrl: string;
+  timeoutUrl: string;
+  /** False: the result will say that the initiator's name or password is wrong. */
+  isInitiatorRight: boolean;
+};
+
+export type RequestDecided = {
+  kind: 'request decided';
+  at: number;
+  conversationId: string;
+  resultCode: ResultCode;
+  /** M-PESA's receipt of the reversal; null when nothing was reversed. */
+  receipt: string | null;
+  /** Whole shillings that went back. */
+  moneyReturned: number;
+};
+
+/** A confirmation or a result that is to be sent to the shop. */
+export type NoticePlanned = {
+  kind: 'notice planned';
+  id: string;
+  at: number;
+  purpose: 'confirmation' | 'result';
+  /** The receipt or the conversation it is about. */
+  about: string;
+  url: string;
+  /** The JSON exactly as it is sent. */
+  body: string;
+  dueAt: number;
+  /** True for one that is lost on the way. */
+  isDropped: boolean;
+};
+
+export type NoticeDelivered = {
+  kind: 'notice delivered';
+  at: number;
+  id: string;
+  status: number | null;
+  error: string | null;
+};
+
+/** A request other than a push that Daraja turned away. */
+export type RequestRefused = {
+  kind: 'request refused';
+  at: number;
+  api: string;
+  status: number;
+  errorCode: string;
+  errorMessage: string;
+};
+
+export type MaintenanceSet = {
+  kind: 'maintenance set';
+  at: number;
+  from: number;
+  until: number;
+  status: 403 | 503;
+};
+
+export type LedgerEntry =
+  | PushAccepted
+  | PushRefused
+  | PromptDecided
+  | CallbackDelivered
+  | ClockAdvanced
+  | UrlsRegistered
+  | StatementRegistered
+  | PaymentMade
+  | PaymentDeclined
+  | RequestTaken
+  | RequestDecided
+  | NoticePlanned
+  | NoticeDelivered
+  | RequestRefused
+  | MaintenanceSet;
 
 const kinds: LedgerEntry['kind'][] = [
   'push accepted',
@@ -65,6 +197,16 @@ const kinds: LedgerEntry['kind'][] = [
   'prompt decided',
   'callback delivered',
   'clock advanced',
+  'urls registered',
+  'statement registered',
+  'payment made',
+  'payment declined',
+  'request taken',
+  'request decided',
+  'notice planned',
+  'notice delivered',
+  'request refused',
+  'maintenance set',
 ];
 
 /** One line of the ledger file; null when it is not one that this simulator wrote. */

@@ -1,13 +1,24 @@
-// The truth of the simulator: every push, its decisions, the callbacks about it and the money that moved.
+// The truth of the simulator: every push, its decisions, the messages about it, and all money that came and went.
 import type {
   CallbackDelivered,
   LedgerEntry,
+  MaintenanceSet,
+  NoticeDelivered,
+  NoticePlanned,
+  PaymentDeclined,
+  PaymentMade,
   PlannedCallback,
   PromptDecided,
   PushAccepted,
   PushRefused,
+  RequestDecided,
+  RequestRefused,
+  RequestTaken,
+  StatementRegistered,
+  UrlsRegistered,
 } from './ledger-entries.ts';
 import { openLedgerFile } from './ledger-file.ts';
+import { payerNameOf } from './payer-name.ts';
 
 export type Prompt = {
   push: PushAccepted;
@@ -15,6 +26,26 @@ export type Prompt = {
   decisions: PromptDecided[];
   deliveries: CallbackDelivered[];
 };
+
+/** Money that came in, by prompt or by hand. */
+export type Transaction = {
+  receipt: string;
+  at: number;
+  /** Whole shillings. */
+  amount: number;
+  phone: string;
+  payerName: string;
+  method: 'prompt' | 'till' | 'paybill';
+  /** The till or paybill it went to. */
+  number: string;
+  reference: string;
+  /** Of a prompt; null for money by hand. */
+  checkoutRequestId: string | null;
+  reversal: { receipt: string; at: number; amount: number } | null;
+};
+
+export type InitiatedRequest = { taken: RequestTaken; decided: RequestDecided | null };
+export type Notice = { planned: NoticePlanned; delivered: NoticeDelivered | null };
 
 export type Ledger = {
   /** The entry counts at once; the promise resolves when it is durable. */
@@ -24,9 +55,23 @@ export type Ledger = {
   ofPhone(phone: string): readonly Prompt[];
   prompts(): Iterable<Prompt>;
   refusals(): readonly PushRefused[];
+  /** All money that came in, oldest first. */
+  transactions(): readonly Transaction[];
+  transaction(receipt: string): Transaction | undefined;
+  payments(): readonly PaymentMade[];
+  declined(): readonly PaymentDeclined[];
+  urls(): UrlsRegistered | null;
+  statement(): StatementRegistered | null;
+  requests(): Iterable<InitiatedRequest>;
+  /** By the conversation's id or its originator's. */
+  request(conversationId: string): InitiatedRequest | undefined;
+  notices(): Iterable<Notice>;
+  requestRefusals(): readonly RequestRefused[];
+  maintenance(): MaintenanceSet | null;
   hasReceipt(receipt: string): boolean;
-  /** Whole shillings over all prompts. */
+  /** Whole shillings that came in, by prompts and by hand. */
   moneyMoved(): number;
+  moneyReturned(): number;
   clockAdvancedMs(): number;
   empty(): Promise<void>;
   close(): Promise<void>;
@@ -37,8 +82,18 @@ export async function openLedger(path: string | null): Promise<Ledger> {
   const prompts = new Map<string, Prompt>();
   const promptsByPhone = new Map<string, Prompt[]>();
   const receipts = new Set<string>();
+  const transactions = new Map<string, Transaction>();
+  const requests = new Map<string, InitiatedRequest>();
+  const notices = new Map<string, Notice>();
   let refusals: PushRefused[] = [];
+  let payments: PaymentMade[] = [];
+  let declined: PaymentDeclined[] = [];
+  let requestRefusals: RequestRefused[] = [];
+  let urls: UrlsRegistered | null = null;
+  let statement: StatementRegistered | null = null;
+  let maintenance: MaintenanceSet | null = null;
   let moneyMoved = 0;
+  let moneyReturned = 0;
   let clockAdvancedMs = 0;
 
   function apply(entry: LedgerEntry): void {
@@ -54,18 +109,89 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       case 'push refused':
         refusals.push(entry);
         break;
-      case 'prompt decided':
-        prompts.get(entry.checkoutRequestId)?.decisions.push(entry);
-        if (entry.receipt !== null) receipts.add(entry.receipt);
-        moneyMoved += entry.moneyMoved;
+      case 'prompt decided': {
+        const prompt = prompts.get(entry.checkoutRequestId);
+        prompt?.decisions.push(entry);
+        if (entry.receipt !== null && prompt) receive(transactionOfPrompt(prompt.push, entry, entry.receipt));
         break;
+      }
       case 'callback delivered':
         prompts.get(entry.checkoutRequestId)?.deliveries.push(entry);
         break;
       case 'clock advanced':
         clockAdvancedMs += entry.byMs;
         break;
+      case 'urls registered':
+        urls = entry;
+        break;
+      case 'statement registered':
+        statement = entry;
+        break;
+      case 'payment made':
+        payments.push(entry);
+        receive({ ...entry, checkoutRequestId: null, reversal: null });
+        break;
+      case 'payment declined':
+        declined.push(entry);
+        break;
+      case 'request taken':
+        requests.set(entry.conversationId, { taken: entry, decided: null });
+        break;
+      case 'request decided': {
+        const request = requests.get(entry.conversationId);
+        if (!request) break;
+        request.decided = entry;
+        const reversed = transactions.get(request.taken.receipt);
+        if (entry.receipt === null || !reversed) break;
+        receipts.add(entry.receipt);
+        reversed.reversal = { receipt: entry.receipt, at: entry.at, amount: entry.moneyReturned };
+        moneyReturned += entry.moneyReturned;
+        break;
+      }
+      case 'notice planned':
+        notices.set(entry.id, { planned: entry, delivered: null });
+        break;
+      case 'notice delivered': {
+        const notice = notices.get(entry.id);
+        if (notice) notice.delivered = entry;
+        break;
+      }
+      case 'request refused':
+        requestRefusals.push(entry);
+        break;
+      case 'maintenance set':
+        maintenance = entry;
+        break;
     }
+  }
+
+  function receive({
+    receipt,
+    at,
+    amount,
+    phone,
+    payerName,
+    method,
+    number,
+    reference,
+    ...rest
+  }: Transaction) {
+    const { checkoutRequestId, reversal } = rest;
+    receipts.add(receipt);
+    moneyMoved += amount;
+    const known = {
+      receipt,
+      at,
+      amount,
+      phone,
+      payerName,
+      method,
+      number,
+      reference,
+      checkoutRequestId,
+      reversal,
+    };
+    transactions.set(receipt, known);
   }
 
   const opened = path === null ? null : await openLedgerFile(path);
@@ -80,21 +206,59 @@ export async function openLedger(path: string | null): Promise<Ledger> {
     ofPhone: (phone) => promptsByPhone.get(phone) ?? [],
     prompts: () => prompts.values(),
     refusals: () => refusals,
+    transactions: () => [...transactions.values()],
+    transaction: (receipt) => transactions.get(receipt),
+    payments: () => payments,
+    declined: () => declined,
+    urls: () => urls,
+    statement: () => statement,
+    requests: () => requests.values(),
+    request: (id) =>
+      requests.get(id) ?? [...requests.values()].find(({ taken }) => taken.originatorConversationId === id),
+    notices: () => notices.values(),
+    requestRefusals: () => requestRefusals,
+    maintenance: () => maintenance,
     hasReceipt: (receipt) => receipts.has(receipt),
     moneyMoved: () => moneyMoved,
+    moneyReturned: () => moneyReturned,
     clockAdvancedMs: () => clockAdvancedMs,
     async empty() {
       prompts.clear();
       promptsByPhone.clear();
       receipts.clear();
+      transactions.clear();
+      requests.clear();
+      notices.clear();
       refusals = [];
+      payments = [];
+      declined = [];
+      requestRefusals = [];
+      urls = null;
+      statement = null;
+      maintenance = null;
       moneyMoved = 0;
+      moneyReturned = 0;
       clockAdvancedMs = 0;
       await opened?.file.empty();
     },
     async close() {
       await opened?.file.close();
     },
+  };
+}
+
+function transactionOfPrompt(push: PushAccepted, decided: PromptDecided, receipt: string): Transaction {
+  return {
+    receipt,
+    at: decided.at,
+    amount: decided.moneyMoved,
+    phone: push.phone,
+    payerName: payerNameOf(push.phone),
+    method: 'prompt',
+    number: push.partyB,
+    reference: push.accountReference,
+    checkoutRequestId: push.checkoutRequestId,
+    reversal: null,
   };
 }
 

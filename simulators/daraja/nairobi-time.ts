@@ -34,3 +34,10 @@ export function isCompactTime(text: string): boolean {
   const moment = new Date(iso);
   return !Number.isNaN(moment.getTime()) && moment.toISOString() === iso;
 }
+
+/** `2026-11-21 14:58:00` on a Nairobi clock as epoch ms; null when it names no moment. */
+export function readNairobiDateTime(text: string): number | null {
+  const parts = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/.exec(text);
+  const moment = parts ? Date.parse(`${parts[1]}T${parts[2]}+03:00`) : Number.NaN;
+  return Number.isNaN(moment) ? null : moment;
+}

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { compactNairobiTime } from './nairobi-time.ts';
 import { receiptDatePrefix } from './receipt.ts';
+import { defaultMerchant } from './settings.ts';
 import { anyPhone, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
 
 let shop: TestShop;
@@ -148,7 +149,9 @@ test('a paybill push to another receiver fails with a code that is a string', as
   expect(shop.received[0]?.callback.ResultCode).toBe('SFC_IC0003');
 });
 
-test('a till pays to another number than its own', async () => {
+test('a till is paid under its own number, which is not the shortcode, and no other', async () => {
+  await shop.accepted({ TransactionType: 'CustomerBuyGoodsOnline', PartyB: defaultMerchant.tillNumber });
+  expect((await shop.settled()).moneyMoved).toBe(951);
   await shop.accepted({ TransactionType: 'CustomerBuyGoodsOnline', PartyB: '600000' });
   expect((await shop.settled()).moneyMoved).toBe(951);
 });

@@ -11,6 +11,8 @@ export type Outcome = {
   pushAnswer: 'normal' | 'before' | 'lost' | 'refused';
   /** The callback names another amount than the one that was paid. */
   namesWrongAmount: boolean;
+  /** Whether the payment is confirmed as money that came in, where addresses are registered for that. */
+  isConfirmed: boolean;
   /** A success follows the failure. */
   succeedsLate: boolean;
 };
@@ -20,6 +22,7 @@ const PAID: Outcome = {
   callbacks: 1,
   pushAnswer: 'normal',
   namesWrongAmount: false,
+  isConfirmed: true,
   succeedsLate: false,
 };
 
@@ -51,7 +54,7 @@ export const scriptedOutcomes: { ending: string; tells: string; outcome: Outcome
   {
     ending: '9001',
     tells: 'Paid, but the callback never comes: only a query tells',
-    outcome: { ...PAID, callbacks: 0 },
+    outcome: { ...PAID, callbacks: 0, isConfirmed: false },
   },
   { ending: '9002', tells: 'Paid, and the callback comes three times', outcome: { ...PAID, callbacks: 3 } },
   {
@@ -67,7 +70,7 @@ export const scriptedOutcomes: { ending: string; tells: string; outcome: Outcome
   {
     ending: '9005',
     tells: 'Paid, but the callback names a wrong amount',
-    outcome: { ...PAID, namesWrongAmount: true },
+    outcome: { ...PAID, namesWrongAmount: true, isConfirmed: false },
   },
   {
     ending: '9006',

@@ -2,11 +2,13 @@
 import { randomInt } from 'node:crypto';
 import { type CallbackDelivery, writeCallbackBody } from './callbacks.ts';
 import type { SimulatorClock } from './clock.ts';
+import { confirm } from './confirmations.ts';
 import { drawRequestId } from './daraja-errors.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, outstandingCallbacks, type Prompt } from './ledger.ts';
 import type { PlannedCallback, PromptDecided, PushAccepted } from './ledger-entries.ts';
 import { nairobiTime } from './nairobi-time.ts';
+import type { Notices } from './notices.ts';
 import { outcomeFor, type ResultCode } from './outcomes.ts';
 import type { PushRequest } from './push-request.ts';
 import { drawReceipt } from './receipt.ts';
@@ -46,6 +48,7 @@ export function keepPrompts(world: {
   faults: Faults;
   screens: Screens;
   delivery: CallbackDelivery;
+  notices: Notices;
 }): Prompts {
   const { settings, clock, ledger, faults, screens, delivery } = world;
   const appointments = new Map<string, () => void>();
@@ -87,7 +90,10 @@ export function keepPrompts(world: {
     };
     appointments.get(push.checkoutRequestId)?.();
     appointments.delete(push.checkoutRequestId);
-    await ledger.write(decided);
+    const written = ledger.write(decided);
+    const transaction = ledger.transaction(receipt ?? '');
+    const isConfirmed = outcomeFor(push.phone).isConfirmed;
+    await Promise.all([written, transaction && confirm(transaction, world, !isConfirmed)]);
     if (lateSuccessAt !== null) appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
     return decided;
   }
@@ -105,7 +111,7 @@ export function keepPrompts(world: {
       decision,
       isPaid && outcome.namesWrongAmount ? wrongAmount : push.amount,
     );
-    const fault = faults.takeCallbackFault();
+    const fault = faults.takeMessageFault('callbacks');
     const scriptedTimes = isPaid ? outcome.callbacks : 1;
     const times = fault?.kind === 'duplicate' ? fault.times : Math.max(scriptedTimes, 1);
     const sentBefore = prompt.decisions.flatMap((earlier) => earlier.callbacks).length;
@@ -139,7 +145,7 @@ export function keepPrompts(world: {
   }
 
   function scriptedDecision({ push }: Prompt): Decision {
-    const overruled = isWrongReceiver(push) ? 'SFC_IC0003' : isRepeat(push) ? 17 : null;
+    const overruled = isWrongReceiver(push, settings) ? 'SFC_IC0003' : isRepeat(push) ? 17 : null;
     return {
       resultCode: overruled ?? outcomeFor(push.phone).resultCode,
       decidedBy: 'script',
@@ -224,8 +230,10 @@ export function keepPrompts(world: {
   };
 }
 
-function isWrongReceiver(push: PushAccepted): boolean {
-  return push.transactionType === 'CustomerPayBillOnline' && push.partyB !== push.shortcode;
+/** A paybill is both the shortcode and PartyB; a till is PartyB, and the sandbox takes its shortcode for one as well. */
+function isWrongReceiver({ transactionType, partyB, shortcode }: PushAccepted, settings: SimulatorSettings) {
+  const isTill = transactionType === 'CustomerBuyGoodsOnline' && partyB === settings.tillNumber;
+  return partyB !== shortcode && !isTill;
 }
 
 /** `ws_CO_`, the Nairobi time to the millisecond, and the phone without its country code. */

@@ -29,3 +29,22 @@ export function describeResult(resultCode: ResultCode, channel: 'callback' | 'qu
   const wording = wordings[String(resultCode)];
   return wording?.[channel] ?? wording?.callback ?? 'Unknown result';
 }
+
+const initiatedWordings: Record<string, string> = {
+  '0': 'The service request is processed successfully.',
+  '1': 'The balance is insufficient for the transaction.',
+  '11': 'The DebitParty is in an invalid state.',
+  '21': 'The initiator is not allowed to initiate this request.',
+  '2001': 'The initiator information is invalid.',
+  '2006': 'Declined due to account rule.',
+  '2028': 'The request is not permitted according to product assignment.',
+  '2032': 'The transaction does not exist.',
+  '8006': 'The security credential is locked.',
+  R000001: 'The transaction has already been reversed.',
+  R000002: 'The OriginalTransactionID is invalid.',
+};
+
+/** What M-PESA says about the result of a reversal or a status request. */
+export function describeInitiatedResult(resultCode: ResultCode): string {
+  return initiatedWordings[String(resultCode)] ?? 'Unknown result';
+}

@@ -18,6 +18,11 @@ export type SimulatorOptions = {
   consumerSecret?: string;
   shortcode?: string;
   passkey?: string;
+  /** The merchant's till: PartyB of CustomerBuyGoodsOnline, and what people pay by hand besides the paybill. */
+  tillNumber?: string;
+  /** Who may reverse payments and ask about them. */
+  initiatorName?: string;
+  initiatorPassword?: string;
   /** The shop's name in the prompt on the phone. */
   merchantName?: string;
   /** From the push to the decision of a prompt nobody looks at. */
@@ -35,12 +40,29 @@ export type SimulatorOptions = {
   repeatRuleMs?: number;
   /** How long an answer to a callback is waited for. */
   callbackTimeoutMs?: number;
+  /** From a payment to its confirmation. */
+  confirmationDelayMs?: number;
+  /** From a reversal or a status request to its result. */
+  resultDelayMs?: number;
+  /** Whether the shop is asked before a payment by hand is made (M-PESA activates it on request). */
+  asksValidation?: boolean;
+  /** True: a second registration of addresses is refused, as in production; false replaces them, as in the sandbox. */
+  registersUrlsOnce?: boolean;
+  /** Lines on a page of the statement. */
+  statementPageSize?: number;
   /** Where the time comes from; the control API advances it from there. */
   clock?: { now(): number };
 };
 
 export type SimulatorSettings = Required<Omit<SimulatorOptions, 'ledgerFile'>> & {
   ledgerFile: string | null;
+};
+
+/** The till and the initiator of a simulator by default. */
+export const defaultMerchant = {
+  tillNumber: '5550174',
+  initiatorName: 'shopapi',
+  initiatorPassword: 'Pretend123!',
 };
 
 /** The credentials a simulator accepts by default: sandbox shortcode and public test passkey of Safaricom's portal. */
@@ -57,6 +79,7 @@ export function withDefaults(options: SimulatorOptions): SimulatorSettings {
     host: '127.0.0.1',
     ledgerFile: null,
     ...defaultCredentials,
+    ...defaultMerchant,
     merchantName: 'JANI JUICE',
     decisionDelayMs: 2_000,
     lateSuccessDelayMs: 20_000,
@@ -66,6 +89,11 @@ export function withDefaults(options: SimulatorOptions): SimulatorSettings {
     screenOpenMs: 5_000,
     repeatRuleMs: 0,
     callbackTimeoutMs: 8_000,
+    confirmationDelayMs: 1_000,
+    resultDelayMs: 2_000,
+    asksValidation: true,
+    registersUrlsOnce: false,
+    statementPageSize: 100,
     clock: Date,
     ...options,
   };

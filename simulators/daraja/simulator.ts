@@ -8,18 +8,31 @@ import { bodyLimit } from 'hono/body-limit';
 import { callbackDelivery } from './callbacks.ts';
 import { startClock } from './clock.ts';
 import { controlApi } from './control.ts';
-import { errorResponse, invalidPayload, methodNotAllowed, resourceNotFound } from './daraja-errors.ts';
+import {
+  type DarajaError,
+  errorResponse,
+  invalidPayload,
+  methodNotAllowed,
+  resourceNotFound,
+} from './daraja-errors.ts';
 import { type Endpoint, noFaults } from './faults.ts';
 import { indexPage } from './index-page.ts';
+import { keepInitiatedRequests } from './initiated-requests.ts';
 import { openLedger } from './ledger.ts';
+import { maintenancePage } from './maintenance.ts';
+import { keepNotices } from './notices.ts';
 import { phonePage } from './phone-page.ts';
 import { keepPrompts } from './prompts.ts';
 import { answerPush } from './pushes.ts';
 import { answerQuery, type QueryCounts } from './queries.ts';
+import { type Fields, readFields } from './request-fields.ts';
 import { watchScreens } from './screens.ts';
 import { type SimulatorOptions, withDefaults } from './settings.ts';
+import { shopMessages } from './shop-messages.ts';
 import { arrestSpikes } from './spike-arrest.ts';
 import { answerDespiteFaults, type SimulatorContext } from './spoiled-answers.ts';
+import { answerStatement, registerForStatements } from './statements.ts';
+import { registerUrls } from './till-urls.ts';
 import { issueTokens } from './tokens.ts';
 
 export type DarajaSimulator = {
@@ -33,6 +46,7 @@ const TOKEN_PATH = '/oauth/v1/generate';
 const PUSH_PATH = '/mpesa/stkpush/v1/processrequest';
 const QUERY_PATH = '/mpesa/stkpushquery/v1/query';
 const LARGEST_BODY_BYTES = 64 * 1024;
+const LARGEST_CONTROL_BODY_BYTES = 4 * 1024 * 1024;
 
 /** Starts a simulator. Throws when the address is taken or the ledger file cannot be read. */
 export async function startDarajaSimulator(options: SimulatorOptions = {}): Promise<DarajaSimulator> {
@@ -45,11 +59,14 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const tokens = issueTokens(settings, clock);
   const spikeArrest = arrestSpikes(settings.queryLimit, clock);
   const queryCounts: QueryCounts = { ofPrompt: new Map(), turnedAway: 0 };
-  const delivery = callbackDelivery({ clock, ledger, timeoutMs: settings.callbackTimeoutMs });
-  const prompts = keepPrompts({ settings, clock, ledger, faults, screens, delivery });
+  const messages = shopMessages(settings.callbackTimeoutMs);
+  const delivery = callbackDelivery({ clock, ledger, messages });
+  const notices = keepNotices({ clock, ledger, faults, messages });
+  const prompts = keepPrompts({ settings, clock, ledger, faults, screens, delivery, notices });
+  const initiatedRequests = keepInitiatedRequests({ settings, clock, ledger, faults, notices });
 
   async function reset(): Promise<void> {
-    delivery.abandon();
+    messages.abandon();
     prompts.reset();
     clock.reset();
     faults.reset();
@@ -63,24 +80,80 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
 
   const pushWorld = { settings, clock, ledger, tokens, prompts };
   const queryWorld = { settings, clock, ledger, tokens, spikeArrest, queryCounts };
-  const despiteFaults = (c: SimulatorContext, endpoint: Endpoint, answer: () => Promise<Response>) =>
-    answerDespiteFaults(c, { faults, clock, endpoint }, answer);
+  const statementWorld = { settings, clock, ledger };
+
+  /** An endpoint that takes a token and JSON, and whose refusals are in the ledger. */
+  async function answerRequest(
+    c: SimulatorContext,
+    api: Endpoint,
+    answer: (fields: Fields) => Promise<Response | DarajaError>,
+  ): Promise<Response> {
+    const tokenError = tokens.refuse(c.req.header('authorization'));
+    if (tokenError) return errorResponse(tokenError);
+    const fields = await readFields(c.req);
+    const answered = fields ? await answer(fields) : invalidPayload;
+    if (answered instanceof Response) return answered;
+    await ledger.write({ kind: 'request refused', at: clock.now(), api, ...answered });
+    return errorResponse(answered);
+  }
+
+  const darajaPaths: Record<string, [Endpoint, (c: SimulatorContext) => Promise<Response>]> = {
+    [PUSH_PATH]: ['pushes', (c) => answerPush(c, pushWorld)],
+    [QUERY_PATH]: ['queries', (c) => answerQuery(c, queryWorld)],
+    '/mpesa/c2b/v2/registerurl': [
+      'registrations',
+      (c) => answerRequest(c, 'registrations', (fields) => registerUrls(fields, statementWorld)),
+    ],
+    '/pulltransactions/v1/register': [
+      'registrations',
+      (c) => answerRequest(c, 'registrations', (fields) => registerForStatements(fields, statementWorld)),
+    ],
+    '/pulltransactions/v1/query': [
+      'statements',
+      (c) => answerRequest(c, 'statements', (fields) => answerStatement(fields, statementWorld)),
+    ],
+    '/mpesa/reversal/v1/request': [
+      'reversals',
+      (c) => answerRequest(c, 'reversals', (fields) => initiatedRequests.take('reversals', fields)),
+    ],
+    '/mpesa/transactionstatus/v1/query': [
+      'statuses',
+      (c) => answerRequest(c, 'statuses', (fields) => initiatedRequests.take('statuses', fields)),
+    ],
+  };
+  const despiteFaults = async (c: SimulatorContext, endpoint: Endpoint, answer: () => Promise<Response>) =>
+    maintenancePage(clock, ledger) ?? answerDespiteFaults(c, { faults, clock, endpoint }, answer);
 
   const app = new Hono<{ Bindings: HttpBindings }>();
-  app.use(bodyLimit({ maxSize: LARGEST_BODY_BYTES, onError: () => errorResponse(invalidPayload) }));
+  const refuseLarge = () => errorResponse(invalidPayload);
+  const limitBody = bodyLimit({ maxSize: LARGEST_BODY_BYTES, onError: refuseLarge });
+  const limitControlBody = bodyLimit({ maxSize: LARGEST_CONTROL_BODY_BYTES, onError: refuseLarge });
+  app.use((c, next) => (c.req.path.startsWith('/simulator/') ? limitControlBody : limitBody)(c, next));
   app.get(TOKEN_PATH, (c) =>
     despiteFaults(c, 'tokens', async () =>
       tokens.generate(c.req.header('authorization'), c.req.query('grant_type')),
     ),
   );
-  app.post(PUSH_PATH, (c) => despiteFaults(c, 'pushes', () => answerPush(c, pushWorld)));
-  app.post(QUERY_PATH, (c) => despiteFaults(c, 'queries', () => answerQuery(c, queryWorld)));
-  for (const path of [TOKEN_PATH, PUSH_PATH, QUERY_PATH]) {
+  app.all(TOKEN_PATH, () => errorResponse(methodNotAllowed));
+  for (const [path, [endpoint, answer]] of Object.entries(darajaPaths)) {
+    app.post(path, (c) => despiteFaults(c, endpoint, () => answer(c)));
     app.all(path, () => errorResponse(methodNotAllowed));
   }
   app.route(
     '/simulator',
-    controlApi({ settings, clock, ledger, faults, prompts, screens, queryCounts, reset }),
+    controlApi({
+      settings,
+      clock,
+      ledger,
+      faults,
+      prompts,
+      screens,
+      queryCounts,
+      notices,
+      messages,
+      tokens,
+      reset,
+    }),
   );
   app.get('/', () => indexPage(settings));
   app.get('/phone', (c) => phonePage(c.req.query('number'), settings));
@@ -103,6 +176,8 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     throw problem;
   }
   prompts.resume();
+  notices.resume();
+  initiatedRequests.resume();
 
   const { port } = server.address() as AddressInfo;
   const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
@@ -112,7 +187,8 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     close() {
       closing ??= (async () => {
         clock.stop();
-        delivery.stop();
+        // What was not delivered is sent again by the next start.
+        messages.abandon();
         await new Promise<void>((resolve) => {
           server.close(() => resolve());
           server.closeAllConnections();

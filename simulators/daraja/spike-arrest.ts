@@ -29,7 +29,7 @@ export function arrestSpikes(limit: QueryLimit, clock: SimulatorClock): SpikeArr
 }
 
 /** The gateway's own answer, which has nothing of Daraja's error shape. */
-export function spikeArrestResponse(limit: QueryLimit): Response {
+export function spikeArrestResponse(limit: QueryLimit, retryAfterS: number | null = null): Response {
   const rate = `messagesPerPeriod=${limit.requests}, periodInMicroseconds=${limit.perMs * 1000}, maxBurstMessageCount=1.0`;
   return Response.json(
     {
@@ -38,6 +38,6 @@ export function spikeArrestResponse(limit: QueryLimit): Response {
         detail: { errorcode: 'policies.ratelimit.SpikeArrestViolation' },
       },
     },
-    { status: 429 },
+    { status: 429, headers: retryAfterS === null ? {} : { 'retry-after': String(retryAfterS) } },
   );
 }

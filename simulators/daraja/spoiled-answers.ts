@@ -3,13 +3,28 @@ import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context } from 'hono';
 import type { SimulatorClock } from './clock.ts';
-import { errorResponse, noAnswer } from './daraja-errors.ts';
+import { errorResponse, invalidAccessToken, noAnswer } from './daraja-errors.ts';
 import type { Endpoint, Faults } from './faults.ts';
+import { spikeArrestResponse } from './spike-arrest.ts';
 
 export type SimulatorContext = Context<{ Bindings: HttpBindings }>;
 
 const FIREWALL_PAGE = `<html style="height:100%"><head><META NAME="ROBOTS" CONTENT="NOINDEX, NOFOLLOW"></head>
 <body style="margin:0px;height:100%"><iframe id="main-iframe">Request unsuccessful. Incapsula incident ID: 0-0</iframe></body></html>`;
+
+export function forbiddenPage(): Response {
+  return new Response(FIREWALL_PAGE, {
+    status: 403,
+    headers: { 'content-type': 'text/html; charset=utf-8' },
+  });
+}
+
+export function unavailablePage(): Response {
+  return new Response('<html><body><b>Http/1.1 Service Unavailable</b></body></html>', {
+    status: 503,
+    headers: { 'content-type': 'text/html; charset=utf-8' },
+  });
+}
 
 /** Breaks the connection of this request, so that its client never learns the answer. */
 export function breakConnection(c: SimulatorContext): Response {
@@ -28,9 +43,18 @@ export async function answerDespiteFaults(
     case undefined:
       return answer();
     case 'forbidden-html':
-      return c.html(FIREWALL_PAGE, 403);
+      return forbiddenPage();
     case 'unavailable':
-      return c.html('<html><body><b>Http/1.1 Service Unavailable</b></body></html>', 503);
+      return unavailablePage();
+    case 'empty-400':
+      return new Response(null, { status: 400 });
+    case 'too-many':
+      return spikeArrestResponse({ requests: 5, perMs: 60_000 }, fault.retryAfterS);
+    case 'invalid-token':
+      return errorResponse(invalidAccessToken);
+    case 'spoil-answer':
+      await answer();
+      return c.html('<html><body>Internal Server Error</body></html>', 500);
     case 'busy':
       return errorResponse(noAnswer('The transaction is being processed'));
     case 'drop-connection':

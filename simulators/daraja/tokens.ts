@@ -17,10 +17,15 @@ export type Tokens = {
   generate(authorization: string | undefined, grantType: string | undefined): Response;
   /** Why this Authorization header does not open the other endpoints; null when it does. */
   refuse(authorization: string | undefined): DarajaError | null;
+  /** How many were given out. */
+  made(): number;
+  /** As when somebody else asked for one: the newest becomes invalid. */
+  invalidate(): void;
   reset(): void;
 };
 
 export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock): Tokens {
+  let made = 0;
   let current: { token: string; expiresAt: number } | null = null;
   const ownCredentials = `${settings.consumerKey}:${settings.consumerSecret}`;
 
@@ -45,6 +50,7 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock):
       if (!isSame(Buffer.from(basic, 'base64').toString('utf8'), ownCredentials)) {
         return new Response(null, { status: 400 });
       }
+      made += 1;
       current = { token: drawToken(), expiresAt: clock.now() + LIFETIME_S * 1000 };
       return Response.json({ access_token: current.token, expires_in: String(LIFETIME_S) });
     },
@@ -54,8 +60,13 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock):
       const isValid = current !== null && isSame(bearer, current.token) && clock.now() < current.expiresAt;
       return isValid ? null : invalidAccessToken;
     },
+    made: () => made,
+    invalidate() {
+      current = null;
+    },
     reset() {
       current = null;
+      made = 0;
     },
   };
 }

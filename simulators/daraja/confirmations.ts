@@ -1,0 +1,55 @@
+// Tells the shop of money that came in: what a validation asks and a confirmation says (C2B).
+import type { SimulatorClock } from './clock.ts';
+import type { Ledger, Transaction } from './ledger.ts';
+import { compactNairobiTime } from './nairobi-time.ts';
+import type { Notices } from './notices.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+type Confirmed = Omit<Transaction, 'checkoutRequestId' | 'reversal'>;
+
+/** The JSON of a confirmation; a validation is the same. Amounts are texts with decimals, the number is masked. */
+export function writeConfirmation(payment: Confirmed, shortcode: string): string {
+  const [firstName = '', lastName = ''] = payment.payerName.split(' ');
+  return JSON.stringify({
+    TransactionType: payment.method === 'till' ? 'Buy Goods' : 'Pay Bill',
+    TransID: payment.receipt,
+    TransTime: compactNairobiTime(payment.at),
+    TransAmount: payment.amount.toFixed(2),
+    BusinessShortCode: shortcode,
+    BillRefNumber: payment.reference.slice(0, 20),
+    InvoiceNumber: '',
+    OrgAccountBalance: '',
+    ThirdPartyTransID: '',
+    MSISDN: maskPhone(payment.phone),
+    FirstName: firstName,
+    MiddleName: '',
+    LastName: lastName,
+  });
+}
+
+/** `2547 ***** 126`, as M-PESA masks it. */
+export function maskPhone(phone: string): string {
+  return `${phone.slice(0, 4)} ***** ${phone.slice(-3)}`;
+}
+
+/**
+ * Plans the confirmation of money that has just come in. Resolves when the ledger has it; does nothing while no address
+ * is registered.
+ */
+export async function confirm(
+  payment: Confirmed,
+  world: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger; notices: Notices },
+  isDropped = false,
+): Promise<void> {
+  const { settings, clock, ledger, notices } = world;
+  const urls = ledger.urls();
+  if (!urls) return;
+  await notices.plan({
+    purpose: 'confirmation',
+    about: payment.receipt,
+    url: urls.confirmationUrl,
+    body: writeConfirmation(payment, urls.shortcode),
+    dueAt: clock.now() + settings.confirmationDelayMs,
+    isDropped,
+  });
+}

@@ -1,0 +1,87 @@
+// Reads the faults that the control API is sent.
+import {
+  type Fault,
+  type FaultOrder,
+  type FaultTarget,
+  faultKindsOf,
+  faultTargets,
+  type ScriptedFault,
+} from './faults.ts';
+import type { Fields } from './request-fields.ts';
+
+export type ReadFaults = {
+  orders: ReadonlyMap<FaultTarget, FaultOrder>;
+  /** Null when the body names none, so that the script stays. */
+  script: ScriptedFault[] | null;
+};
+
+/**
+ * The faults of a body like `{"pushes": {"next": 2, "kind": "unavailable"}}` or
+ * `{"script": [{"target": "callbacks", "kind": "drop", "share": 0.2, "seed": 7}, {"target": "pushes", "kind": "busy", "occurrences": [3]}]}`,
+ * or a sentence on what is wrong.
+ */
+export function readFaults(fields: Fields | null): ReadFaults | string {
+  const names = Object.keys(fields ?? {});
+  if (fields === null || names.length === 0) {
+    return `Name faults for ${faultTargets.join(', ')}, or a script.`;
+  }
+  const orders = new Map<FaultTarget, FaultOrder>();
+  let script: ScriptedFault[] | null = null;
+  for (const name of names) {
+    if (name === 'script') {
+      const read = readScript(fields.script);
+      if (typeof read === 'string') return read;
+      script = read;
+      continue;
+    }
+    const target = faultTargets.find((known) => known === name);
+    if (!target) return `There are no faults for ${name}.`;
+    const order = (fields[name] ?? {}) as Fields;
+    const fault = readFault(target, order);
+    if (fault === null || !isCount(order.next)) return `${name}: {next, ${fieldsOf(target)}}`;
+    orders.set(target, { ...fault, next: order.next });
+  }
+  return { orders, script };
+}
+
+function readScript(value: unknown): ScriptedFault[] | string {
+  if (!Array.isArray(value)) return 'A script is a list of faults.';
+  const script: ScriptedFault[] = [];
+  for (const [index, entry] of value.entries()) {
+    const line = (entry ?? {}) as Fields;
+    const target = faultTargets.find((known) => known === line.target);
+    if (!target) return `Line ${index + 1} of the script needs a target: ${faultTargets.join(' | ')}`;
+    const fault = readFault(target, line);
+    const occurrences = readOccurrences(line);
+    if (fault === null || occurrences === null) {
+      return `Line ${index + 1} of the script: {target, occurrences: [1, …] or share (0 to 1) and seed, ${fieldsOf(target)}}`;
+    }
+    script.push({ ...fault, target, occurrences });
+  }
+  return script;
+}
+
+function readOccurrences({ occurrences, share, seed = 1 }: Fields): ScriptedFault['occurrences'] | null {
+  if (Array.isArray(occurrences) && occurrences.every(isCount)) return { among: occurrences };
+  if (typeof share === 'number' && share >= 0 && share <= 1 && isCount(seed)) return { share, seed };
+  return null;
+}
+
+function readFault(target: FaultTarget, fields: Fields): Fault | null {
+  const { kind, delayMs = 0, times = 2, retryAfterS = null, resultCode = 1 } = fields;
+  const knownKind = faultKindsOf(target).find((candidate) => candidate === kind);
+  const isRetryAfter = retryAfterS === null || isCount(retryAfterS);
+  const isCode = typeof resultCode === 'string' || typeof resultCode === 'number';
+  if (knownKind === undefined || !isCount(delayMs) || !isCount(times) || !isRetryAfter || !isCode) {
+    return null;
+  }
+  return { kind: knownKind, delayMs, times, retryAfterS, resultCode } as Fault;
+}
+
+function fieldsOf(target: FaultTarget): string {
+  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?`;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}

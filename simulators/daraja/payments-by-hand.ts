@@ -1,0 +1,93 @@
+// Somebody pays the till or the paybill from the menu of the phone: validated by the shop, booked, confirmed.
+import type { SimulatorClock } from './clock.ts';
+import { confirm, writeConfirmation } from './confirmations.ts';
+import type { Ledger } from './ledger.ts';
+import type { PaymentMade } from './ledger-entries.ts';
+import type { Notices } from './notices.ts';
+import { payerNameOf } from './payer-name.ts';
+import { readPhoneNumber } from './phone-number.ts';
+import { drawReceipt } from './receipt.ts';
+import { type Fields, fieldText } from './request-fields.ts';
+import type { SimulatorSettings } from './settings.ts';
+import type { ShopMessages } from './shop-messages.ts';
+
+export type HandWorld = {
+  settings: SimulatorSettings;
+  clock: SimulatorClock;
+  ledger: Ledger;
+  notices: Notices;
+  messages: ShopMessages;
+};
+
+export type HandPayment = { phone: string; number: string; amount: number; reference: string };
+
+const LARGEST_AMOUNT = 250_000;
+
+/**
+ * What somebody typed on a phone: `{phone, number, amount, reference?}`.
+ * @returns a sentence when it is none
+ */
+export function readHandPayment(fields: Fields | null, settings: SimulatorSettings): HandPayment | string {
+  if (!fields) return 'Send {phone, number, amount, reference}.';
+  const phone = readPhoneNumber(fieldText(fields, 'phone'));
+  const number = fieldText(fields, 'number');
+  const amountText = fieldText(fields, 'amount');
+  const reference = fieldText(fields, 'reference');
+  if (phone === null) return 'phone is a Kenyan mobile number.';
+  if (number !== settings.shortcode && number !== settings.tillNumber) {
+    return `number is the paybill ${settings.shortcode} or the till ${settings.tillNumber}.`;
+  }
+  const amount = /^\d{1,6}$/.test(amountText) ? Number(amountText) : 0;
+  if (amount < 1 || amount > LARGEST_AMOUNT) return 'amount is a whole number of shillings from 1 to 250000.';
+  if (number === settings.shortcode && reference === '') return 'A paybill takes an account (reference).';
+  if (reference.length > 20) return 'reference has 20 characters at most.';
+  return { phone, number, amount, reference: number === settings.shortcode ? reference : '' };
+}
+
+/**
+ * Makes the payment, unless the shop's validation turns it away. Resolves when the ledger has it.
+ * @returns what was booked, or the code with which it was turned away
+ */
+export async function payByHand(
+  payment: HandPayment,
+  world: HandWorld,
+): Promise<PaymentMade | { declined: string }> {
+  const { settings, clock, ledger } = world;
+  const at = clock.now();
+  const made: PaymentMade = {
+    kind: 'payment made',
+    at,
+    receipt: drawReceipt(at, ledger.hasReceipt),
+    payerName: payerNameOf(payment.phone),
+    method: payment.number === settings.shortcode ? 'paybill' : 'till',
+    ...payment,
+  };
+  const declined = await askShop(made, world);
+  if (declined !== null) {
+    await ledger.write({ kind: 'payment declined', at, ...payment, resultCode: declined });
+    return { declined };
+  }
+  const written = ledger.write(made);
+  await Promise.all([written, confirm(made, world)]);
+  return made;
+}
+
+/** The validation's refusal; null when the payment may go on. */
+async function askShop(made: PaymentMade, { settings, ledger, messages }: HandWorld): Promise<string | null> {
+  const urls = ledger.urls();
+  if (!urls || !settings.asksValidation) return null;
+  const { status, text } = await messages.post(urls.validationUrl, writeConfirmation(made, urls.shortcode));
+  const code = status !== null && status < 300 ? readResultCode(text) : null;
+  // An answer that cannot be read counts as none.
+  if (code === null) return urls.responseType === 'Completed' ? null : 'no answer';
+  return code === '0' ? null : code;
+}
+
+function readResultCode(text: string): string | null {
+  try {
+    const { ResultCode } = JSON.parse(text) as Fields;
+    return typeof ResultCode === 'string' || typeof ResultCode === 'number' ? String(ResultCode) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,82 @@
+// Answers the Pull Transactions API: the money that came in within the last 48 hours, page by page.
+import { isAcceptedCallbackUrl } from './callback-url.ts';
+import type { SimulatorClock } from './clock.ts';
+import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';
+import type { Ledger, Transaction } from './ledger.ts';
+import { readNairobiDateTime } from './nairobi-time.ts';
+import { readPhoneNumber } from './phone-number.ts';
+import { type Fields, fieldText } from './request-fields.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+const REACHES_BACK_MS = 48 * 60 * 60 * 1000;
+
+type StatementWorld = { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger };
+
+export async function registerForStatements(
+  fields: Fields,
+  { settings, clock, ledger }: StatementWorld,
+): Promise<Response | DarajaError> {
+  const shortcode = fieldText(fields, 'ShortCode');
+  const callbackUrl = fieldText(fields, 'CallBackURL');
+  const nominatedNumber = readPhoneNumber(fieldText(fields, 'NominatedNumber'));
+  if (![settings.shortcode, settings.tillNumber].includes(shortcode)) return badRequest('ShortCode');
+  if (fieldText(fields, 'RequestType') !== 'Pull') return badRequest('RequestType');
+  if (nominatedNumber === null) return badRequest('NominatedNumber');
+  if (!isAcceptedCallbackUrl(callbackUrl)) return badRequest('CallBackURL');
+  const isNew = ledger.statement() === null;
+  if (isNew) {
+    await ledger.write({
+      kind: 'statement registered',
+      at: clock.now(),
+      shortcode,
+      nominatedNumber,
+      callbackUrl,
+    });
+  }
+  return Response.json({
+    ResponseRefID: drawRequestId(),
+    ResponseStatus: isNew ? '1000' : '1001',
+    ShortCode: shortcode,
+    ResponseDescription: isNew ? 'ShortCode Registered Successfully' : 'ShortCode already Registered',
+  });
+}
+
+export async function answerStatement(
+  fields: Fields,
+  { settings, clock, ledger }: StatementWorld,
+): Promise<Response | DarajaError> {
+  if (ledger.statement()?.shortcode !== fieldText(fields, 'ShortCode')) return badRequest('ShortCode');
+  const from = readNairobiDateTime(fieldText(fields, 'StartDate'));
+  const to = readNairobiDateTime(fieldText(fields, 'EndDate'));
+  const offsetText = fieldText(fields, 'OffSetValue');
+  if (from === null) return badRequest('StartDate');
+  if (to === null || to < from) return badRequest('EndDate');
+  if (!/^\d{1,9}$/.test(offsetText)) return badRequest('OffSetValue');
+  const earliest = Math.max(from, clock.now() - REACHES_BACK_MS);
+  const offset = Number(offsetText);
+  const page = ledger
+    .transactions()
+    // Whole seconds, as both ends are named.
+    .filter(({ at }) => at >= earliest && at < to + 1000)
+    .slice(offset, offset + settings.statementPageSize);
+  return Response.json({
+    ResponseRefID: drawRequestId(),
+    ResponseCode: page.length > 0 ? '1000' : '1001',
+    ResponseMessage: page.length > 0 ? 'Success' : 'No transactions found for the given period',
+    Response: page.length > 0 ? [page.map((transaction) => writeLine(transaction, settings))] : '[[]]',
+  });
+}
+
+/** The API's own spelling: lower-case keys, a number for the phone, a text for the amount. */
+function writeLine(transaction: Transaction, { merchantName }: SimulatorSettings) {
+  return {
+    transactionId: transaction.receipt,
+    trxDate: new Date(transaction.at).toISOString().replace(/\.\d+/, ''),
+    msisdn: Number(transaction.phone),
+    sender: transaction.payerName.toUpperCase(),
+    transactiontype: transaction.method === 'till' ? 'c2b-buy-goods-debit' : 'c2b-pay-bill-debit',
+    billreference: transaction.reference,
+    amount: transaction.amount.toFixed(2),
+    organizationname: merchantName,
+  };
+}

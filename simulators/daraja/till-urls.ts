@@ -1,0 +1,43 @@
+// Answers POST /mpesa/c2b/v2/registerurl: where the shop wants to hear of payments.
+import { isAcceptedCallbackUrl } from './callback-url.ts';
+import type { SimulatorClock } from './clock.ts';
+import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';
+import type { Ledger } from './ledger.ts';
+import { type Fields, fieldText } from './request-fields.ts';
+import type { SimulatorSettings } from './settings.ts';
+
+const alreadyRegistered: DarajaError = {
+  status: 500,
+  errorCode: '500.003.1001',
+  errorMessage: 'Urls are already registered',
+};
+
+export async function registerUrls(
+  fields: Fields,
+  { settings, clock, ledger }: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger },
+): Promise<Response | DarajaError> {
+  const shortcode = fieldText(fields, 'ShortCode');
+  const responseType = fieldText(fields, 'ResponseType');
+  const confirmationUrl = fieldText(fields, 'ConfirmationURL');
+  const validationUrl = fieldText(fields, 'ValidationURL');
+  if (![settings.shortcode, settings.tillNumber].includes(shortcode)) return badRequest('ShortCode');
+  if (responseType !== 'Completed' && responseType !== 'Cancelled') return badRequest('ResponseType');
+  if (!isAcceptedCallbackUrl(confirmationUrl)) return badRequest('ConfirmationURL');
+  if (!isAcceptedCallbackUrl(validationUrl)) return badRequest('ValidationURL');
+  // The sandbox lets them be replaced, production does not.
+  if (settings.registersUrlsOnce && ledger.urls()) return alreadyRegistered;
+  await ledger.write({
+    kind: 'urls registered',
+    at: clock.now(),
+    shortcode,
+    responseType,
+    confirmationUrl,
+    validationUrl,
+  });
+  return Response.json({
+    // The spelling is Daraja's.
+    OriginatorCoversationID: drawRequestId(),
+    ResponseCode: '0',
+    ResponseDescription: 'Success',
+  });
+}
