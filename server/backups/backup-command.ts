@@ -10,7 +10,7 @@ import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
 import { NotTheSame } from './check-backup.ts';
 import { ProgramFailed } from './postgresql-programs.ts';
-import { RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { RestoredOtherwise, RestoreRefused, restoreBackup } from './restore-backup.ts';
 
 const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
 
@@ -58,13 +58,17 @@ async function told(failure: string, work: () => Promise<string>): Promise<void>
   try {
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
+    process.exitCode = 1;
+    if (error instanceof RestoredOtherwise) {
+      process.stderr.write(`${error.message}\n`);
+      return;
+    }
     const isPlain =
       error instanceof RestoreRefused ||
       error instanceof BrokenArchive ||
       error instanceof NotTheSame ||
       error instanceof ProgramFailed;
     process.stderr.write(`${failure} ${isPlain ? error.message : describeStartFailure(error)}\n`);
-    process.exitCode = 1;
   }
 }
 

@@ -15,9 +15,9 @@ import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } fro
 import { type Backups, createBackups, isDue } from './backups.ts';
 import { checkBackup, NotTheSame } from './check-backup.ts';
 import { readFigures } from './figures.ts';
-import { readManifest } from './manifest.ts';
+import { manifestName, readManifest } from './manifest.ts';
 import { findPrograms } from './postgresql-programs.ts';
-import { RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { RestoredOtherwise, RestoreRefused, restoreBackup } from './restore-backup.ts';
 
 const at = (text: string) => Date.parse(text);
 
@@ -263,6 +263,19 @@ test.runIf(testDatabases().includes('postgresql'))(
     ]);
     expect(await migrate(restored, shopMigrations)).toEqual([]);
     await restored.close();
+
+    const altered = join(dataDir, 'altered');
+    await unpackArchive(archive, altered);
+    const manifest = await readManifest(altered);
+    manifest.figures['public.orders'] = 51;
+    await writeFile(join(altered, manifestName), JSON.stringify(manifest));
+    await writeArchive(
+      archive,
+      (async function* (): AsyncIterable<Entry> {
+        yield* entriesOf(altered, '.');
+      })(),
+    );
+    await expect(restore(true), 'it says what it did').rejects.toThrow(RestoredOtherwise);
     await database.execute('drop database other_shop with (force)');
     await database.close();
   },

@@ -4,13 +4,18 @@ import { join } from 'node:path';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import { syncFolder, unpackArchive } from './archive.ts';
-import { checkEmbedded, compare } from './check-backup.ts';
+import { checkEmbedded, compare, NotTheSame } from './check-backup.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
 
 /** A restore that was not begun, for a reason that its message tells. */
 export class RestoreRefused extends Error {
   override readonly name = 'RestoreRefused';
+}
+
+/** The backup took the place of a database and then held something else than it did when it was made. */
+export class RestoredOtherwise extends Error {
+  override readonly name = 'RestoredOtherwise';
 }
 
 export interface RestoreOptions {
@@ -25,7 +30,7 @@ export interface RestoreOptions {
 /**
  * Restores a backup into a shop that does not run.
  * @returns when the backup was made, and where the former data was put, null when there was none
- * @throws RestoreRefused, FolderInUse when the shop runs, BrokenArchive, NotTheSame
+ * @throws RestoreRefused, FolderInUse when the shop runs, BrokenArchive, NotTheSame, RestoredOtherwise
  */
 export async function restoreBackup(
   options: RestoreOptions,
@@ -174,5 +179,14 @@ async function restoreDump(
     databaseUrl,
   });
   const database = openPostgresql(databaseUrl, { poolSize: 1 });
-  await compare(manifest, database).finally(() => database.close());
+  try {
+    await compare(manifest, database);
+  } catch (error) {
+    if (!(error instanceof NotTheSame)) throw error;
+    throw new RestoredOtherwise(
+      `The database was restored, but does not hold what it held when the backup was made: ${error.message} The uploads were left as they were.`,
+    );
+  } finally {
+    await database.close();
+  }
 }
