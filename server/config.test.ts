@@ -1,4 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { certificate } from '../simulators/daraja/certificate.ts';
 import { readConfig } from './config.ts';
 
 test('nothing needs to be set', () => {
@@ -36,7 +40,7 @@ const account = {
   MPESA_ENV: 'production',
   MPESA_CONSUMER_KEY: 'k',
   MPESA_CONSUMER_SECRET: 's',
-  MPESA_SHORTCODE: '1',
+  MPESA_SHORTCODE: '600000',
   MPESA_PASSKEY: 'p',
   MPESA_TRANSACTION_TYPE: 'CustomerPayBillOnline',
 };
@@ -48,6 +52,66 @@ test('real money takes an address that M-PESA can reach', () => {
   expect(readConfig({ ...account, PUBLIC_URL: 'https://jani.example' }, '/').mpesa.environment).toBe(
     'production',
   );
+});
+
+test.each([
+  [{ PUBLIC_URL: 'https://localhost:3000' }, 'PUBLIC_URL must be the https:// address'],
+  [{ PUBLIC_URL: 'https://192.168.1.5' }, 'PUBLIC_URL must be the https:// address'],
+  [{ PUBLIC_URL: 'https://lipa-mpesa.example' }, 'PUBLIC_URL contains "mpesa", and M-PESA refuses'],
+  [{ MPESA_CONSUMER_KEY: 'a b' }, 'MPESA_CONSUMER_KEY has a space or a line break in it.'],
+  [{ MPESA_SHORTCODE: '60 0000' }, 'MPESA_SHORTCODE has a space or a line break in it.'],
+  [{ MPESA_SHORTCODE: '1234' }, 'MPESA_SHORTCODE is "1234", but it takes 5 to 7 digits.'],
+  [{ MPESA_SHORTCODE: '174379' }, "MPESA_SHORTCODE is the sandbox's, but MPESA_ENV is production."],
+  [
+    { MPESA_TRANSACTION_TYPE: 'Till' },
+    'MPESA_TRANSACTION_TYPE is "Till", but it takes CustomerPayBillOnline',
+  ],
+  [{ MPESA_TILL: '123456' }, 'MPESA_TILL goes with MPESA_TRANSACTION_TYPE=CustomerBuyGoodsOnline'],
+  [
+    { MPESA_TRANSACTION_TYPE: 'CustomerBuyGoodsOnline' },
+    "MPESA_TILL must be the till's number; MPESA_SHORTCODE is its store number.",
+  ],
+  [
+    { MPESA_TRANSACTION_TYPE: 'CustomerBuyGoodsOnline', MPESA_TILL: '12' },
+    'MPESA_TILL is "12", but it takes 5 to 10 digits.',
+  ],
+  [
+    { MPESA_INITIATOR_NAME: 'api' },
+    'MPESA_INITIATOR_NAME, MPESA_INITIATOR_PASSWORD and MPESA_CERTIFICATE must be set together.',
+  ],
+  [
+    { MPESA_INITIATOR_NAME: 'api', MPESA_INITIATOR_PASSWORD: 'p', MPESA_CERTIFICATE: 'package.json' },
+    'MPESA_CERTIFICATE is "package.json", but no certificate can be read there.',
+  ],
+  [{ MPESA_NOMINATED_NUMBER: '12' }, 'MPESA_NOMINATED_NUMBER is "12", but it takes a Kenyan mobile number.'],
+])('with real money, %j stops the start with one sentence', (changes, sentence) => {
+  const environment = { ...account, PUBLIC_URL: 'https://jani.example', ...changes };
+  expect(() => readConfig(environment, process.cwd())).toThrow(sentence);
+});
+
+test('a till, an initiator with the certificate in a file, and the registered phone are read', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'config-'));
+  await writeFile(join(folder, 'portal.cer'), certificate);
+  const { mpesa } = readConfig(
+    {
+      ...account,
+      PUBLIC_URL: 'https://jani.example',
+      MPESA_TRANSACTION_TYPE: 'CustomerBuyGoodsOnline',
+      MPESA_TILL: '5550174',
+      MPESA_INITIATOR_NAME: 'api',
+      MPESA_INITIATOR_PASSWORD: 'a password',
+      MPESA_CERTIFICATE: 'portal.cer',
+      MPESA_NOMINATED_NUMBER: '0712 345 678',
+    },
+    folder,
+  );
+  await rm(folder, { recursive: true });
+  expect(mpesa).toMatchObject({
+    transactionType: 'CustomerBuyGoodsOnline',
+    till: '5550174',
+    initiator: { name: 'api', password: 'a password', certificate },
+    nominatedNumber: '254712345678',
+  });
 });
 
 test.each([

@@ -1,5 +1,8 @@
 // What a person sets, read once at the start. A wrong setting stops the start with one clear sentence.
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { msisdn, normalisePhone } from '../domain/phone.ts';
 import { type BackendConfig, readBackendConfig } from './backend-config.ts';
 import type { MessagesConfig } from './messages.ts';
 import { WrongSetting } from './wrong-setting.ts';
@@ -37,7 +40,10 @@ export interface Config {
   analytics: { url: string | null; domain: string };
 }
 
-export type MpesaConfig =
+export type MpesaConfig = {
+  /** Where the money goes: to a paybill or to a till. */
+  transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
+} & (
   | { environment: 'simulator'; port: number }
   | {
       environment: 'sandbox' | 'production';
@@ -45,10 +51,14 @@ export type MpesaConfig =
       consumerSecret: string;
       shortcode: string;
       passkey: string;
-      transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
       /** The till, where money goes to one (transaction type CustomerBuyGoodsOnline). */
       till: string | undefined;
-    };
+      /** Who may send money back. */
+      initiator: { name: string; password: string; certificate: string } | null;
+      /** The phone that the shortcode is registered with at M-PESA (254…), for its statement. */
+      nominatedNumber: string | undefined;
+    }
+);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -71,12 +81,10 @@ export function readConfig(environment: Environment, root: string): Config {
     ) ?? `http://localhost:${port}`;
   const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
   const supabase = readSupabase(text);
-  const mpesa = readMpesa(text, port);
-  // Without it M-PESA refuses every prompt, and customers would be the first to notice.
-  if (mpesa.environment !== 'simulator' && !supabase && !publicUrl.startsWith('https:')) {
-    throw new WrongSetting(
-      `With MPESA_ENV=${mpesa.environment}, PUBLIC_URL must be the https:// address at which M-PESA reaches the shop.`,
-    );
+  const mpesa = readMpesa(text, port, root);
+  if (mpesa.environment !== 'simulator') {
+    if (supabase) checkNoticeHost('SUPABASE_URL', supabase.url, mpesa.environment);
+    else checkNoticeHost('PUBLIC_URL', publicUrl, mpesa.environment);
   }
   return {
     port,
@@ -155,33 +163,143 @@ function readS3(text: (name: string) => string | undefined): Config['s3'] {
   return { endpoint, bucket, accessKey, secretKey, region: text('S3_REGION') ?? 'us-east-1' };
 }
 
-function readMpesa(text: (name: string) => string | undefined, port: number): MpesaConfig {
+function readMpesa(text: (name: string) => string | undefined, port: number, root: string): MpesaConfig {
   const environment = readChoice('MPESA_ENV', text('MPESA_ENV') ?? 'simulator', [
     'simulator',
     'sandbox',
     'production',
   ]);
+  const readType = (value: string) =>
+    readChoice('MPESA_TRANSACTION_TYPE', value, ['CustomerPayBillOnline', 'CustomerBuyGoodsOnline']);
   if (environment === 'simulator') {
     const next = port === 0 ? 0 : port === 65_535 ? port - 1 : port + 1;
-    return { environment, port: readPort('SIMULATOR_PORT', text('SIMULATOR_PORT'), next) };
+    return {
+      environment,
+      port: readPort('SIMULATOR_PORT', text('SIMULATOR_PORT'), next),
+      transactionType: readType(text('MPESA_TRANSACTION_TYPE') ?? 'CustomerPayBillOnline'),
+    };
   }
+  // A space within is a slip of copying, which M-PESA would answer with an empty page.
   const required = (name: string): string => {
     const value = text(name);
     if (!value) throw new WrongSetting(`With MPESA_ENV=${environment}, ${name} must be set.`);
+    if (/\s/.test(value)) throw new WrongSetting(`${name} has a space or a line break in it.`);
     return value;
   };
+  const consumerKey = required('MPESA_CONSUMER_KEY');
+  const consumerSecret = required('MPESA_CONSUMER_SECRET');
+  const shortcode = readDigits('MPESA_SHORTCODE', required('MPESA_SHORTCODE'), 5, 7);
+  const passkey = required('MPESA_PASSKEY');
+  if (environment === 'production' && (shortcode === sandbox.shortcode || passkey === sandbox.passkey)) {
+    const name = shortcode === sandbox.shortcode ? 'MPESA_SHORTCODE' : 'MPESA_PASSKEY';
+    throw new WrongSetting(`${name} is the sandbox's, but MPESA_ENV is production.`);
+  }
+  const transactionType = readType(required('MPESA_TRANSACTION_TYPE'));
   return {
     environment,
-    consumerKey: required('MPESA_CONSUMER_KEY'),
-    consumerSecret: required('MPESA_CONSUMER_SECRET'),
-    shortcode: required('MPESA_SHORTCODE'),
-    passkey: required('MPESA_PASSKEY'),
-    transactionType: readChoice('MPESA_TRANSACTION_TYPE', required('MPESA_TRANSACTION_TYPE'), [
-      'CustomerPayBillOnline',
-      'CustomerBuyGoodsOnline',
-    ]),
-    till: text('MPESA_TILL'),
+    consumerKey,
+    consumerSecret,
+    shortcode,
+    passkey,
+    transactionType,
+    till: readTill(text, environment, transactionType),
+    initiator: readInitiator(text, root),
+    nominatedNumber: readNominatedNumber(text('MPESA_NOMINATED_NUMBER')),
   };
+}
+
+/** What the portal gives everybody for trying out. */
+const sandbox = {
+  shortcode: '174379',
+  passkey: 'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919',
+};
+
+function readTill(
+  text: (name: string) => string | undefined,
+  environment: string,
+  transactionType: MpesaConfig['transactionType'],
+): string | undefined {
+  const till = text('MPESA_TILL');
+  if (transactionType === 'CustomerPayBillOnline') {
+    if (till) {
+      throw new WrongSetting(
+        'MPESA_TILL goes with MPESA_TRANSACTION_TYPE=CustomerBuyGoodsOnline; a paybill has MPESA_SHORTCODE only.',
+      );
+    }
+    return undefined;
+  }
+  // The sandbox has no till of its own: its shortcode stands for one.
+  if (!till && environment === 'production') {
+    throw new WrongSetting(
+      "With MPESA_TRANSACTION_TYPE=CustomerBuyGoodsOnline, MPESA_TILL must be the till's number; MPESA_SHORTCODE is its store number.",
+    );
+  }
+  return till === undefined ? undefined : readDigits('MPESA_TILL', till, 5, 10);
+}
+
+function readInitiator(
+  text: (name: string) => string | undefined,
+  root: string,
+): { name: string; password: string; certificate: string } | null {
+  const name = text('MPESA_INITIATOR_NAME');
+  const password = text('MPESA_INITIATOR_PASSWORD');
+  const path = text('MPESA_CERTIFICATE');
+  if (!name && !password && !path) return null;
+  if (!name || !password || !path) {
+    throw new WrongSetting(
+      'MPESA_INITIATOR_NAME, MPESA_INITIATOR_PASSWORD and MPESA_CERTIFICATE must be set together.',
+    );
+  }
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate(readFileSync(resolve(root, path)));
+  } catch {
+    throw new WrongSetting(`MPESA_CERTIFICATE is "${path}", but no certificate can be read there.`);
+  }
+  if (certificate.publicKey.asymmetricKeyType !== 'rsa') {
+    throw new WrongSetting(
+      `MPESA_CERTIFICATE is "${path}", but that is not the certificate of M-PESA's portal.`,
+    );
+  }
+  return { name, password, certificate: certificate.toString() };
+}
+
+function readNominatedNumber(value: string | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  const phone = normalisePhone(value);
+  if (!phone) {
+    throw new WrongSetting(`MPESA_NOMINATED_NUMBER is "${value}", but it takes a Kenyan mobile number.`);
+  }
+  return msisdn(phone);
+}
+
+/** Without it M-PESA refuses every prompt, and customers would be the first to notice. */
+function checkNoticeHost(name: string, url: string, environment: string): void {
+  const { protocol, hostname } = new URL(url);
+  const isPrivate =
+    !hostname.includes('.') ||
+    /\.(local|localhost|internal|test)$/.test(hostname) ||
+    /^(127|10|192\.168|169\.254|172\.(1[6-9]|2\d|3[01]))\./.test(hostname);
+  if (protocol !== 'https:' || isPrivate) {
+    throw new WrongSetting(
+      `With MPESA_ENV=${environment}, ${name} must be the https:// address at which M-PESA reaches the shop.`,
+    );
+  }
+  const forbidden = ['mpesa', 'm-pesa', 'safaricom', 'exe', 'cmd', 'sql', 'query'].find((word) =>
+    url.toLowerCase().includes(word),
+  );
+  if (forbidden) {
+    throw new WrongSetting(
+      `${name} contains "${forbidden}", and M-PESA refuses to send notices to such an address.`,
+    );
+  }
+}
+
+function readDigits(name: string, value: string, least: number, most: number): string {
+  if (!/^\d+$/.test(value) || value.length < least || value.length > most) {
+    throw new WrongSetting(`${name} is "${value}", but it takes ${least} to ${most} digits.`);
+  }
+  return value;
 }
 
 function readPort(name: string, value: string | undefined, fallback: number): number {

@@ -7,7 +7,8 @@ import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
-import { defaultCredentials } from '../simulators/daraja/settings.ts';
+import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
+import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
@@ -291,7 +292,14 @@ function darajaSettings(config: Config, simulatorUrl: string | undefined): Daraj
     return {
       baseUrl: simulatorUrl ?? '',
       ...defaultCredentials,
-      transactionType: 'CustomerPayBillOnline',
+      transactionType: mpesa.transactionType,
+      ...(mpesa.transactionType === 'CustomerBuyGoodsOnline' ? { partyB: defaultMerchant.tillNumber } : {}),
+      initiator: {
+        name: defaultMerchant.initiatorName,
+        password: defaultMerchant.initiatorPassword,
+        certificate: simulatorCertificate,
+      },
+      nominatedNumber: defaultMerchant.nominatedNumber,
       queriesPerMinute,
     };
   }
@@ -305,6 +313,8 @@ function darajaSettings(config: Config, simulatorUrl: string | undefined): Daraj
     passkey: mpesa.passkey,
     transactionType: mpesa.transactionType,
     ...(mpesa.till ? { partyB: mpesa.till } : {}),
+    ...(mpesa.initiator ? { initiator: mpesa.initiator } : {}),
+    ...(mpesa.nominatedNumber ? { nominatedNumber: mpesa.nominatedNumber } : {}),
   };
 }
 

@@ -58,9 +58,10 @@ export type SimulatorSettings = Required<Omit<SimulatorOptions, 'ledgerFile'>> &
   ledgerFile: string | null;
 };
 
-/** The till and the initiator of a simulator by default. */
+/** The till, the registered phone and the initiator of a simulator's merchant by default. */
 export const defaultMerchant = {
   tillNumber: '5550174',
+  nominatedNumber: '254700000174',
   initiatorName: 'shopapi',
   initiatorPassword: 'Pretend123!',
 };
@@ -79,7 +80,9 @@ export function withDefaults(options: SimulatorOptions): SimulatorSettings {
     host: '127.0.0.1',
     ledgerFile: null,
     ...defaultCredentials,
-    ...defaultMerchant,
+    tillNumber: defaultMerchant.tillNumber,
+    initiatorName: defaultMerchant.initiatorName,
+    initiatorPassword: defaultMerchant.initiatorPassword,
     merchantName: 'JANI JUICE',
     decisionDelayMs: 2_000,
     lateSuccessDelayMs: 20_000,

@@ -21,6 +21,8 @@ if (transactionType !== 'CustomerPayBillOnline' && transactionType !== 'Customer
   throw new Error('MPESA_TRANSACTION_TYPE is neither CustomerPayBillOnline nor CustomerBuyGoodsOnline');
 }
 const till = Deno.env.get('MPESA_TILL');
+const nominatedNumber = Deno.env.get('MPESA_NOMINATED_NUMBER');
+const initiatorName = Deno.env.get('MPESA_INITIATOR_NAME');
 
 const mobileMoney = createMobileMoney({
   store: {
@@ -36,6 +38,17 @@ const mobileMoney = createMobileMoney({
     passkey: required('MPESA_PASSKEY'),
     transactionType,
     ...(till ? { partyB: till } : {}),
+    ...(nominatedNumber ? { nominatedNumber } : {}),
+    ...(initiatorName
+      ? {
+          initiator: {
+            name: initiatorName,
+            password: required('MPESA_INITIATOR_PASSWORD'),
+            // Here it is the text of the certificate, since a function has no files of its own.
+            certificate: required('MPESA_CERTIFICATE'),
+          },
+        }
+      : {}),
     queriesPerMinute: Number(Deno.env.get('MPESA_QUERIES_PER_MINUTE') ?? 5),
   },
   noticeBaseUrl: `${supabaseUrl}/functions/v1/mobile-money/notice`,

@@ -27,6 +27,8 @@ export interface DarajaSettings {
     /** PEM of the portal's certificate, by which the password is encrypted. */
     certificate: string;
   };
+  /** The phone that the shortcode is registered with at M-PESA (`254…`): what its statement is asked for by. */
+  nominatedNumber?: string;
   /** How long an answer is waited for, in milliseconds; default 20 seconds. */
   timeoutMs?: number;
   /** How many questions about prompts M-PESA takes from this merchant; default 5, the least that is known. */
