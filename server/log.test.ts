@@ -6,4 +6,8 @@ test('what opens an order or a payment is never logged', () => {
     '/functions/v1/mobile-money/notice/•••?x=1',
   );
   expect(maskPath('/track-order/JJ-20261121-1234.data?key=secret&a=b')).toBe('/track-order/•••?key=•••&a=b');
+  expect(maskPath('/t/20261121-1234-ASNFZ4mrze8BI0VniavN7w/receipt')).toBe('/t/•••/receipt');
+  expect(maskPath('/track-order/JJ-20261121-1234/receipt?key=secret')).toBe(
+    '/track-order/•••/receipt?key=•••',
+  );
 });

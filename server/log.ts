@@ -30,5 +30,6 @@ export function maskPath(path: string): string {
   return path
     .replace(/(\/notice\/)[^/?]+/g, '$1•••')
     .replace(/([?&](?:key|apikey|token|access_token|tracking)=)[^&]*/g, '$1•••')
-    .replace(/(\/track-order\/)[^/?]+/g, '$1•••');
+    .replace(/(\/track-order\/)[^/?]+/g, '$1•••')
+    .replace(/^(\/t\/)[^/?]+/, '$1•••');
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Mail, TextMessage } from '../backend/auth/messages.ts';
-import { createMessages, type MessagesConfig } from './messages.ts';
+import { createMessages, type MessagesConfig, SendFault } from './messages.ts';
 
 const mail: Mail = {
   to: 'amina@jani.example',
@@ -53,8 +53,8 @@ const listening = async (server: Server): Promise<number> => {
   return address && typeof address === 'object' ? address.port : 0;
 };
 
-/** A mail server that takes whatever comes, and keeps it; `refusal` answers recipients. */
-async function mailServer(refusal?: string): Promise<{ url: string; received: string[] }> {
+/** A mail server that takes whatever comes, and keeps it; `refusal` answers recipients, `end` the whole mail. */
+async function mailServer(refusal?: string, end?: string): Promise<{ url: string; received: string[] }> {
   const received: string[] = [];
   const server = createTcpServer((socket) => {
     let isData = false;
@@ -63,14 +63,15 @@ async function mailServer(refusal?: string): Promise<{ url: string; received: st
     socket.on('error', () => {});
     socket.on('data', (chunk) => {
       rest += chunk.toString();
-      for (let end = rest.indexOf('\r\n'); end >= 0; end = rest.indexOf('\r\n')) {
-        const line = rest.slice(0, end);
-        rest = rest.slice(end + 2);
+      for (let stop = rest.indexOf('\r\n'); stop >= 0; stop = rest.indexOf('\r\n')) {
+        const line = rest.slice(0, stop);
+        rest = rest.slice(stop + 2);
         received.push(line);
         if (isData) {
           if (line !== '.') continue;
           isData = false;
-          socket.write('250 kept\r\n');
+          if (end === 'hangs up') socket.destroy();
+          else socket.write(`${end ?? '250 kept'}\r\n`);
         } else if (line === 'DATA') {
           isData = true;
           socket.write('354 go on\r\n');
@@ -131,6 +132,62 @@ test('an address that smuggles in another one does not reach it', async () => {
 test('a mail server that refuses the recipient is a failure', async () => {
   const server = await mailServer('550 no such person');
   await expect(messagesWith({ smtpUrl: server.url }).sendMail(mail)).rejects.toThrow('550');
+});
+
+const verdictOf = (attempt: Promise<unknown>): Promise<unknown> =>
+  attempt.then(
+    () => 'sent',
+    (fault: unknown) => (fault instanceof SendFault ? fault.verdict : fault),
+  );
+
+test.each([
+  ['550 no such person', undefined, 'final'],
+  ['450 try later', undefined, 'passing'],
+  [undefined, '554 spam', 'final'],
+  [undefined, '451 try later', 'passing'],
+  // It had the whole mail: it may have taken it.
+  [undefined, 'hangs up', 'unsure'],
+])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, verdict) => {
+  const server = await mailServer(refusal, end);
+  expect(await verdictOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(verdict);
+});
+
+test('a mail server or gateway that nobody answers for was not reached, so it is tried again', async () => {
+  const server = createTcpServer();
+  const port = await listening(server);
+  await closers.pop()?.();
+  const url = `http://127.0.0.1:${port}`;
+  expect(await verdictOf(messagesWith({ smtpUrl: `smtp://127.0.0.1:${port}` }).sendMail(mail))).toBe(
+    'passing',
+  );
+  const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
+  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe('passing');
+});
+
+test('a mail is known by its id', async () => {
+  const server = await mailServer();
+  await messagesWith({ smtpUrl: server.url }).sendMail({ ...mail, messageId: '<one@jani.example>' });
+  expect(server.received).toContain('Message-ID: <one@jani.example>');
+});
+
+test.each([
+  [201, recipients(403, 'InvalidPhoneNumber'), 'final'],
+  [201, recipients(405, 'InsufficientBalance'), 'passing'],
+  [429, '', 'passing'],
+  [503, '', 'passing'],
+  [500, '', 'unsure'],
+  [504, '', 'unsure'],
+])('a gateway that answers %d %j leaves the message %s', async (status, answer, verdict) => {
+  const { url } = await gateway(status, answer);
+  const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
+  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe(verdict);
+});
+
+test('a gateway that hangs up may have sent the message', async () => {
+  const server = createHttpServer((request) => request.socket.destroy());
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
+  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe('unsure');
 });
 
 test('with a gateway a text message goes there, with the credentials and the sender', async () => {

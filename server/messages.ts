@@ -3,8 +3,40 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
-import type { Mail, Messages, TextMessage } from '../backend/auth/messages.ts';
+import type { Mail, TextMessage } from '../backend/auth/messages.ts';
 import type { Log } from './log.ts';
+
+/** A mail of whatever kind. */
+export interface OutgoingMail extends Omit<Mail, 'kind'> {
+  kind: string;
+  /** Stays the same when the mail is sent again, so that a mailbox may know it: `<…@…>`. */
+  messageId?: string;
+}
+
+export interface OutgoingText extends Omit<TextMessage, 'kind'> {
+  kind: string;
+}
+
+/** Sends messages. Whatever goes wrong is rejected with a SendFault. */
+export interface OutgoingMessages {
+  sendMail(mail: OutgoingMail): Promise<void>;
+  sendText(message: OutgoingText): Promise<{ messageId?: string } | undefined>;
+}
+
+/** Why a message was not sent, or may not have been. */
+export class SendFault extends Error {
+  /**
+   * passing: it did not leave, and may later. final: it did not leave, and never will to this recipient. unsure: the
+   * connection ended before anybody said whether it was taken.
+   */
+  readonly verdict: 'passing' | 'final' | 'unsure';
+
+  constructor(message: string, verdict: SendFault['verdict'], cause?: unknown) {
+    super(message, { cause });
+    this.name = 'SendFault';
+    this.verdict = verdict;
+  }
+}
 
 export interface MessagesConfig {
   /** `smtp:` or `smtps:`, with user and password; null: mails go to the outbox. */
@@ -28,7 +60,7 @@ export interface SmsGateway {
 const patience = 15_000;
 
 /** Makes the way out. What it sends is logged without what it says, and the recipient masked. */
-export function createMessages(config: MessagesConfig, log: Log): Messages {
+export function createMessages(config: MessagesConfig, log: Log): OutgoingMessages {
   return {
     async sendMail(mail) {
       const told = { kind: mail.kind, to: maskRecipient(mail.to) };
@@ -54,7 +86,7 @@ export function createMessages(config: MessagesConfig, log: Log): Messages {
   };
 }
 
-async function sendBySmtp(url: string, from: string, mail: Mail): Promise<void> {
+async function sendBySmtp(url: string, from: string, mail: OutgoingMail): Promise<void> {
   const transport = createTransport({
     url,
     connectionTimeout: patience,
@@ -63,25 +95,64 @@ async function sendBySmtp(url: string, from: string, mail: Mail): Promise<void> 
   });
   try {
     await transport.sendMail(envelope(from, mail));
+  } catch (error) {
+    throw mailFault(error as SmtpError);
   } finally {
     transport.close();
   }
 }
 
-async function asEml(from: string, mail: Mail): Promise<Buffer> {
+/** What nodemailer knows of a failure. */
+interface SmtpError extends Error {
+  code?: string;
+  originalCode?: string;
+  command?: string;
+  /** Of the server's refusal. */
+  responseCode?: number;
+  timeoutType?: string;
+}
+
+// Before any of these a mail has not left: nobody was reached, or nobody was let in.
+const neverReached = new Set([
+  'EDNS',
+  'ETLS',
+  'EAUTH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+const neverGreeted = new Set(['CONNECT_TIMEOUT', 'GREETING_TIMEOUT', 'UPGRADE_TIMEOUT']);
+
+function mailFault(error: SmtpError): SendFault {
+  const { code = '', originalCode = '', command, responseCode, timeoutType = '', message } = error;
+  if (responseCode) {
+    // Who the mail is from and who sends it are settings, which somebody may put right; the recipient and the mail are not.
+    const isAboutMail = code === 'EMESSAGE' || command === 'RCPT TO' || command === 'DATA';
+    return new SendFault(message, responseCode >= 500 && isAboutMail ? 'final' : 'passing', error);
+  }
+  if (code === 'EENVELOPE') return new SendFault(message, 'final', error);
+  const hasNotLeft =
+    [code, originalCode].some((known) => neverReached.has(known)) || neverGreeted.has(timeoutType);
+  return new SendFault(message, hasNotLeft ? 'passing' : 'unsure', error);
+}
+
+async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
   const { message } = await createTransport({ streamTransport: true, buffer: true }).sendMail(
     envelope(from, mail),
   );
   return message as Buffer;
 }
 
-const envelope = (from: string, { to, subject, text, html }: Mail) => ({
+const envelope = (from: string, { to, subject, text, html, messageId }: OutgoingMail) => ({
   from,
   // An object is one address whatever is in it; a string is read as a list of them.
   to: { name: '', address: to },
   subject,
   text,
   ...(html ? { html } : {}),
+  ...(messageId ? { messageId } : {}),
   headers: { 'Auto-Submitted': 'auto-generated' },
 });
 
@@ -95,33 +166,66 @@ interface GatewayAnswer {
 // https://developers.africastalking.com/docs/sms/sending/bulk: 100 processed, 101 sent, 102 queued; the rest is refused.
 const accepted = new Set([100, 101, 102]);
 
-async function sendByGateway(gateway: SmsGateway, { to, text, channel }: TextMessage): Promise<string> {
-  if (channel !== 'sms') throw new Error(`the gateway does not send by ${channel}`);
+// RiskHold to RejectedByGateway; of these, the number itself is what cannot be sent to.
+const finallyRefused = new Set([403, 404, 406, 409]);
+
+async function sendByGateway(gateway: SmsGateway, { to, text, channel }: OutgoingText): Promise<string> {
+  if (channel !== 'sms') throw new SendFault(`the gateway does not send by ${channel}`, 'final');
   const { username, apiKey, sender } = gateway;
   const host = username === 'sandbox' ? 'api.sandbox.africastalking.com' : 'api.africastalking.com';
-  const answer = await fetch(gateway.url ?? `https://${host}/version1/messaging`, {
-    method: 'POST',
-    headers: { apiKey, accept: 'application/json' },
-    body: new URLSearchParams({ username, to: `+${to}`, message: text, ...(sender ? { from: sender } : {}) }),
-    signal: AbortSignal.timeout(patience),
-  });
-  if (!answer.ok) throw new Error(`the text message gateway answered ${answer.status}`);
-  const { SMSMessageData } = (await answer.json()) as GatewayAnswer;
+  let answer: Response;
+  let body: GatewayAnswer | null;
+  try {
+    answer = await fetch(gateway.url ?? `https://${host}/version1/messaging`, {
+      method: 'POST',
+      headers: { apiKey, accept: 'application/json' },
+      body: new URLSearchParams({
+        username,
+        to: `+${to}`,
+        message: text,
+        ...(sender ? { from: sender } : {}),
+      }),
+      signal: AbortSignal.timeout(patience),
+    });
+    body = answer.ok ? ((await answer.json()) as GatewayAnswer) : null;
+  } catch (error) {
+    const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
+    throw new SendFault(
+      `the text message gateway did not answer: ${cause?.code ?? (error as Error).message}`,
+      neverReached.has(cause?.code ?? '') ? 'passing' : 'unsure',
+      error,
+    );
+  }
+  if (!body) {
+    // A gateway that fails inside may have sent it before; one that refuses has not.
+    const verdict = answer.status >= 500 && answer.status !== 503 ? 'unsure' : 'passing';
+    throw new SendFault(`the text message gateway answered ${answer.status}`, verdict);
+  }
+  const { SMSMessageData } = body;
   const recipient = SMSMessageData?.Recipients?.[0];
   if (!recipient || !accepted.has(recipient.statusCode ?? 0)) {
     const reason = recipient?.status ?? SMSMessageData?.Message ?? 'without a reason';
-    throw new Error(`the text message gateway refused: ${reason}`);
+    const isFinal = finallyRefused.has(recipient?.statusCode ?? 0);
+    throw new SendFault(`the text message gateway refused: ${reason}`, isFinal ? 'final' : 'passing');
   }
   return recipient.messageId ?? '';
 }
 
 /** Writes a file that its owner alone may read: it opens accounts. */
 async function keep(outbox: string, ending: string, content: string | Buffer): Promise<string> {
-  await mkdir(outbox, { recursive: true, mode: 0o700 });
   // Names sort by time.
   const stamp = new Date().toISOString().replaceAll(':', '-');
   const file = join(outbox, `${stamp}-${randomBytes(3).toString('hex')}.${ending}`);
-  await writeFile(file, content, { mode: 0o600, flag: 'wx' });
+  try {
+    await mkdir(outbox, { recursive: true, mode: 0o700 });
+    await writeFile(file, content, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    throw new SendFault(
+      `the outbox folder cannot be written: ${(error as NodeJS.ErrnoException).code}`,
+      'passing',
+      error,
+    );
+  }
   return file;
 }
 

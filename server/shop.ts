@@ -21,6 +21,7 @@ import { type Job, startJobs } from './jobs.ts';
 import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
+import { sendDueMessages } from './outbox.ts';
 import { PageCache } from './page-cache.ts';
 import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
@@ -92,6 +93,7 @@ async function wire(
   if (simulator) closers.push(() => simulator.close());
 
   let backend: Backend | null = null;
+  const messages = createMessages(config.messages, log);
   const serviceFetch: typeof fetch | undefined = database
     ? (input, init) => {
         if (!backend) throw new Error('the services are not started yet');
@@ -114,7 +116,7 @@ async function wire(
       publicUrl: config.publicUrl,
       auth: {
         settings: { ...staffSignIn(config), ...config.backend.authSettings },
-        messages: createMessages(config.messages, log),
+        messages,
       },
       allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
       onFault,
@@ -203,6 +205,11 @@ async function wire(
   ownUrl = `http://127.0.0.1:${port}`;
 
   const jobs = shopJobs(secretStore, database);
+  jobs.push({
+    name: 'send messages to customers',
+    everyMs: 2500,
+    run: () => sendDueMessages({ tables: secretStore.tables, messages, publicUrl: config.publicUrl, log }),
+  });
   // A hosted project makes its own.
   if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));
   closers.push(startJobs(jobs, log));

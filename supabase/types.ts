@@ -41,6 +41,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      message_templates: {
+        Row: { body: string; channel: string; created_at: string; default_body: string; default_subject: string | null; id: string; is_on: boolean; kind: string; subject: string | null; updated_at: string; };
+        Insert: { body: string; channel: string; created_at?: string; default_body: string; default_subject?: string | null; id?: string; is_on?: boolean; kind: string; subject?: string | null; updated_at?: string; };
+        Update: { body?: string; channel?: string; created_at?: string; default_body?: string; default_subject?: string | null; id?: string; is_on?: boolean; kind?: string; subject?: string | null; updated_at?: string; };
+        Relationships: [
+        ];
+      };
       newsletter_subscriptions: {
         Row: { created_at: string; email: string; id: string; };
         Insert: { created_at?: string; email: string; id?: string; };
@@ -120,6 +127,7 @@ export type Database = {
     Views: { [name in never]: never };
     Functions: {
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
+      begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
       count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
@@ -130,7 +138,9 @@ export type Database = {
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
+      lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
@@ -143,7 +153,9 @@ export type Database = {
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
+      search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
       search_orders: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
+      send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };

@@ -14,6 +14,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'categories',
         'deliveries',
         'inquiries',
+        'message_templates',
         'orders',
         'outbox_messages',
         'payments',

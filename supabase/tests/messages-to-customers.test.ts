@@ -1,8 +1,18 @@
 // Messages to customers: queued with what they tell, each once, and never in the way of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
-import { call, makeProduct, openShopDatabase, orderForm, type PlacedOrder } from './shop-database.ts';
+import { placeholders } from '../../domain/customer-message.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+} from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
@@ -101,5 +111,122 @@ describe.each(testDatabases())('on %s', (kind) => {
       order.id,
     ]);
     expect(rows).toEqual([]);
+  });
+
+  describe('a template', () => {
+    const save = (body: string, subject: string | null = null) =>
+      asRole(database, people.staff, (session) =>
+        session.query(
+          `update public.message_templates set body = $1, subject = $2
+           where kind = 'order_paid' and channel = $3 returning updated_at`,
+          [body, subject, subject === null ? 'text' : 'mail'],
+        ),
+      );
+
+    test('may use every placeholder there is, and moves its date with every edit', async () => {
+      const all = Object.keys(placeholders)
+        .map((name) => `{${name}}`)
+        .join(' ');
+      const dates = [await save(all), await save('Paid[, {receipt}]'), await save('Paid')].map(
+        ({ rows }) => (rows[0] as { updated_at: Date }).updated_at,
+      );
+      expect(new Set(dates.map(String)).size).toBe(3);
+    });
+
+    test.each([
+      [' ', null, 'template_empty'],
+      ['Paid', '', 'template_empty'],
+      ['Paid', 'Two\nlines', 'subject_has_lines'],
+      ['a'.repeat(481), null, 'template_too_long'],
+      ['Paid {nmae}', null, 'placeholder_unknown'],
+      ['Paid {}', null, 'placeholder_unknown'],
+      ['Paid {name', null, 'brackets_unbalanced'],
+      ['Paid [by [{name}]]', null, 'brackets_unbalanced'],
+    ])('%j with the subject %j is refused: %s', async (body, subject, code) => {
+      await expectRefusal(save(body, subject), 400, code);
+    });
+  });
+
+  describe('in the hands of staff', () => {
+    const find = async (given: Record<string, unknown>) => {
+      const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
+      const { rows } = await asRole(database, people.staff, (session) =>
+        session.query<{ id: string; created_at: Date; recipient: string }>(
+          `select * from public.search_messages(${named.join(', ')})`,
+          Object.values(given),
+        ),
+      );
+      return rows;
+    };
+
+    test('messages are found by customer, recipient, order and tracking number, and page after page', async () => {
+      const order = await placeOrder({
+        customer_name: 'Zawadi 100% Otieno',
+        customer_email: 'zawadi@example.com',
+      });
+      await database.query(
+        `insert into public.outbox_messages
+           (order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name, created_at)
+         select gen_random_uuid(), 'order_paid', '', 'mail', 'many@example.com', 'ORD-0', 'JJ-0', 'Many',
+           now() - make_interval(secs => n) from generate_series(1, 120) as n`,
+      );
+      for (const search of ['zawadi 100%', 'OTIENO', order.tracking_number]) {
+        expect(await find({ search }), search).toHaveLength(2);
+      }
+      expect(await find({ search: 'ZAWADI@' })).toHaveLength(1);
+      expect(await find({ search: 'zawadi', channel: 'mail' })).toMatchObject([
+        { recipient: 'zawadi@example.com' },
+      ]);
+      expect(await find({ search: 'zawadi', status: 'failed' })).toEqual([]);
+      // Rare, and older than what a search looks through first.
+      await database.query(
+        `update public.outbox_messages set created_at = now() - interval '1 year' where order_id = $1`,
+        [order.id],
+      );
+      expect(await find({ search: 'zawadi', page_size: 2 })).toHaveLength(2);
+      const first = await find({ search: 'many@', page_size: 100 });
+      const last = first.at(-1);
+      const next = await find({
+        search: 'many@',
+        page_size: 100,
+        before_created_at: last?.created_at,
+        before_id: last?.id,
+      });
+      expect(new Set([...first, ...next].map(({ id }) => id)).size).toBe(120);
+      await expectRefusal(call(database, 'customer', 'search_messages'), 403, 'staff_only');
+    });
+
+    test('what failed or is unsure is sent again, by whom is kept, and nothing else is', async () => {
+      const order = await placeOrder();
+      const { rows } = await database.query<{ id: string }>(
+        `update public.outbox_messages set status = 'failed', next_attempt_at = null, give_up_at = now()
+         where order_id = $1 and channel = 'mail' returning id`,
+        [order.id],
+      );
+      const message_id = rows[0]?.id;
+      await database.query('delete from private.outbox_queue where message_id = $1', [message_id]);
+      await expectRefusal(
+        call(database, 'customer', 'send_message_again', { message_id }),
+        403,
+        'staff_only',
+      );
+      await call(database, 'staff', 'send_message_again', { message_id });
+      const { rows: again } = await database.query(
+        `select m.status, m.resent_by, m.give_up_at > now() + interval '23 hours' as has_a_day
+         from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id where m.id = $1`,
+        [message_id],
+      );
+      expect(again).toEqual([{ status: 'waiting', resent_by: 'staff@jani.example', has_a_day: true }]);
+      await expectRefusal(
+        call(database, 'staff', 'send_message_again', { message_id }),
+        409,
+        'message_not_to_send_again',
+      );
+      await expectRefusal(
+        call(database, 'staff', 'send_message_again', { message_id: order.id }),
+        404,
+        'message_not_found',
+      );
+    });
   });
 });

@@ -217,6 +217,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'message_templates',
+    row: 'of a kind',
+    where: `kind = 'order_paid' and channel = 'text'`,
+    set: `body = 'Paid'`,
+    insert: `(kind, channel, body, default_body) values ('order_paid', 'text', 'Paid', 'Paid')`,
+    select: staff,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
     table: 'page_views',
     row: 'of a day',
     where: `day = '2026-11-21'`,
@@ -322,6 +333,11 @@ const procedures: Record<string, Person[]> = {
   count_orders: signedIn,
   decide_paid_order: signedIn,
   confirm_till_payment: signedIn,
+  search_messages: signedIn,
+  send_message_again: signedIn,
+  lease_messages: service,
+  begin_message: service,
+  finish_message: service,
   subscribe_to_newsletter: all,
   record_page_views: service,
   dashboard_figures: signedIn,
@@ -351,6 +367,7 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
       'delivery_notes delivery_person delivery_phone delivery_status delivery_time delivery_vehicle order_id pickup_time updated_at',
   },
   inquiries: { insert: 'email message name phone subject' },
+  message_templates: { update: 'body is_on subject updated_at' },
 };
 
 const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb, Person[] | 'nobody'> => ({

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import {
+  checkTemplate,
+  exampleFacts,
+  type MessageFacts,
+  placeholders,
+  writeMessage,
+} from './customer-message.ts';
+
+const shop = 'https://jani.example';
+const write = (body: string, facts: Partial<MessageFacts> = {}) =>
+  writeMessage({ subject: null, body }, 'text', { ...exampleFacts, ...facts }, shop).body;
+
+test('placeholders are filled with what they stand for, amounts as shoppers read them', () => {
+  expect(write('{shop}: {order}, {items}, {total}, {paid} {receipt}')).toBe(
+    'Jani Juice: ORD-1042, 2 x Mango Khat Juice, KSh 1,901.00, KSh 1,901.00 UKL3AB12CD',
+  );
+  expect(write('{delivery_fee} {shop_phone}', { delivery_fee: 0 })).toBe('free 0700 000 000');
+});
+
+test('a part in brackets is left out where one of its placeholders is empty', () => {
+  const body = 'Paid[, M-PESA {receipt}][ by {name}].';
+  expect(write(body)).toBe('Paid, M-PESA UKL3AB12CD by Amina Kamau.');
+  expect(write(body, { payment: null })).toBe('Paid by Amina Kamau.');
+});
+
+test('what a customer wrote is no template', () => {
+  expect(write('{name}!', { customer_name: '{total} [x] $& {link}' })).toBe('{total} [x] $& {link}!');
+});
+
+test('a text has the short link and plain letters, a mail the whole link and its lines', () => {
+  expect(write('{name} {link}', { customer_name: 'Wanjirũ' })).toMatch(
+    /^Wanjiru https:\/\/jani\.example\/t\/20261121-1234-[\w-]{22}$/,
+  );
+  const mail = writeMessage(
+    { subject: 'Order\n{order}', body: '{items}\n{receipt_link}' },
+    'mail',
+    { ...exampleFacts, items: [...exampleFacts.items, { name: 'Pawpaw', quantity: 1, unit_price: 100 }] },
+    shop,
+  );
+  expect(mail.subject).toBe('Order ORD-1042');
+  expect(mail.body).toBe(
+    `2 × Mango Khat Juice: KSh 1,900.00\n1 × Pawpaw: KSh 1.00\n${shop}/track-order/JJ-20261121-1234/receipt?key=${exampleFacts.access_key}`,
+  );
+});
+
+describe('a template', () => {
+  test('may use every placeholder', () => {
+    const body = Object.keys(placeholders)
+      .map((name) => `{${name}}`)
+      .join(' ');
+    expect(checkTemplate({ subject: body.slice(0, 100).replace(/\{\w*$/, ''), body }, 'mail')).toEqual({});
+  });
+
+  test.each([
+    ['', 'A message needs words'],
+    ['  \n', 'A message needs words'],
+    ['Hello {nmae}', 'There is no placeholder {nmae}'],
+    ['Hello {}', 'There is no placeholder {}'],
+    ['Hello {toString}', 'There is no placeholder {toString}'],
+    ['Hello {name', 'A bracket is not closed, or stands within another'],
+    ['Hello [there [{name}]]', 'A bracket is not closed, or stands within another'],
+    ['a'.repeat(481), 'At most 480 characters'],
+  ])('%j is refused: %s', (body, problem) => {
+    expect(checkTemplate({ subject: null, body }, 'text')).toEqual({ body: problem });
+  });
+
+  test('of a mail has a subject of one line', () => {
+    expect(checkTemplate({ subject: '', body: 'x' }, 'mail')).toEqual({ subject: 'A message needs words' });
+    expect(checkTemplate({ subject: 'a\nb', body: 'x' }, 'mail')).toEqual({
+      subject: 'A subject is one line',
+    });
+  });
+});

@@ -1,0 +1,168 @@
+// Messages to customers: what can be said in them, and how a template becomes the words of one order.
+import { formatKsh } from './money.ts';
+import { orderLink, shortOrderLink } from './order-link.ts';
+import { formatPhone } from './phone.ts';
+import { plainText } from './text-message.ts';
+
+export type MessageChannel = 'mail' | 'text';
+
+/** The kinds, in the order in which an order goes through them, as staff read them. */
+export const messageKinds: Record<string, string> = {
+  order_received: 'Order received',
+  order_paid: 'Payment received',
+  order_payment_held: 'Payment received, order on hold',
+  order_on_its_way: 'On its way',
+  order_delivered: 'Delivered',
+  order_refunded: 'Money sent back',
+};
+
+/** What `lease_messages` tells of an order; amounts in cents. */
+export interface MessageFacts {
+  shop: { name: string; phone: string; email: string };
+  order_number: string;
+  tracking_number: string;
+  access_key: string | null;
+  customer_name: string;
+  delivery_fee: number;
+  total_amount: number;
+  items: { name: string; quantity: number; unit_price: number }[];
+  payment: { amount: number; receipt: string | null; refund_receipt: string | null } | null;
+}
+
+export interface MessageTemplate {
+  /** Null for texts. */
+  subject: string | null;
+  body: string;
+}
+
+/** The placeholders and what each stands for; `private.check_message_template` knows the same ones. */
+export const placeholders = {
+  shop: 'the name of the shop',
+  shop_phone: 'the phone of the shop',
+  shop_email: 'the mail address of the shop',
+  name: 'the name of the customer',
+  order: 'the order number',
+  tracking: 'the tracking number',
+  items: 'what was ordered, in lines',
+  delivery_fee: 'the delivery fee',
+  total: 'the total',
+  paid: 'what was paid',
+  receipt: 'the M-PESA receipt, where there is one',
+  refunded: 'what was sent back',
+  refund_receipt: 'the M-PESA receipt of the refund, where there is one',
+  link: 'the link to the order',
+  receipt_link: 'the link to the receipt',
+} as const;
+export type Placeholder = keyof typeof placeholders;
+
+/** An order such as messages tell of, to show what a template makes of one. */
+export const exampleFacts: MessageFacts = {
+  shop: { name: 'Jani Juice', phone: '+254700000000', email: 'hello@jani.example' },
+  order_number: 'ORD-1042',
+  tracking_number: 'JJ-20261121-1234',
+  access_key: '0123456789abcdef0123456789abcdef',
+  customer_name: 'Amina Kamau',
+  delivery_fee: 100,
+  total_amount: 190_100,
+  items: [{ name: 'Mango Khat Juice', quantity: 2, unit_price: 95_000 }],
+  payment: { amount: 190_100, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' },
+};
+
+/**
+ * The words of a message.
+ * @param publicUrl what the outside calls the shop
+ * @returns with a subject for mails, null for texts; texts are written in the networks' alphabet where that can be
+ */
+export function writeMessage(
+  template: MessageTemplate,
+  channel: MessageChannel,
+  facts: MessageFacts,
+  publicUrl: string,
+): MessageTemplate {
+  const values = valuesOf(facts, channel, publicUrl);
+  if (channel === 'text') return { subject: null, body: plainText(filled(template.body, values).trim()) };
+  return {
+    subject: filled(template.subject ?? '', values)
+      .replace(/\s+/g, ' ')
+      .trim(),
+    body: filled(template.body, values).trim(),
+  };
+}
+
+function valuesOf(
+  facts: MessageFacts,
+  channel: MessageChannel,
+  publicUrl: string,
+): Record<Placeholder, string> {
+  const { shop, payment, tracking_number, access_key, items } = facts;
+  const linkTo = channel === 'text' ? shortOrderLink : orderLink;
+  // What came is only known once there is a payment; until then the total is what it would be.
+  const money = formatKsh(payment?.amount ?? facts.total_amount);
+  const lines = items.map(({ name, quantity, unit_price }) =>
+    channel === 'text'
+      ? `${quantity} x ${name}`
+      : `${quantity} × ${name}: ${formatKsh(quantity * unit_price)}`,
+  );
+  return {
+    shop: shop.name,
+    shop_phone: formatPhone(shop.phone),
+    shop_email: shop.email,
+    name: facts.customer_name,
+    order: facts.order_number,
+    tracking: tracking_number,
+    items: lines.join(channel === 'text' ? ', ' : '\n'),
+    delivery_fee: facts.delivery_fee === 0 ? 'free' : formatKsh(facts.delivery_fee),
+    total: formatKsh(facts.total_amount),
+    paid: money,
+    receipt: payment?.receipt ?? '',
+    refunded: money,
+    refund_receipt: payment?.refund_receipt ?? '',
+    link: linkTo(publicUrl, tracking_number, access_key),
+    receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
+  };
+}
+
+/** What stands in `[ ]` is left out when one of its placeholders is empty. What is filled in is not looked into again. */
+function filled(text: string, values: Record<string, string>): string {
+  const fill = (part: string) => part.replace(/\{([a-z_]+)\}/g, (_, name: string) => values[name] ?? '');
+  return text
+    .split(/(\[[^[\]]*\])/)
+    .map((part) => {
+      if (!/^\[.*\]$/s.test(part)) return fill(part);
+      const named = [...part.matchAll(/\{([a-z_]+)\}/g)].map(([, name = '']) => name);
+      return named.some((name) => !values[name]) ? '' : fill(part.slice(1, -1));
+    })
+    .join('');
+}
+
+const longest: Record<MessageChannel, number> = { mail: 5000, text: 480 };
+
+/**
+ * What is wrong with a template; the database refuses the same (docs/error-codes.md).
+ * @returns a sentence for each field in which something is wrong
+ */
+export function checkTemplate(
+  { subject, body }: MessageTemplate,
+  channel: MessageChannel,
+): { subject?: string; body?: string } {
+  const subjectProblem =
+    channel === 'text' ? undefined : (problemOf(subject ?? '', 150) ?? lineProblem(subject ?? ''));
+  const bodyProblem = problemOf(body, longest[channel]);
+  return {
+    ...(subjectProblem ? { subject: subjectProblem } : {}),
+    ...(bodyProblem ? { body: bodyProblem } : {}),
+  };
+}
+
+const lineProblem = (subject: string) => (/[\n\r]/.test(subject) ? 'A subject is one line' : undefined);
+
+function problemOf(text: string, most: number): string | undefined {
+  if (text.trim() === '') return 'A message needs words';
+  if ([...text].length > most) return `At most ${most.toLocaleString('en-KE')} characters`;
+  const unknown = [...text.matchAll(/\{([^{}]*)\}/g)].find(
+    ([, name = '']) => !Object.hasOwn(placeholders, name),
+  );
+  if (unknown) return `There is no placeholder ${unknown[0]}`;
+  const rest = text.replace(/\{[a-z_]+\}/g, '').replace(/\[[^[\]]*\]/g, '');
+  return /[[\]{}]/.test(rest) ? 'A bracket is not closed, or stands within another' : undefined;
+}

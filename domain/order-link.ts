@@ -1,0 +1,49 @@
+// The addresses of an order's pages as customers are sent them: with the access key, and short where every sign costs.
+
+export type OrderPage = 'tracking' | 'receipt';
+
+/**
+ * The address of an order's page.
+ * @param publicUrl what the outside calls the shop, without a slash at its end
+ * @param trackingNumber `JJ-YYYYMMDD-NNNN`
+ * @param accessKey shows the order's personal data; null where there is none
+ */
+export function orderLink(
+  publicUrl: string,
+  trackingNumber: string,
+  accessKey: string | null,
+  page: OrderPage = 'tracking',
+): string {
+  const path = `/track-order/${encodeURIComponent(trackingNumber)}${page === 'receipt' ? '/receipt' : ''}`;
+  return `${publicUrl}${path}${accessKey ? `?key=${encodeURIComponent(accessKey)}` : ''}`;
+}
+
+/** The same in two thirds of the signs, for text messages: `/t/YYYYMMDD-NNNN-` and 22 signs. */
+export function shortOrderLink(
+  publicUrl: string,
+  trackingNumber: string,
+  accessKey: string | null,
+  page: OrderPage = 'tracking',
+): string {
+  if (!accessKey || !/^[0-9a-f]{32}$/.test(accessKey) || !/^JJ-\d{8}-\d{4,6}$/.test(trackingNumber)) {
+    return orderLink(publicUrl, trackingNumber, accessKey, page);
+  }
+  const bytes = accessKey.match(/../g) ?? [];
+  const key = btoa(String.fromCharCode(...bytes.map((byte) => Number.parseInt(byte, 16))))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '');
+  return `${publicUrl}/t/${trackingNumber.slice(3)}-${key}${page === 'receipt' ? '/receipt' : ''}`;
+}
+
+/**
+ * What the last part of a short link stands for.
+ * @returns null when it is none
+ */
+export function readShortOrderLink(code: string): { trackingNumber: string; accessKey: string } | null {
+  const [, number, key] = /^(\d{8}-\d{4,6})-([A-Za-z0-9_-]{22})$/.exec(code) ?? [];
+  if (!number || !key) return null;
+  const bytes = atob(key.replaceAll('-', '+').replaceAll('_', '/'));
+  const accessKey = [...bytes].map((byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
+  return { trackingNumber: `JJ-${number}`, accessKey };
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { plainText, textLength } from './text-message.ts';
+
+test.each([
+  ['Wanjirũ wa Ngũgĩ', 'Wanjiru wa Ngugi'],
+  ['José’s “Mango” – 2 × …', 'José\'s "Mango" - 2 x ...'],
+  ['KSh\u00a01,234.00', 'KSh 1,234.00'],
+  ['Ñandú Ü €5 [x]', 'Ñandu Ü €5 [x]'],
+  ['茶 🍹', '茶 🍹'],
+])('%s is written as %s', (text, written) => expect(plainText(text)).toBe(written));
+
+test('a text of the networks’ alphabet has 160 places, and some signs take two', () => {
+  expect(textLength('a'.repeat(160))).toEqual({ places: 160, fit: 160, parts: 1 });
+  expect(textLength('a'.repeat(161))).toEqual({ places: 161, fit: 160, parts: 2 });
+  expect(textLength('[€]')).toEqual({ places: 6, fit: 160, parts: 1 });
+  expect(textLength('a'.repeat(307)).parts).toBe(3);
+});
+
+test('one sign of another alphabet leaves 70', () => {
+  expect(textLength('ũ'.repeat(70))).toEqual({ places: 70, fit: 70, parts: 1 });
+  expect(textLength(`${'a'.repeat(70)}ũ`).parts).toBe(2);
+  expect(textLength('🍹').places).toBe(2);
+});

@@ -1,0 +1,272 @@
+import pino from 'pino';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createDataService } from '../backend/data/service.ts';
+import type { Database } from '../backend/database/database.ts';
+import { testDatabases } from '../backend/database/throwaway.ts';
+import {
+  call,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+} from '../supabase/tests/shop-database.ts';
+import { createStore } from '../web/lib/store.ts';
+import { type OutgoingMail, type OutgoingMessages, type OutgoingText, SendFault } from './messages.ts';
+import { type OutboxOptions, sendDueMessages } from './outbox.ts';
+
+const publicUrl = 'https://jani.example';
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let closeService: () => Promise<void>;
+  let options: OutboxOptions;
+  let mails: OutgoingMail[];
+  let texts: OutgoingText[];
+  let logged: string;
+  /** What the ways out do with a message; throws what went wrong. */
+  let onSend: (message: OutgoingMail | OutgoingText) => unknown;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    const service = await createDataService({ database, schemas: ['public'] });
+    closeService = () => service.close();
+    const serviceFetch: typeof fetch = (input, init) =>
+      service.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null });
+    const messages: OutgoingMessages = {
+      async sendMail(mail) {
+        await onSend(mail);
+        mails.push(mail);
+      },
+      async sendText(text) {
+        await onSend(text);
+        texts.push(text);
+        return { messageId: 'ATXid_1' };
+      },
+    };
+    const write = (line: string) => {
+      logged += line;
+    };
+    options = {
+      tables: createStore({ url: publicUrl, key: 'secret' }, { fetch: serviceFetch }).tables,
+      messages,
+      publicUrl,
+      log: pino({}, { write }),
+    };
+  });
+  afterAll(async () => {
+    await closeService();
+    await database.close();
+  });
+  beforeEach(async () => {
+    [mails, texts, logged] = [[], [], ''];
+    onSend = () => {};
+    await database.query('delete from public.outbox_messages');
+  });
+
+  const placeOrder = async (): Promise<PlacedOrder> => {
+    const product = await makeProduct(database, 10);
+    return call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+  };
+  /** The messages of an order, the mail first. */
+  const messagesOf = async ({ id }: PlacedOrder) => {
+    const { rows } = await database.query<Record<string, unknown>>(
+      `select channel, status, attempts, problem, gateway_reference, subject, body,
+         next_attempt_at - updated_at as again_in, sent_at is not null as has_left
+       from public.outbox_messages where order_id = $1 order by channel, created_at`,
+      [id],
+    );
+    return rows;
+  };
+  const later = (interval: string) =>
+    database.execute(`
+      update private.outbox_queue set due_at = due_at - interval '${interval}';
+      update public.outbox_messages set give_up_at = give_up_at - interval '${interval}',
+        sending_since = sending_since - interval '${interval}';
+    `);
+
+  test('mail and text of an order leave once, with its link, its number and its total', async () => {
+    const order = await placeOrder();
+    await Promise.all([sendDueMessages(options), sendDueMessages(options), sendDueMessages(options)]);
+    await sendDueMessages(options);
+    expect(mails).toHaveLength(1);
+    expect(texts).toHaveLength(1);
+    const [mail, text] = [mails[0], texts[0]];
+    expect(mail).toMatchObject({ to: 'amina@example.com', kind: 'order_received' });
+    expect(mail?.messageId).toMatch(/^<[0-9a-f-]{36}@jani\.example>$/);
+    const link = `${publicUrl}/track-order/${order.tracking_number}?key=${order.access_key}`;
+    expect(mail?.text).toContain(link);
+    expect(mail?.text).toContain('KSh 951.00');
+    expect(mail?.html).toContain(`href="${link}"`);
+    expect(text).toMatchObject({ to: '254712345678', channel: 'sms' });
+    expect(text?.text).toMatch(/^Jani Juice: we have your order ORD-\d+, KSh 951\.00\./);
+    expect(text?.text.length).toBeLessThanOrEqual(160);
+    const sent = { status: 'sent', attempts: 1, problem: null, has_left: true };
+    expect(await messagesOf(order)).toMatchObject([
+      { ...sent, subject: mail?.subject, body: mail?.text },
+      { ...sent, gateway_reference: 'ATXid_1', body: text?.text },
+    ]);
+    expect(logged).not.toMatch(/amina@|254712345678|key=/);
+  });
+
+  test('every message as it comes fits one text and names what it is about', async () => {
+    const order = await placeOrder();
+    await database.query(
+      `insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+       values ($1, '+254712345678', 95100, 'completed', 'UKL3AB12CD', now())`,
+      [order.id],
+    );
+    for (const change of [
+      `payment_status = 'needs_decision'`,
+      `payment_status = 'paid'`,
+      `status = 'shipped'`,
+      `status = 'delivered'`,
+      `payment_status = 'refunded'`,
+    ]) {
+      await database.query(`update public.orders set ${change} where id = $1`, [order.id]);
+    }
+    await sendDueMessages(options);
+    expect(texts.map(({ kind: told }) => told).sort()).toEqual([
+      'order_delivered',
+      'order_on_its_way',
+      'order_paid',
+      'order_payment_held',
+      'order_received',
+      'order_refunded',
+    ]);
+    for (const { text } of texts) {
+      expect(text.length, text).toBeLessThanOrEqual(160);
+      expect(text).toContain(`${publicUrl}/t/${order.tracking_number.slice(3)}-`);
+    }
+    expect(texts.find((text) => text.kind === 'order_paid')?.text).toContain('M-PESA UKL3AB12CD');
+    const paid = mails.find((mail) => mail.kind === 'order_paid');
+    expect(paid?.text).toContain('The M-PESA receipt is UKL3AB12CD.');
+    expect(paid?.text).toContain(`/track-order/${order.tracking_number}/receipt?key=${order.access_key}`);
+    expect(new Set(mails.map((mail) => mail.messageId)).size).toBe(mails.length);
+  });
+
+  test('a refusal that can pass is tried again after a growing while, and given up with its reason after a day', async () => {
+    onSend = () => {
+      throw new SendFault('451 amina@example.com: try later', 'passing');
+    };
+    const order = await placeOrder();
+    const waits: unknown[] = [];
+    for (let attempt = 0; attempt < 4; attempt++) {
+      await sendDueMessages(options);
+      const [mail] = await messagesOf(order);
+      expect(mail).toMatchObject({ status: 'waiting', attempts: attempt + 1 });
+      expect(mail?.problem).toContain('451');
+      const { rows } = await database.query<{ seconds: number }>(
+        `select extract(epoch from next_attempt_at - updated_at)::integer as seconds
+         from public.outbox_messages where order_id = $1 and channel = 'mail'`,
+        [order.id],
+      );
+      waits.push(rows[0]?.seconds);
+      // Not before its time.
+      await sendDueMessages(options);
+      expect((await messagesOf(order))[0]).toMatchObject({ attempts: attempt + 1 });
+      await later('10 minutes');
+    }
+    expect(waits).toEqual([30, 60, 120, 240]);
+    await later('1 day');
+    await sendDueMessages(options);
+    const [mail, text] = await messagesOf(order);
+    for (const message of [mail, text]) {
+      expect(message).toMatchObject({ status: 'failed' });
+      expect(message?.problem).toMatch(/^Given up after a day: 451/);
+    }
+    await later('1 day');
+    await sendDueMessages(options);
+    expect((await messagesOf(order))[0]?.attempts).toBe(mail?.attempts);
+    expect(mails).toEqual([]);
+    expect(logged).toContain('a•••@example.com');
+    expect(logged).not.toContain('amina@');
+  });
+
+  test('a recipient that is refused for good is not tried again', async () => {
+    onSend = (message) => {
+      if ('subject' in message) throw new SendFault('550 no such person', 'final');
+    };
+    const order = await placeOrder();
+    await sendDueMessages(options);
+    await later('1 hour');
+    await sendDueMessages(options);
+    expect(await messagesOf(order)).toMatchObject([
+      { channel: 'mail', status: 'failed', attempts: 1, problem: '550 no such person' },
+      { channel: 'text', status: 'sent' },
+    ]);
+  });
+
+  test('what may have left is not sent again by itself, but by a member of staff, under the same id', async () => {
+    onSend = (message) => {
+      if ('subject' in message) throw new SendFault('Connection closed', 'unsure');
+    };
+    const order = await placeOrder();
+    await sendDueMessages(options);
+    await later('2 hours');
+    await sendDueMessages(options);
+    expect((await messagesOf(order))[0]).toMatchObject({ status: 'unsure', attempts: 1 });
+
+    onSend = () => {};
+    const { rows } = await database.query<{ id: string }>(
+      `select id from public.outbox_messages where order_id = $1 and channel = 'mail'`,
+      [order.id],
+    );
+    await call(database, 'staff', 'send_message_again', { message_id: rows[0]?.id });
+    await sendDueMessages(options);
+    expect((await messagesOf(order))[0]).toMatchObject({ status: 'sent', attempts: 2, problem: null });
+    expect(mails.map(({ messageId }) => messageId)).toEqual([`<${rows[0]?.id}@jani.example>`]);
+  });
+
+  test('a message whose process died while sending it becomes unsure, one it had only taken is sent', async () => {
+    const order = await placeOrder();
+    const { data: leased } = await options.tables.rpc('lease_messages', { at_most: 10 });
+    const [died] = (leased ?? []) as unknown as { id: string; lease: string; channel: string }[];
+    expect(leased).toHaveLength(2);
+    const begun = { message_id: died?.id ?? '', lease: died?.lease ?? '', body: 'Words', subject: 'Word' };
+    const { data: attempt } = await options.tables.rpc('begin_message', begun);
+    expect(attempt).toBe(1);
+    // Nobody begins the same one again.
+    expect((await options.tables.rpc('begin_message', begun)).data).toBeNull();
+    await sendDueMessages(options);
+    expect([...mails, ...texts]).toEqual([]);
+    await later('2 minutes');
+    await sendDueMessages(options);
+    expect([...mails, ...texts]).toHaveLength(1);
+    await later('4 minutes');
+    await sendDueMessages(options);
+    const lost = (await messagesOf(order)).find(({ channel }) => channel === died?.channel);
+    expect(lost).toMatchObject({ status: 'unsure', attempts: 1, body: 'Words' });
+    expect(lost?.problem).toContain('It may have arrived');
+    expect([...mails, ...texts]).toHaveLength(1);
+    // It was only slow, and says so before anybody has decided anything.
+    const end = { message_id: died?.id ?? '', attempt: 1, outcome: 'sent' };
+    expect((await options.tables.rpc('finish_message', end)).data).toBe('sent');
+    expect((await options.tables.rpc('finish_message', { ...end, outcome: 'failed' })).data).toBeNull();
+  });
+
+  test('a kind that is switched off is neither queued nor sent', async () => {
+    const order = await placeOrder();
+    const turn = (state: boolean) =>
+      database.query(
+        `update public.message_templates set is_on = $1 where kind = 'order_received' and channel = 'text'`,
+        [state],
+      );
+    await turn(false);
+    const other = await placeOrder();
+    await sendDueMessages(options);
+    expect(await messagesOf(order)).toMatchObject([
+      { channel: 'mail', status: 'sent' },
+      { channel: 'text', status: 'failed', problem: 'Messages of this kind are switched off' },
+    ]);
+    expect(await messagesOf(other)).toMatchObject([{ channel: 'mail', status: 'sent' }]);
+    await turn(true);
+  });
+
+  test('a full outbox is emptied in one turn, each message once', async () => {
+    const orders = await Promise.all(Array.from({ length: 12 }, placeOrder));
+    await Promise.all([sendDueMessages(options), sendDueMessages(options)]);
+    await sendDueMessages(options);
+    expect(mails).toHaveLength(orders.length);
+    expect(new Set(texts.map(({ text }) => text)).size).toBe(orders.length);
+  });
+});
