@@ -141,6 +141,8 @@ export type Database = {
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
+      keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
+      lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };

@@ -328,6 +328,8 @@ const procedures: Record<string, Person[]> = {
   find_payment: service,
   find_payment_by_secret: service,
   lease_payment_queries: service,
+  lease_daraja_token: service,
+  keep_daraja_token: service,
   expire_reservations: service,
   search_orders: signedIn,
   count_orders: signedIn,
@@ -435,6 +437,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
+      insert into private.daraja_tokens (account) values ('a');
       insert into storage.buckets (id, name, public) values ('other', 'other', true);
       insert into storage.objects (id, bucket_id, name) values
         ('${id(1)}', 'product-images', 'products/a.png'), ('${id(2)}', 'product-images', 'a.png'),

@@ -1,11 +1,11 @@
-// Speaks HTTP with Daraja: the access token, one retry when it has become invalid, and answers that may be anything.
+// Speaks HTTP with Daraja: one retry when the access token has become invalid, and answers that may be anything.
+import { keepAccessToken } from './access-token.ts';
 import { type Fields, parseFields, readText } from './json-body.ts';
 import type { DarajaSettings } from './settings.ts';
+import type { TokenStore } from './token-store.ts';
 
 const LARGEST_ANSWER_BYTES = 64 * 1024;
 const DEFAULT_TIMEOUT_MS = 20_000;
-/** A token is renewed this long before it runs out. */
-const RENEWED_EARLY_MS = 60_000;
 
 /**
  * What came of a request: an answer of whatever kind; or it never left us; or it left and its answer is lost, so that
@@ -29,49 +29,28 @@ const invalidTokenCodes = new Set(['400.003.01', '401.002.01', '401.003.01', '40
 const unsentCodes = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
 /**
- * A client of one merchant's account. Keeps its token in memory and asks for one at a time.
+ * A client of one merchant's account.
  * @param settings the merchant's account
- * @param options `fetch` and `now` to use instead of the global ones
+ * @param options `tokenStore`: where the access token is shared with other processes; default none, so that it lies in
+ *   memory. `fetch` and `now`: to use instead of the global ones
  */
 export function connectDaraja(
   settings: DarajaSettings,
-  options: { fetch?: typeof fetch; now?: () => Date } = {},
+  options: { fetch?: typeof fetch; now?: () => Date; tokenStore?: TokenStore } = {},
 ): DarajaClient {
   const send = options.fetch ?? fetch;
   const now = options.now ?? (() => new Date());
   const timeoutMs = settings.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  let token: { value: string; freshUntil: number } | null = null;
-  let beingFetched: Promise<string> | null = null;
+  const tokens = keepAccessToken(settings, { send, now, timeoutMs, store: options.tokenStore ?? null });
 
-  async function accessToken(): Promise<string> {
-    if (token && now().getTime() < token.freshUntil) return token.value;
-    beingFetched ??= fetchToken().finally(() => {
-      beingFetched = null;
-    });
-    return beingFetched;
-  }
-
-  async function fetchToken(): Promise<string> {
-    const response = await send(`${settings.baseUrl}/oauth/v1/generate?grant_type=client_credentials`, {
-      headers: { authorization: `Basic ${btoa(`${settings.consumerKey}:${settings.consumerSecret}`)}` },
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const { text } = await readText(response, LARGEST_ANSWER_BYTES);
-    const answer = parseFields(text);
-    const value = answer?.access_token;
-    if (!response.ok || typeof value !== 'string' || value === '') {
-      throw new Error(`no access token: HTTP ${response.status}`);
-    }
-    // A number in the documentation, a string in the wild. Unreadable: used once.
-    const lifetimeMs = Number(answer?.expires_in) * 1000 || 0;
-    token = { value, freshUntil: now().getTime() + lifetimeMs - RENEWED_EARLY_MS };
-    return value;
-  }
-
-  async function postOnce(path: string, fields: Fields): Promise<DarajaReply & { usedToken?: string }> {
+  async function postOnce(
+    path: string,
+    fields: Fields,
+    staleToken?: string,
+  ): Promise<DarajaReply & { usedToken?: string }> {
     let usedToken: string;
     try {
-      usedToken = await accessToken();
+      usedToken = await tokens.get(staleToken);
     } catch (problem) {
       return { kind: 'not sent', reason: reasonOf(problem) };
     }
@@ -102,9 +81,7 @@ export function connectDaraja(
     async post(path, fields) {
       const first = await postOnce(path, fields);
       if (first.kind !== 'answered' || !invalidTokenCodes.has(String(first.fields?.errorCode))) return first;
-      // Another request may have renewed it meanwhile.
-      if (token?.value === first.usedToken) token = null;
-      return postOnce(path, fields);
+      return postOnce(path, fields, first.usedToken);
     },
   };
 }

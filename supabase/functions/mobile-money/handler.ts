@@ -9,6 +9,7 @@ import { carriesSecretKey, queryOpenPayments } from './query-open.ts';
 import { redactor } from './secret.ts';
 import { senderOf } from './sender.ts';
 import type { MobileMoneySettings } from './settings.ts';
+import { openTokenStore } from './token-store.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
 export type { DarajaSettings, MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
@@ -28,10 +29,16 @@ const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/notice\/([^/]*))?\/?$/;
  */
 export function createMobileMoney(settings: MobileMoneySettings): (request: Request) => Promise<Response> {
   const { store, daraja, noticeBaseUrl } = settings;
-  const redact = redactor([store.secretKey, daraja.consumerKey, daraja.consumerSecret, daraja.passkey]);
+  const redact = redactor([
+    store.secretKey,
+    daraja.consumerKey,
+    daraja.consumerSecret,
+    daraja.passkey,
+    daraja.initiator?.password ?? '',
+  ]);
   const world: MobileMoneyWorld = {
     store: openPaymentStore(store),
-    daraja: connectDaraja(daraja, settings),
+    daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(store, daraja) }),
     noticeBaseUrl: typeof noticeBaseUrl === 'string' ? () => noticeBaseUrl : noticeBaseUrl,
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),
   };
