@@ -1,5 +1,5 @@
 // Members of staff for the stories: accounts of their own, and their way in.
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import type { OpenShop } from '../scripts/open-shop.ts';
 
@@ -72,4 +72,10 @@ export async function enterAsStaff(shop: OpenShop, page: Page): Promise<Account>
   const account = await makeAccount(shop);
   await signIn(shop, page, account);
   return account;
+}
+
+/** Presses a button that news from the live channel may take away before; what it leads to is there in the end. */
+export async function pressUnlessTaken(button: Locator, outcome: Locator): Promise<void> {
+  await Promise.race([button.click().catch(() => {}), outcome.waitFor()]);
+  await outcome.waitFor();
 }

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { asOwner, enterAsStaff } from './staff-member.ts';
+import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -199,8 +199,10 @@ describe.each([
     await page.getByText('Products could not be loaded').waitFor();
     await expectAccessible(page, 'a list that failed');
     await page.unroute('**/rest/v1/products?*');
-    await page.getByRole('button', { name: 'Try again' }).click();
-    await rowOf(page, 'Embu Fresh Mango').first().waitFor();
+    await pressUnlessTaken(
+      page.getByRole('button', { name: 'Try again' }),
+      rowOf(page, 'Embu Fresh Mango').first(),
+    );
   });
 
   story('a product is added with its picture, and the shop shows it at once', async ({ newVisitor }) => {
@@ -521,12 +523,10 @@ describe.each([
       await openProductDialog(page, `edit=${product.id}`);
       await field(page, 'Product Tagline').fill('Too late');
       await asOwner(shop, `/rest/v1/products?id=eq.${product.id}`, 'DELETE');
-      // The live channel may tell it first, and takes the button away.
-      await page
-        .getByRole('button', { name: 'Update Product' })
-        .click({ timeout: 3_000 })
-        .catch(() => {});
-      await page.getByText('This product is gone').waitFor();
+      await pressUnlessTaken(
+        page.getByRole('button', { name: 'Update Product' }),
+        page.getByText('This product is gone'),
+      );
       await expectAccessible(page, 'a product that is gone');
       await page.getByRole('button', { name: 'Cancel' }).click();
       await dialogOf(page).waitFor({ state: 'detached' });
