@@ -61,13 +61,14 @@ export async function openPostgresqlRoad(
     });
   });
   const { port, close } = await listenAnywhere(server);
-  target.port = String(port);
-  target.hostname = '127.0.0.1';
+  const road = new URL(databaseUrl);
+  road.port = String(port);
+  road.hostname = '127.0.0.1';
   const cut = () => {
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: target.href,
+    url: road.href,
     cut,
     async close() {
       cut();
