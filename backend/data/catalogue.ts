@@ -11,7 +11,7 @@ export interface RelationRow {
   name: string;
   kind: string;
   updatable: number;
-  columns: Array<Column & { number: number }>;
+  columns: Array<Omit<Column, 'representation'> & { number: number }>;
 }
 /** A primary key, unique constraint or foreign key; columns by number. */
 export interface ConstraintRow {
@@ -43,6 +43,22 @@ export interface FunctionRow {
   returnMediaType: string | null;
   isReturnBinary: boolean;
   returnColumnKind: Column['kind'];
+}
+/** An aggregate that makes a media type of rows. */
+export interface HandlerRow {
+  schema: string;
+  name: string;
+  mediaType: string;
+  isBinary: boolean;
+  /** Oid of the relation whose rows it takes; null for any. */
+  relation: number | null;
+}
+/** A cast of a domain that says how its values are shown or taken. */
+export interface CastRow {
+  domain: string;
+  way: 'toJson' | 'fromJson' | 'fromText';
+  schema: string;
+  name: string;
 }
 /** A view's stored query tree. */
 export interface ViewRow {
@@ -101,6 +117,10 @@ const viewsSql = `
   from pg_rewrite r join pg_class c on c.oid = r.ev_class join pg_namespace n on n.oid = c.relnamespace
   where r.rulename = '_RETURN' and n.nspname not in ('pg_catalog', 'information_schema')`;
 
+// Media types are domains named like one.
+const isMediaType = (type: string) =>
+  `(${type}.typtype = 'd' and (${type}.typname = '*/*' or ${type}.typname ~ '^[A-Za-z0-9.-]+/[A-Za-z0-9.+-]+$'))`;
+
 const functionsSql = `${withBases}
   select n.nspname as schema, p.proname as name, p.provolatile::text as volatility, p.proretset as "isSet",
     p.provariadic <> 0 as "isVariadic", p.prorows as "estimatedRows",
@@ -112,8 +132,7 @@ const functionsSql = `${withBases}
     case when p.prorettype = 'void'::regtype then 'void'
       when p.prorettype = 'record'::regtype then 'record'
       when coalesce(domain_of.typtype, returned.typtype) = 'c' then 'composite' else 'scalar' end as "returnKind",
-    case when returned.typtype = 'd' and returned.typname like '%_/_%' and returned.typname <> '*/*'
-      then returned.typname end as "returnMediaType",
+    case when ${isMediaType('returned')} then lower(returned.typname) end as "returnMediaType",
     coalesce((select bases.below from bases where bases.oid = p.prorettype), p.prorettype) = 'bytea'::regtype
       as "isReturnBinary",
     ${kindOf('p.prorettype')} as "returnColumnKind"
@@ -129,6 +148,36 @@ const functionsSql = `${withBases}
     and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
   order by n.nspname, p.proname, p.oid`;
 
+const handlersSql = `${withBases}
+  select n.nspname as schema, p.proname as name, lower(made.typname) as "mediaType",
+    (select bases.below from bases where bases.oid = made.oid) = 'bytea'::regtype as "isBinary",
+    c.oid::int8 as relation
+  from pg_proc p
+    join pg_namespace n on n.oid = p.pronamespace
+    join pg_type made on made.oid = p.prorettype
+    left join pg_class c on c.reltype = p.proargtypes[0]
+  where p.prokind = 'a' and p.pronargs = 1 and n.nspname = any($1) and ${isMediaType('made')}
+    and (c.oid is not null or p.proargtypes[0] = 'anyelement'::regtype)
+  order by p.oid`;
+
+const geoJsonSql = `
+  select n.nspname as schema, p.proname as name
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where p.proname = 'st_asgeojson' and p.proargtypes[0] in ('record'::regtype, 'anyelement'::regtype)`;
+
+const castsSql = `
+  select format_type(domain.oid, null) as domain, given.way, n.nspname as schema, p.proname as name
+  from pg_cast c
+    join pg_proc p on p.oid = c.castfunc
+    join pg_namespace n on n.oid = p.pronamespace
+    cross join lateral (values
+      ('toJson', c.castsource, c.casttarget, 'json'::regtype),
+      ('fromJson', c.casttarget, c.castsource, 'json'::regtype),
+      ('fromText', c.casttarget, c.castsource, 'text'::regtype)
+    ) as given(way, domain, other, form)
+    join pg_type domain on domain.oid = given.domain and domain.typtype = 'd'
+  where c.castcontext = 'i' and c.castmethod = 'f' and given.other = given.form`;
+
 const typesSql = `
   select t.typname as name, format_type(t.oid, -1) as type
   from pg_type t join pg_namespace n on n.oid = t.typnamespace
@@ -142,6 +191,9 @@ export interface Catalogue {
   views: ViewRow[];
   functions: FunctionRow[];
   types: Array<{ name: string; type: string }>;
+  handlers: HandlerRow[];
+  casts: CastRow[];
+  geoJsonFunctions: Array<{ schema: string; name: string }>;
 }
 
 /**
@@ -151,13 +203,17 @@ export interface Catalogue {
  */
 export async function readCatalogue(session: Session, schemas: readonly string[]): Promise<Catalogue> {
   const exposed = [arrayLiteral(schemas)];
-  const [relations, constraints, views, functions, types] = await Promise.all([
-    session.query<RelationRow>(relationsSql),
-    session.query<ConstraintRow>(constraintsSql),
-    session.query<ViewRow>(viewsSql),
-    session.query<FunctionRow>(functionsSql, exposed),
-    session.query<{ name: string; type: string }>(typesSql, exposed),
-  ]);
+  const [relations, constraints, views, functions, types, handlers, casts, geoJsonFunctions] =
+    await Promise.all([
+      session.query<RelationRow>(relationsSql),
+      session.query<ConstraintRow>(constraintsSql),
+      session.query<ViewRow>(viewsSql),
+      session.query<FunctionRow>(functionsSql, exposed),
+      session.query<{ name: string; type: string }>(typesSql, exposed),
+      session.query<HandlerRow>(handlersSql, exposed),
+      session.query<CastRow>(castsSql),
+      session.query<{ schema: string; name: string }>(geoJsonSql),
+    ]);
   return {
     schemas,
     relations: relations.rows,
@@ -165,5 +221,8 @@ export async function readCatalogue(session: Session, schemas: readonly string[]
     views: views.rows,
     functions: functions.rows,
     types: types.rows,
+    handlers: handlers.rows,
+    casts: casts.rows,
+    geoJsonFunctions: geoJsonFunctions.rows,
   };
 }

@@ -1,91 +1,217 @@
-// Which of the formats a client accepts it gets.
+// Which of the media types a client accepts it gets.
 import { Fault } from './fault.ts';
+import type { MediaHandler, TableName } from './schema-cache.ts';
 
-export interface MediaType {
-  /** `text` and `bytes`: the one value of a function whose result is of that media type. */
-  format: 'json' | 'object' | 'csv' | 'text' | 'bytes';
-  isNullStripped: boolean;
-  contentType: string;
+/** What the database makes an execution plan of, and how it is told. */
+export interface Explanation {
+  form: 'text' | 'json';
+  /** Of `explainOptions`. */
+  options: readonly string[];
 }
 
-const json: MediaType = {
-  format: 'json',
-  isNullStripped: false,
-  contentType: 'application/json; charset=utf-8',
-};
+/** The form an answer has. */
+export interface MediaType {
+  /** `handled`: what a function or an aggregate of the database made for this media type. */
+  format: 'json' | 'object' | 'csv' | 'geojson' | 'handled';
+  isNullStripped: boolean;
+  contentType: string;
+  /** Of `handled`. */
+  handler: MediaHandler | null;
+  /** Of `geojson`: what makes it of one row. */
+  geoJsonOf: TableName | null;
+  /** Given when the plan of the statement is wanted in place of what it answers. */
+  explanation: Explanation | null;
+}
+
+/** One entry of an Accept header. */
+export interface AcceptedType {
+  /** In lower case, such as `text/csv`. */
+  type: string;
+  parameters: ReadonlyMap<string, string>;
+  /** As it came. */
+  text: string;
+}
+
+/** What there is to choose from besides the forms every answer may have. */
+export interface MediaChoices {
+  /** Handlers of the very rows or function that answer, by media type. */
+  own: ReadonlyMap<string, MediaHandler>;
+  /** Handlers of any rows, by media type. */
+  general: ReadonlyMap<string, MediaHandler>;
+  /** What makes GeoJSON of a row; null where nothing does. */
+  geoJsonOf: TableName | null;
+  /** Whether clients may see execution plans. */
+  allowsPlan: boolean;
+  /** Whether the answer describes the service. */
+  isRoot: boolean;
+}
+
+/** What may be asked of an execution plan. */
+export const explainOptions: readonly string[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal'];
+
+const builtIn = (format: MediaType['format'], type: string, isNullStripped = false): MediaType => ({
+  format,
+  isNullStripped,
+  contentType: `${type}${isNullStripped ? ';nulls=stripped' : ''}; charset=utf-8`,
+  handler: null,
+  geoJsonOf: null,
+  explanation: null,
+});
+
+const json = builtIn('json', 'application/json');
+const openApi = builtIn('json', 'application/openapi+json');
+const csv = builtIn('csv', 'text/csv');
+const geoJson = builtIn('geojson', 'application/geo+json');
+const strippedArray = builtIn('json', 'application/vnd.pgrst.array+json', true);
+const object = builtIn('object', 'application/vnd.pgrst.object+json');
+const strippedObject = builtIn('object', 'application/vnd.pgrst.object+json', true);
+
+const anything: readonly AcceptedType[] = [{ type: '*/*', parameters: new Map(), text: '*/*' }];
+const onlyJson: readonly AcceptedType[] = [
+  { type: 'application/json', parameters: new Map(), text: 'application/json' },
+];
 
 /**
- * Chooses the format of the answer.
- * @param accept the Accept header; null when there is none
- * @returns the first acceptable format, in the order of the client's weights
- * @throws Fault PGRST107 when none of them can be produced
+ * Parses an Accept header.
+ * @param accept its value; null when there is none, which accepts anything
+ * @returns its entries, most wanted first: by weight, then by how precise they are
  */
-export function chooseMediaType(accept: string | null): MediaType {
-  if (!accept || accept === '*/*' || accept === 'application/json') return json;
-  const ranges = accept
-    .split(',')
-    .map(parseRange)
-    .filter(({ weight }) => weight > 0)
-    .sort((a, b) => b.weight - a.weight);
-  for (const { type, isNullStripped } of ranges) {
-    switch (type) {
-      case '*/*':
-      case 'application/*':
-      case 'application/json':
-        return json;
-      case 'application/vnd.pgrst.object+json':
-      case 'application/vnd.pgrst.object':
-        return {
-          format: 'object',
-          isNullStripped,
-          contentType: `application/vnd.pgrst.object+json${isNullStripped ? ';nulls=stripped' : ''}; charset=utf-8`,
-        };
-      case 'application/vnd.pgrst.array+json':
-      case 'application/vnd.pgrst.array':
-        if (!isNullStripped) return json;
-        return {
-          format: 'json',
-          isNullStripped,
-          contentType: 'application/vnd.pgrst.array+json;nulls=stripped; charset=utf-8',
-        };
-      case 'text/csv':
-        return { format: 'csv', isNullStripped: false, contentType: 'text/csv; charset=utf-8' };
-    }
+export function parseAccept(accept: string | null): readonly AcceptedType[] {
+  if (!accept || accept === '*/*') return anything;
+  if (accept === 'application/json') return onlyJson;
+  const ranked = partsOf(accept, ',')
+    .filter((text) => text !== '')
+    .map((text) => {
+      const [type = '', ...rest] = partsOf(text, ';');
+      const parameters = new Map(rest.map(parameterOf));
+      const weight = parameters.get('q');
+      const precision = rest.length - (type.match(/\*/g)?.length ?? 0);
+      return {
+        accepted: { type: type.toLowerCase(), parameters, text },
+        weight: weight === undefined ? 1 : Number(weight) || 0,
+        precision,
+      };
+    })
+    .filter(({ weight }) => weight > 0);
+  ranked.sort((a, b) => b.weight - a.weight || b.precision - a.precision);
+  return ranked.map(({ accepted }) => accepted);
+}
+
+/** The parts between separators that are not inside double quotes, trimmed. */
+function partsOf(text: string, separator: ',' | ';'): string[] {
+  if (!text.includes('"')) return text.split(separator).map((part) => part.trim());
+  const parts = text.match(separator === ',' ? /(?:"[^"]*"|[^,"]|")+/g : /(?:"[^"]*"|[^;"]|")+/g) ?? [];
+  return parts.map((part) => part.trim());
+}
+
+function parameterOf(text: string): [string, string] {
+  const equals = text.indexOf('=');
+  if (equals < 0) return [text.toLowerCase(), ''];
+  const value = text.slice(equals + 1).trim();
+  return [text.slice(0, equals).trim().toLowerCase(), value.replace(/^"(.*)"$/s, '$1')];
+}
+
+/**
+ * Chooses the form of the answer.
+ * @param accepted as `parseAccept` gives them
+ * @returns the first that can be made
+ * @throws Fault PGRST107 when none of them can
+ */
+export function chooseMediaType(accepted: readonly AcceptedType[], choices: MediaChoices): MediaType {
+  const own = accepted.length > 0 ? choices.own.get('*/*') : undefined;
+  for (const each of accepted) {
+    const media = vendored(each, choices) ?? (own ? handled(own) : named(each.type, choices));
+    if (media) return media;
   }
   throw new Fault(406, {
     code: 'PGRST107',
-    message: `None of these media types are available: ${ranges.map(({ text }) => text).join(', ') || accept}`,
+    message: `None of these media types are available: ${accepted.map(({ text }) => text).join(', ')}`,
   });
 }
 
-/**
- * Whether a function's own media type is what the client wants most.
- * @param accept the Accept header; null when there is none
- * @param type a media type such as `text/plain`
- */
-export function prefersMediaType(accept: string | null, type: string): boolean {
-  const ranges = (accept ?? '*/*').split(',').map(parseRange);
-  const [first] = ranges.filter(({ weight }) => weight > 0).sort((a, b) => b.weight - a.weight);
-  return first?.type === type || first?.type === '*/*';
+/** PostgREST's own media types, which no handler replaces. */
+function vendored({ type, parameters }: AcceptedType, choices: MediaChoices): MediaType | null {
+  if (!type.startsWith('application/vnd.pgrst.')) return null;
+  const isNullStripped = parameters.get('nulls') === 'stripped';
+  switch (type) {
+    case 'application/vnd.pgrst.object+json':
+    case 'application/vnd.pgrst.object':
+      return isNullStripped ? strippedObject : object;
+    case 'application/vnd.pgrst.array+json':
+    case 'application/vnd.pgrst.array':
+      return isNullStripped ? strippedArray : json;
+    case 'application/vnd.pgrst.plan':
+    case 'application/vnd.pgrst.plan+text':
+    case 'application/vnd.pgrst.plan+json':
+      return planned(type.endsWith('+json') ? 'json' : 'text', parameters, choices);
+  }
+  return null;
 }
 
-/** The media type of a function's own kind of result. */
-export function ownMediaType(type: string, isBinary: boolean): MediaType {
-  const isNamed = type === 'text/plain' || type === 'text/xml' || type === 'text/csv';
+function planned(
+  form: Explanation['form'],
+  parameters: ReadonlyMap<string, string>,
+  choices: MediaChoices,
+): MediaType | null {
+  if (!choices.allowsPlan) return null;
+  const wanted = parameters.get('for') ?? 'application/json';
+  const [accepted] = parseAccept(wanted);
+  const media =
+    accepted && (vendored(accepted, { ...choices, allowsPlan: false }) ?? named(accepted.type, choices));
+  if (!media) return null;
+  const given = parameters.get('options')?.split('|') ?? [];
+  const options = explainOptions.filter((option) => given.includes(option));
+  const suffix = options.length > 0 ? `; options=${options.join('|')}` : '';
   return {
-    format: isBinary ? 'bytes' : 'text',
-    isNullStripped: false,
-    contentType: isNamed ? `${type}; charset=utf-8` : type,
+    ...media,
+    contentType: `application/vnd.pgrst.plan+${form}; for="${media.contentType.replace('; charset=utf-8', '')}"${suffix}; charset=utf-8`,
+    explanation: { form, options },
   };
 }
 
-function parseRange(range: string) {
-  const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-  const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
+function named(type: string, { own, general, geoJsonOf, isRoot }: MediaChoices): MediaType | null {
+  const handler = own.get(type) ?? (type === '*/*' ? ownValue(own) : undefined) ?? general.get(type);
+  if (handler) return handled(handler);
+  switch (type) {
+    case '*/*':
+    case 'application/*':
+    case 'application/json':
+      return json;
+    case 'text/csv':
+      return isRoot ? null : csv;
+    case 'application/geo+json':
+      return geoJsonOf && { ...geoJson, geoJsonOf };
+    case 'application/openapi+json':
+      return isRoot ? openApi : null;
+    default:
+      return null;
+  }
+}
+
+/** A function whose value is of a media type gives that to who takes anything. */
+function ownValue(own: MediaChoices['own']): MediaHandler | undefined {
+  const [handler] = own.values();
+  return handler?.aggregate === null ? handler : undefined;
+}
+
+const withCharset = new Set([
+  'application/json',
+  'application/geo+json',
+  'application/openapi+json',
+  'text/csv',
+  'text/plain',
+  'text/xml',
+]);
+
+function handled(handler: MediaHandler): MediaType {
+  const { mediaType } = handler;
+  const type = mediaType === '*/*' ? 'application/octet-stream' : mediaType;
   return {
-    type,
-    text: range.trim(),
-    isNullStripped: parameters.includes('nulls=stripped'),
-    weight: weight === undefined ? 1 : Number(weight) || 0,
+    format: 'handled',
+    isNullStripped: false,
+    contentType: withCharset.has(type) ? `${type}; charset=utf-8` : type,
+    handler,
+    geoJsonOf: null,
+    explanation: null,
   };
 }

@@ -1,7 +1,7 @@
 // What else is read of a request: body, preferences, format.
 import { describe, expect, test } from 'vitest';
 import { Fault } from './fault.ts';
-import { chooseMediaType } from './media-type.ts';
+import { chooseMediaType as choose, parseAccept } from './media-type.ts';
 import { parseRequest } from './parse.ts';
 import { parsePayload, readBody } from './payload.ts';
 import { parsePreferences, preferenceApplied } from './preferences.ts';
@@ -127,6 +127,14 @@ describe('preferences', () => {
 });
 
 test('the format is the first the client weighs highest', () => {
+  const choices = {
+    own: new Map(),
+    general: new Map(),
+    geoJsonOf: null,
+    allowsPlan: false,
+    isRoot: false,
+  };
+  const chooseMediaType = (accept: string | null) => choose(parseAccept(accept), choices);
   expect(chooseMediaType(null).format).toBe('json');
   expect(chooseMediaType('text/csv;q=0.5, application/vnd.pgrst.object+json').format).toBe('object');
   expect(chooseMediaType('text/html, text/csv').format).toBe('csv');

@@ -1,6 +1,6 @@
 // First stage: an HTTP request becomes a query tree. Nothing is known of the database here but its schemas' names.
 import { Fault } from './fault.ts';
-import { chooseMediaType, type MediaType } from './media-type.ts';
+import { type AcceptedType, parseAccept } from './media-type.ts';
 import { type Payload, parsePayload } from './payload.ts';
 import { type Preferences, parsePreferences } from './preferences.ts';
 import { parseQueryString } from './query-string.ts';
@@ -23,6 +23,8 @@ export interface RequestParts {
 export interface ParseContext {
   /** The exposed schemas; the first is meant when a request names none. */
   schemas: readonly string[];
+  /** A function of the request's schema that answers at the root, in place of the service's description. */
+  rootFunction?: string | null;
 }
 
 export interface ParsedRequest {
@@ -30,13 +32,15 @@ export interface ParsedRequest {
   schema: string;
   /** Whether answers tell which schema they are from. */
   isSchemaTold: boolean;
-  target: { kind: 'relation' | 'function'; name: string };
+  target:
+    | { kind: 'relation'; name: string }
+    /** `isRoot`: in place of the service's description. */
+    | { kind: 'function'; name: string; isRoot: boolean }
+    | { kind: 'root' };
   query: Query;
   preferences: Preferences;
-  media: MediaType;
-  /** Why `media` is not what was asked for; a function may have a media type of its own. */
-  mediaFault: Fault | null;
-  accept: string | null;
+  /** The media types that are accepted, most wanted first. */
+  accepted: readonly AcceptedType[];
   /** Rows asked for by the Range header: `offset`, and `limit` unless open. */
   range: { offset: number; limit: number | null } | null;
   payload: Payload | null;
@@ -46,6 +50,7 @@ export interface ParsedRequest {
 }
 
 const relationMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
+const rootMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 const functionMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS']);
 
 /**
@@ -54,7 +59,7 @@ const functionMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS']);
  * Accept, range or body
  */
 export function parseRequest(parts: RequestParts, context: ParseContext): ParsedRequest {
-  const target = parseTarget(parts);
+  const target = parseTarget(parts, context.rootFunction ?? null);
   const method = parts.method as Method;
   const { schema, isSchemaTold } = parseSchema(parts, context.schemas);
   const isCall = target.kind === 'function';
@@ -69,7 +74,7 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
     target,
     query,
     preferences,
-    ...chosenMedia(parts.headers.get('accept'), isCall),
+    accepted: parseAccept(parts.headers.get('accept')),
     range: method === 'GET' ? parseRange(parts.headers.get('range')) : null,
     payload: parseRows(parts, method, isCall, query.columns, contentType),
     body: parts.body,
@@ -77,32 +82,22 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
   };
 }
 
-function chosenMedia(accept: string | null, isCall: boolean) {
-  try {
-    return { media: chooseMediaType(accept), mediaFault: null, accept };
-  } catch (error) {
-    if (!isCall || !(error instanceof Fault)) throw error;
-    return { media: chooseMediaType(null), mediaFault: error, accept };
-  }
-}
-
-function parseTarget({ path, method }: RequestParts): ParsedRequest['target'] {
+function parseTarget({ path, method }: RequestParts, rootFunction: string | null): ParsedRequest['target'] {
   const segments = path.split('/').slice(1).map(decodeSegment);
   if (segments.at(-1) === '') segments.pop();
   const [first, second] = segments;
   if (first === undefined) {
-    throw new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
+    if (!rootMethods.has(method)) throw unsupported(method);
+    return rootFunction === null ? { kind: 'root' } : { kind: 'function', name: rootFunction, isRoot: true };
   }
   if (first === 'rpc' && second !== undefined && segments.length === 2) {
     if (!functionMethods.has(method)) {
       throw new Fault(405, { code: 'PGRST101', message: `Cannot use the ${method} method on RPC` });
     }
-    return { kind: 'function', name: second };
+    return { kind: 'function', name: second, isRoot: false };
   }
   if (segments.length > 1) throw invalidPath();
-  if (!relationMethods.has(method)) {
-    throw new Fault(405, { code: 'PGRST117', message: `Unsupported HTTP method: ${method}` });
-  }
+  if (!relationMethods.has(method)) throw unsupported(method);
   return { kind: 'relation', name: first };
 }
 
@@ -113,6 +108,9 @@ function decodeSegment(segment: string): string {
     throw invalidPath();
   }
 }
+
+const unsupported = (method: string) =>
+  new Fault(405, { code: 'PGRST117', message: `Unsupported HTTP method: ${method}` });
 
 const invalidPath = () =>
   new Fault(404, { code: 'PGRST125', message: 'Invalid path specified in request URL' });

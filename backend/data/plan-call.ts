@@ -20,16 +20,17 @@ const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {
  */
 export function chooseFunction(
   request: ParsedRequest,
+  name: string,
   cache: SchemaCache,
 ): { called: DatabaseFunction; callArguments: CallArguments } {
-  const { schema, target, method } = request;
+  const { schema, method } = request;
   const isRead = method === 'GET' || method === 'HEAD';
   const type = mediaTypeOf(request.contentType);
   const names = new Set(
     isRead ? request.query.arguments.map(([name]) => name) : (request.payload?.keys ?? []),
   );
   const hasKeys = isRead || request.payload !== null;
-  const overloads = cache.functions.get(schema)?.get(target.name) ?? [];
+  const overloads = cache.functions.get(schema)?.get(name) ?? [];
   const wholeTypes = isRead ? [] : (wholeBodyTypes[type] ?? []);
   const takesWhole = ({ parameters: [only, ...others] }: DatabaseFunction) =>
     only?.name === '' && others.length === 0 && wholeTypes.includes(only.type);
@@ -37,7 +38,7 @@ export function chooseFunction(
   const named = hasKeys ? overloads.filter((each) => !takesWhole(each) && takes(each, names)) : [];
   const matching = named.length > 0 ? named : overloads.filter(takesWhole);
   const [called, ...others] = matching;
-  if (!called) throw noFunction(request, names, wholeTypes, overloads, cache);
+  if (!called) throw noFunction(request, name, names, wholeTypes, overloads, cache);
   if (others.length > 0) {
     const choices = matching.map((each) => {
       const parameters = each.parameters.map(({ name, type: of }) => `${name} => ${of}`);
@@ -85,14 +86,15 @@ function argumentsOf(
 }
 
 function noFunction(
-  { schema, target, payload, method }: ParsedRequest,
+  { schema, payload, method }: ParsedRequest,
+  bareName: string,
   names: ReadonlySet<string>,
   wholeTypes: readonly string[],
   overloads: readonly DatabaseFunction[],
   cache: SchemaCache,
 ): Fault {
   const sorted = [...names].sort();
-  const name = `${schema}.${target.name}`;
+  const name = `${schema}.${bareName}`;
   const searched =
     sorted.length === 0
       ? 'without parameters'
@@ -105,7 +107,7 @@ function noFunction(
       code: 'PGRST202',
       message: `Could not find the function ${name} in the schema cache`,
       details: `Searched for the function ${name} with a single unnamed ${wholeTypes.join('/')} parameter, but no matches were found in the schema cache.`,
-      hint: overloads.length > 0 ? null : suggestion(schema, target.name, sorted, overloads, cache),
+      hint: overloads.length > 0 ? null : suggestion(schema, bareName, sorted, overloads, cache),
     });
   }
   return new Fault(404, {
@@ -115,7 +117,7 @@ function noFunction(
         ? `Could not find the function ${name} without parameters in the schema cache`
         : `Could not find the function ${name}(${sorted.join(', ')}) in the schema cache`,
     details: `Searched for the function ${name} ${searched}${orWhole}, but no matches were found in the schema cache.`,
-    hint: suggestion(schema, target.name, sorted, overloads, cache),
+    hint: suggestion(schema, bareName, sorted, overloads, cache),
   });
 }
 

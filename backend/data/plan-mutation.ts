@@ -2,6 +2,7 @@
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { ConflictTarget, Mutation, MutationPlan, PlanLimits, PlannedCondition } from './plan.ts';
+import { mediaOfRows, rowsFor } from './plan-media.ts';
 import { planNode } from './plan-rows.ts';
 import type { Column, Relation, SchemaCache } from './schema-cache.ts';
 
@@ -20,7 +21,9 @@ export function planMutation(
   if (isPut) checkPut(request, relation);
   // What was changed is shown whole.
   const unlimited = { ...limits, maxRows: Number.POSITIVE_INFINITY };
-  const planned = planNode(query, relation, relation.name, relation.columns, cache, unlimited);
+  const node = planNode(query, relation, relation.name, relation.columns, cache, unlimited);
+  const media = mediaOfRows(request, relation, cache, limits);
+  const planned = rowsFor(node, media);
   const columns = (payload?.keys ?? []).map((key) => payloadColumn(relation, key));
   // Filters of the rows themselves choose what is changed; those on embeds only shape what is shown of it.
   const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';
@@ -58,7 +61,7 @@ export function planMutation(
     },
     isCounted: preferences.count === 'exact' || preferences.count === 'estimated',
     maxAffected: method === 'PATCH' || method === 'DELETE' ? preferences.maxAffected : null,
-    media: request.media,
+    media,
     isReadOnly: false,
   };
 }

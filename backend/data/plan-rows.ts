@@ -120,7 +120,7 @@ function planLevel(
   for (const item of select) if (item.kind === 'embed') embeds.push(planEmbed(context, rows, item, place));
   let embedded = 0;
   const items = select.flatMap((item): PlannedItem[] => {
-    if (item.kind === 'star') return [item];
+    if (item.kind === 'star') return wholeRow(rows);
     if (item.kind === 'field') return [planField(context, rows, item)];
     const embed = embeds[embedded++];
     return embed ? [{ kind: 'embed', embed }] : [];
@@ -139,6 +139,19 @@ function planLevel(
     limit: limitAt(query, here),
     offset: Math.max(query.offsets.find(here)?.offset ?? 0, 0),
   };
+}
+
+/** Every column; one by one where some are shown otherwise than they are kept. */
+function wholeRow({ columns }: Pick<ReadNode, 'columns'>): PlannedItem[] {
+  let isPlain = true;
+  for (const { representation } of columns.values()) if (representation?.toJson) isPlain = false;
+  if (isPlain) return [{ kind: 'star' }];
+  return Array.from(columns.values(), (column) => ({
+    kind: 'field',
+    field: { column, computed: null, path: [] },
+    cast: null,
+    outputName: column.name,
+  }));
 }
 
 function limitAt({ limits }: Query, here: (entry: { path: readonly string[] }) => boolean): number | null {

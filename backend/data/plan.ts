@@ -1,8 +1,9 @@
 // Second stage: names become relations, columns, relationships and functions of the schema cache, or a fault.
 import { Fault } from './fault.ts';
-import { type MediaType, ownMediaType, prefersMediaType } from './media-type.ts';
+import type { MediaType } from './media-type.ts';
 import type { ParsedRequest } from './parse.ts';
 import { chooseFunction } from './plan-call.ts';
+import { mediaOfCall, mediaOfRoot, mediaOfRows, rowsFor } from './plan-media.ts';
 import { planMutation } from './plan-mutation.ts';
 import { findRelation, planNode, unsatisfiable } from './plan-rows.ts';
 import type { Aggregate, JsonStep, Operation } from './query-tree.ts';
@@ -148,7 +149,16 @@ export interface OptionsPlan {
   allow: string;
 }
 
-export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan;
+/** The service describes itself: the OpenAPI document of one schema. */
+export interface DescriptionPlan extends PlanBase {
+  kind: 'description';
+  schema: string;
+  /** Whether only what the role may use is described. */
+  followsPrivileges: boolean;
+  hasBody: boolean;
+}
+
+export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan | DescriptionPlan;
 
 /** What bounds every plan. */
 export interface PlanLimits {
@@ -160,6 +170,10 @@ export interface PlanLimits {
   allowsCircles: boolean;
   /** Whether `sum()` and its like may be asked for. */
   allowsAggregates: boolean;
+  /** Whether execution plans may be asked for. */
+  allowsPlan: boolean;
+  /** What the root describes, if anything. */
+  openApiMode: 'follow-privileges' | 'ignore-privileges' | 'disabled';
 }
 
 /**
@@ -167,7 +181,8 @@ export interface PlanLimits {
  * @throws Fault when a name is unknown or ambiguous, or something is asked that cannot be
  */
 export function planRequest(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits): Plan {
-  if (request.target.kind === 'function') return planCall(request, cache, limits);
+  if (request.target.kind === 'root') return planDescription(request, limits);
+  if (request.target.kind === 'function') return planCall(request, request.target, cache, limits);
   const relation = findRelation(cache, request.schema, request.target.name);
   switch (request.method) {
     case 'OPTIONS':
@@ -178,6 +193,22 @@ export function planRequest(request: ParsedRequest, cache: SchemaCache, limits: 
     default:
       return planMutation(request, relation, cache, limits);
   }
+}
+
+function planDescription(request: ParsedRequest, limits: PlanLimits): DescriptionPlan | OptionsPlan {
+  if (request.method === 'OPTIONS') return { kind: 'options', allow: 'OPTIONS,GET,HEAD' };
+  if (limits.openApiMode === 'disabled') {
+    throw new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
+  }
+  const media = mediaOfRoot(request);
+  return {
+    kind: 'description',
+    schema: request.schema,
+    followsPrivileges: limits.openApiMode === 'follow-privileges',
+    hasBody: request.method !== 'HEAD',
+    media,
+    isReadOnly: true,
+  };
 }
 
 function allowedOn(relation: Relation): string {
@@ -196,14 +227,15 @@ function planRead(
   limits: PlanLimits,
 ): ReadPlan {
   const node = planNode(request.query, relation, relation.name, relation.columns, cache, limits);
+  const media = mediaOfRows(request, relation, cache, limits);
   return {
     kind: 'read',
     relation,
-    node: { ...node, ...pageOf(request, limits) },
+    node: { ...rowsFor(node, media), ...pageOf(request, limits) },
     count: request.preferences.count,
     exactCountUpTo: limits.maxRows,
     hasBody: request.method !== 'HEAD',
-    media: request.media,
+    media,
     isReadOnly: true,
   };
 }
@@ -236,22 +268,19 @@ function pageWithin(request: ParsedRequest, { maxRows }: PlanLimits): { limit: n
   return { limit: Math.min(end - start, maxRows), offset: start };
 }
 
-/** What a function gives may be of a media type of its own. */
-function mediaOf({ accept, media, mediaFault }: ParsedRequest, { returns }: DatabaseFunction): MediaType {
-  const own = returns.kind === 'scalar' ? returns.mediaType : null;
-  if (own && prefersMediaType(accept, own.name)) return ownMediaType(own.name, own.isBinary);
-  if (mediaFault) throw mediaFault;
-  return media;
-}
-
-function planCall(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits): CallPlan | OptionsPlan {
-  const { method, schema, target, preferences } = request;
+function planCall(
+  request: ParsedRequest,
+  target: ParsedRequest['target'] & { kind: 'function' },
+  cache: SchemaCache,
+  limits: PlanLimits,
+): CallPlan | OptionsPlan {
+  const { method, schema, preferences } = request;
   if (method === 'OPTIONS') {
     const overloads = cache.functions.get(schema)?.get(target.name) ?? [];
     const isVolatile = overloads.some((overload) => overload.isVolatile);
     return { kind: 'options', allow: isVolatile ? 'OPTIONS,POST' : 'OPTIONS,GET,HEAD,POST' };
   }
-  const { called, callArguments } = chooseFunction(request, cache);
+  const { called, callArguments } = chooseFunction(request, target.name, cache);
   const { returns } = called;
   if (preferences.maxAffected !== null && !called.isSet) {
     throw new Fault(400, {
@@ -268,7 +297,7 @@ function planCall(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits
     isCounted: preferences.count !== null,
     hasBody: method !== 'HEAD',
     maxAffected: preferences.maxAffected,
-    media: mediaOf(request, called),
+    media: mediaOfCall(request, target, called, cache, limits),
     isReadOnly: isRead || !called.isVolatile,
   };
   const page = pageOf(request, limits);
@@ -286,5 +315,5 @@ function planCall(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits
     return { ...shared, node };
   }
   const node = planNode(request.query, returns.relation, called.name, returns.columns, cache, limits);
-  return { ...shared, node: { ...node, ...page } };
+  return { ...shared, node: { ...rowsFor(node, shared.media), ...page } };
 }

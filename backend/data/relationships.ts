@@ -97,6 +97,7 @@ export function declaredRelationships(
           origin: nameOf(holder.row),
           foreign: nameOf(target.row),
           isForeignView: isView(target.row),
+          holdsKey: true,
           columns: zip(holderColumns, targetColumns),
         });
         found.push({
@@ -105,6 +106,7 @@ export function declaredRelationships(
           origin: nameOf(target.row),
           foreign: nameOf(holder.row),
           isForeignView: isView(holder.row),
+          holdsKey: false,
           columns: zip(targetColumns, holderColumns),
         });
       }
@@ -135,6 +137,7 @@ export function declaredRelationships(
             name: first.name,
             columns: [],
             isForeignView: isView(foreign.row),
+            holdsKey: false,
             junction: {
               table: nameOf(table.row),
               constraints: [first.name, second.name],
@@ -192,6 +195,7 @@ export function* computedRelationships(
       name: definition.name,
       columns: [],
       isForeignView: isView(target),
+      holdsKey: false,
       junction: null,
       computedBy: { schema: definition.schema, name: definition.name },
     };

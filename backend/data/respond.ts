@@ -1,7 +1,7 @@
 // Last stage: what the database answered becomes an HTTP response. Bodies pass through as PostgreSQL built them.
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { CallPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
+import type { CallPlan, DescriptionPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
 import { putMismatch } from './plan-mutation.ts';
 import { type Preferences, preferenceApplied } from './preferences.ts';
 import type { Answer } from './sql.ts';
@@ -58,8 +58,8 @@ export function respond(
   const headers = new Headers();
   const { status, body } =
     plan.kind === 'mutation'
-      ? mutationResponse(plan, answer, request, headers)
-      : rowsResponse(plan, answer, request, search, headers);
+      ? mutationResponse(plan, answer, headers)
+      : rowsResponse(plan, answer, search, headers);
   if (body !== null) {
     headers.set('Content-Type', plan.media.contentType);
     if (request.isSchemaTold) headers.set('Content-Profile', request.schema);
@@ -73,10 +73,25 @@ export function respond(
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
-  const isBytes = plan.media.format === 'bytes' && body !== null;
+  const isBytes = plan.media.handler?.isBinary && body !== null;
   return new Response(isBodyless ? null : isBytes ? Buffer.from(body, 'base64') : body, {
     status: finalStatus,
     headers,
+  });
+}
+
+/** Makes the response that is a document about the database in place of its rows: a description, an execution plan. */
+export function respondDocument(
+  { schema, isSchemaTold, method }: ParsedRequest,
+  { media }: DescriptionPlan | ReadPlan | MutationPlan | CallPlan,
+  text: string,
+): Response {
+  return new Response(method === 'HEAD' ? null : text, {
+    status: 200,
+    headers: {
+      'Content-Type': media.contentType,
+      ...(isSchemaTold ? { 'Content-Profile': schema } : {}),
+    },
   });
 }
 
@@ -94,7 +109,6 @@ interface StatusAndBody {
 function rowsResponse(
   plan: ReadPlan | CallPlan,
   answer: Answer,
-  { target }: ParsedRequest,
   search: string,
   headers: Headers,
 ): StatusAndBody {
@@ -103,7 +117,7 @@ function rowsResponse(
   const first = plan.node.offset;
   headers.set('Content-Range', `${rows > 0 ? `${first}-${first + rows - 1}` : '*'}/${total ?? '*'}`);
   if (plan.kind === 'read')
-    headers.set('Content-Location', `/${encodeURIComponent(target.name)}${sorted(search)}`);
+    headers.set('Content-Location', `/${encodeURIComponent(plan.relation.name)}${sorted(search)}`);
   return { status: total !== null && rows < total ? 206 : 200, body: answer.body ?? '' };
 }
 
@@ -114,12 +128,7 @@ function sorted(search: string): string {
   return `?${parameters}`;
 }
 
-function mutationResponse(
-  plan: MutationPlan,
-  answer: Answer,
-  { target }: ParsedRequest,
-  headers: Headers,
-): StatusAndBody {
+function mutationResponse(plan: MutationPlan, answer: Answer, headers: Headers): StatusAndBody {
   const { mutation, returning, isPut } = plan;
   const affected = answer.affected ?? 0;
   const total = answer.total ?? '*';
@@ -138,7 +147,7 @@ function mutationResponse(
       const equals = pair.indexOf('=');
       return `${encodeURIComponent(pair.slice(0, equals))}=${encodeURIComponent(pair.slice(equals + 1))}`;
     });
-    headers.set('Location', `/${encodeURIComponent(target.name)}?${pairs.join('&')}`);
+    headers.set('Location', `/${encodeURIComponent(plan.relation.name)}?${pairs.join('&')}`);
   }
   if (body === null) headers.set('Content-Length', '0');
   const isAllMerged = mutation.conflict?.resolution === 'merge-duplicates' && (answer.inserted ?? 0) === 0;

@@ -10,6 +10,13 @@ import {
   primaryKeysOf,
 } from './relationships.ts';
 
+/** Casts of a domain that say how its values are shown and taken; functions, null where there is none. */
+export interface Representation {
+  toJson: TableName | null;
+  fromJson: TableName | null;
+  fromText: TableName | null;
+}
+
 export interface Column {
   name: string;
   /** The type as SQL text, from the catalogue. */
@@ -18,6 +25,8 @@ export interface Column {
   kind: 'json' | 'tsvector' | 'other';
   /** What an insert that does not mention the column gives it, as SQL text from the catalogue. */
   defaultExpression: string | null;
+  /** Of a domain with casts of its own. */
+  representation: Representation | null;
 }
 
 /** A function of one row, read like a column. */
@@ -44,6 +53,8 @@ export interface Relationship {
   /** Origin and foreign columns that are equal; empty for many-to-many and computed ones. */
   columns: readonly ColumnPair[];
   isForeignView: boolean;
+  /** Whether the foreign key is the origin's. */
+  holdsKey: boolean;
   junction: {
     table: TableName;
     constraints: readonly [string, string];
@@ -56,6 +67,17 @@ export interface Relationship {
   computedBy: TableName | null;
 }
 
+/** What the database has to make a media type of rows, or of a function's value. */
+export interface MediaHandler {
+  /** In lower case, such as `text/html`, or any. */
+  mediaType: string;
+  isBinary: boolean;
+  /** The aggregate that makes it of rows; null for a function whose value it is. */
+  aggregate: TableName | null;
+  /** The relation whose rows the aggregate takes; null for any rows. */
+  rowsOf: TableName | null;
+}
+
 export interface Relation extends TableName {
   isView: boolean;
   isInsertable: boolean;
@@ -65,6 +87,8 @@ export interface Relation extends TableName {
   primaryKey: readonly string[];
   computedColumns: ReadonlyMap<string, ComputedColumn>;
   relationships: readonly Relationship[];
+  /** Handlers of this relation's rows, by media type. */
+  mediaHandlers: ReadonlyMap<string, MediaHandler>;
 }
 
 export interface Parameter {
@@ -88,7 +112,7 @@ export interface DatabaseFunction {
         kind: 'scalar';
         isRecord: boolean;
         /** Of a result whose type is a domain named like a media type. */
-        mediaType: { name: string; isBinary: boolean } | null;
+        handler: MediaHandler | null;
       }
     /** `relation` is the table or view whose rows are returned, if it is exposed; `isNamedType`: no OUT parameters. */
     | {
@@ -106,6 +130,10 @@ export interface SchemaCache {
   functions: ReadonlyMap<string, ReadonlyMap<string, readonly DatabaseFunction[]>>;
   /** Types a column may be cast to: what a request may call them, and their SQL text. */
   types: ReadonlyMap<string, string>;
+  /** Handlers of any rows, by media type. */
+  mediaHandlers: ReadonlyMap<string, MediaHandler>;
+  /** PostGIS's function that makes GeoJSON of a row; null where there is none. */
+  geoJsonOf: TableName | null;
 }
 
 // Types a request may name that the catalogue calls otherwise.
@@ -122,6 +150,7 @@ export async function loadSchemaCache(session: Session, schemas: readonly string
 
 function assemble(catalogue: Catalogue): SchemaCache {
   const rows = new Map(catalogue.relations.map((row) => [row.oid, row]));
+  const columnsOf = columnsWith(representationsOf(catalogue));
   const appearances = appearancesOf(catalogue, rows);
   const relationships = groupBy(
     [...declaredRelationships(catalogue, rows, appearances), ...computedRelationships(catalogue, rows)],
@@ -129,6 +158,7 @@ function assemble(catalogue: Catalogue): SchemaCache {
   );
   const primaryKeys = primaryKeysOf(catalogue, appearances);
   const computedColumns = computedColumnsOf(catalogue, rows);
+  const handlers = mediaHandlersOf(catalogue, rows);
 
   const relations = new Map(catalogue.schemas.map((schema) => [schema, new Map<string, Relation>()]));
   const byOid = new Map<number, Relation>();
@@ -142,30 +172,46 @@ function assemble(catalogue: Catalogue): SchemaCache {
       isInsertable: (row.updatable & 8) !== 0,
       isUpdatable: (row.updatable & 4) !== 0,
       isDeletable: (row.updatable & 16) !== 0,
-      columns: columnsOf(row),
+      columns: columnsOf(row.columns),
       primaryKey: primaryKeys.get(row.oid) ?? [],
       computedColumns: computedColumns.get(row.oid) ?? new Map(),
       relationships: relationships.get(keyOf(row)) ?? [],
+      mediaHandlers: handlers.get(row.oid) ?? new Map(),
     };
     schema.set(row.name, relation);
     byOid.set(row.oid, relation);
   }
   return {
     relations,
-    functions: functionsOf(catalogue, rows, byOid),
+    functions: functionsOf(catalogue, rows, byOid, columnsOf),
     types: typesOf(catalogue.types),
+    mediaHandlers: handlers.get(null) ?? new Map(),
+    geoJsonOf: catalogue.geoJsonFunctions[0] ?? null,
   };
 }
 
 const keyOf = ({ schema, name }: TableName) => `${schema}.${name}`;
 
-function columnsOf(row: RelationRow): Map<string, Column> {
-  return new Map(
-    row.columns.map(({ name, type, kind, defaultExpression }) => [
-      name,
-      { name, type, kind, defaultExpression },
-    ]),
-  );
+type ColumnsOf = (columns: ReadonlyArray<Omit<Column, 'representation'>>) => Map<string, Column>;
+
+function columnsWith(representations: ReadonlyMap<string, Representation>): ColumnsOf {
+  return (columns) =>
+    new Map(
+      columns.map(({ name, type, kind, defaultExpression }) => [
+        name,
+        { name, type, kind, defaultExpression, representation: representations.get(type) ?? null },
+      ]),
+    );
+}
+
+/** By the domain's type. */
+function representationsOf({ casts }: Catalogue): Map<string, Representation> {
+  const found = new Map<string, Representation>();
+  for (const { domain, way, schema, name } of casts) {
+    const representation = found.get(domain) ?? { toJson: null, fromJson: null, fromText: null };
+    found.set(domain, { ...representation, [way]: { schema, name } });
+  }
+  return found;
 }
 
 function groupBy<T>(items: readonly T[], key: (item: T) => string): Map<string, T[]> {
@@ -194,6 +240,7 @@ function functionsOf(
   { schemas, functions }: Catalogue,
   rows: Map<number, RelationRow>,
   relations: Map<number, Relation>,
+  columnsOf: ColumnsOf,
 ) {
   const result = new Map(schemas.map((schema) => [schema, new Map<string, DatabaseFunction[]>()]));
   for (const row of functions) {
@@ -211,7 +258,7 @@ function functionsOf(
         hasDefault: at >= inputs.length - row.defaultCount,
         isVariadic: mode === 'v',
       })),
-      returns: returnsOf(row, rows, relations),
+      returns: returnsOf(row, rows, relations, columnsOf),
     };
     const overloads = result.get(row.schema)?.get(row.name);
     if (overloads) overloads.push(definition);
@@ -224,6 +271,7 @@ function returnsOf(
   row: FunctionRow,
   rows: Map<number, RelationRow>,
   relations: Map<number, Relation>,
+  columnsOf: ColumnsOf,
 ): DatabaseFunction['returns'] {
   const outputs = row.modes.flatMap((mode, at) => {
     if (mode !== 'o' && mode !== 'b' && mode !== 't') return [];
@@ -231,21 +279,39 @@ function returnsOf(
     return { name, type: row.types[at] ?? 'text', kind: row.kinds[at] ?? 'other', defaultExpression: null };
   });
   if (outputs.length > 0) {
-    const columns = new Map<string, Column>(outputs.map((column) => [column.name, column]));
-    return { kind: 'composite', columns, relation: null, isNamedType: false };
+    return { kind: 'composite', columns: columnsOf(outputs), relation: null, isNamedType: false };
   }
   if (row.returnKind === 'void') return { kind: 'void' };
   if (row.returnKind === 'composite') {
     const returned = rows.get(row.returnRelation);
     const relation = relations.get(row.returnRelation) ?? null;
-    const columns = returned ? columnsOf(returned) : new Map<string, Column>();
+    const columns = columnsOf(returned?.columns ?? []);
     return { kind: 'composite', columns, relation, isNamedType: true };
   }
-  return { kind: 'scalar', isRecord: row.returnKind === 'record', mediaType: mediaTypeOf(row) };
+  return { kind: 'scalar', isRecord: row.returnKind === 'record', handler: ownHandlerOf(row) };
 }
 
-function mediaTypeOf({ returnMediaType: name, isReturnBinary: isBinary, isSet }: FunctionRow) {
-  return name === null || isSet ? null : { name, isBinary };
+function ownHandlerOf({
+  returnMediaType,
+  isReturnBinary: isBinary,
+  isSet,
+}: FunctionRow): MediaHandler | null {
+  if (returnMediaType === null || isSet) return null;
+  return { mediaType: returnMediaType, isBinary, aggregate: null, rowsOf: null };
+}
+
+/** By the oid of the relation whose rows they take; null for those that take any. */
+function mediaHandlersOf({ handlers }: Catalogue, rows: Map<number, RelationRow>) {
+  const found = new Map<number | null, Map<string, MediaHandler>>();
+  for (const { schema, name, mediaType, isBinary, relation } of handlers) {
+    const row = relation === null ? null : rows.get(relation);
+    if (row === undefined) continue;
+    const rowsOf = row && { schema: row.schema, name: row.name };
+    const ofRelation = found.get(relation) ?? new Map<string, MediaHandler>();
+    ofRelation.set(mediaType, { mediaType, isBinary, aggregate: { schema, name }, rowsOf });
+    found.set(relation, ofRelation);
+  }
+  return found;
 }
 
 function typesOf(rows: Catalogue['types']): Map<string, string> {

@@ -26,6 +26,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       maxRows: 50,
       maxEmbedDepth: 4,
       statementTimeout: 5000,
+      openApiMode: 'disabled',
       allowsRollback: true,
       onFault: (error) => faults.push(error),
     });

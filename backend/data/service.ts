@@ -4,13 +4,22 @@ import type { Caller, Service } from '../caller.ts';
 import { asRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
 import { Fault } from './fault.ts';
+import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
-import { type CallPlan, type MutationPlan, planRequest, type ReadPlan } from './plan.ts';
-import { checkAnswer, respond, respondOptions } from './respond.ts';
+import {
+  type CallPlan,
+  type DescriptionPlan,
+  type MutationPlan,
+  type PlanLimits,
+  planRequest,
+  type ReadPlan,
+} from './plan.ts';
+import { checkAnswer, respond, respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
 import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
-import { type Answer, writeEstimate, writeStatement } from './sql.ts';
+import { type Answer, writeEstimate, writeExplanation, writeStatement } from './sql.ts';
+import { type DescribedSchema, writeDescription } from './sql-description.ts';
 import { nameOf, quoted } from './sql-writer.ts';
 
 /** Settings of the service. */
@@ -42,6 +51,16 @@ export interface DataServiceOptions {
   preRequest?: { schema: string; name: string };
   /** Whether clients may aggregate; they may not unless told. */
   allowsAggregates?: boolean;
+  /** Whether clients may see execution plans; they may not unless told. */
+  allowsPlan?: boolean;
+  /** What the root describes: what the caller may use, unless told; everything; nothing. */
+  openApiMode?: PlanLimits['openApiMode'];
+  /** Whether the description tells that tokens are sent; it does not unless told. */
+  openApiSecurity?: boolean;
+  /** The service's address in the description; that of the request unless told. */
+  openApiAddress?: string;
+  /** A function of the request's schema that answers at the root in place of the description. */
+  rootFunction?: string;
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
@@ -66,7 +85,10 @@ export async function createDataService(
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
     allowsCircles: options.allowsCircles ?? true,
     allowsAggregates: options.allowsAggregates ?? false,
+    allowsPlan: options.allowsPlan ?? false,
+    openApiMode: options.openApiMode ?? 'follow-privileges',
   };
+  const context = { schemas, rootFunction: options.rootFunction ?? null };
   const { anonymousRole = 'anon', allowsAnyRole = false, rollsBack = false, preRequest } = options;
   const extraSearchPath = options.extraSearchPath ?? ['extensions'];
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
@@ -84,20 +106,17 @@ export async function createDataService(
     const body = await readBody(request, maxBodyBytes);
     const parsed = parseRequest(
       { method: request.method, path, search, headers: request.headers, body },
-      { schemas },
+      context,
     );
     const plan = planRequest(parsed, cache, limits);
     if (plan.kind === 'options') return respondOptions(plan);
-    const statement = writeStatement(plan);
     const isRolledBack = rollbackWish(parsed, plan);
     const work = async (session: Session) => {
       if (callBefore) await session.query(callBefore);
-      const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
-      const [answer] = rows;
-      if (!answer) throw new Error('the statement gave no answer');
-      if (plan.kind === 'read') await estimateTotal(session, plan, answer);
-      checkAnswer(plan, answer);
-      const response = respond(parsed, plan, answer, search, isRolledBack);
+      const response =
+        plan.kind === 'description'
+          ? await describe(session, parsed, plan, url)
+          : await answer(session, parsed, plan, search, isRolledBack);
       if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
@@ -106,6 +125,41 @@ export async function createDataService(
       allowsAnyRole,
       request: requestSettings(request, path, parsed),
     });
+  }
+
+  async function answer(
+    session: Session,
+    parsed: ParsedRequest,
+    plan: ReadPlan | MutationPlan | CallPlan,
+    search: string,
+    isRolledBack: boolean | null,
+  ): Promise<Response> {
+    const statement = writeStatement(plan);
+    const { explanation } = plan.media;
+    if (explanation) {
+      const { sql, parameters } = writeExplanation(statement, explanation);
+      const { rows } = await session.query<{ 'QUERY PLAN': unknown }>(sql, parameters);
+      const lines = rows.map((row) => row['QUERY PLAN']);
+      const isText = explanation.form === 'text';
+      return respondDocument(parsed, plan, isText ? lines.join('\n') : JSON.stringify(lines[0]));
+    }
+    const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
+    const [row] = rows;
+    if (!row) throw new Error('the statement gave no answer');
+    if (plan.kind === 'read') await estimateTotal(session, plan, row);
+    checkAnswer(plan, row);
+    return respond(parsed, plan, row, search, isRolledBack);
+  }
+
+  async function describe(session: Session, parsed: ParsedRequest, plan: DescriptionPlan, url: URL) {
+    const { sql, parameters } = writeDescription(plan);
+    const { rows } = await session.query<DescribedSchema>(sql, parameters);
+    const described = rows[0] ?? { comment: null, relations: [], functions: [] };
+    const document = openApiOf(described, schema.cache.relations.get(plan.schema) ?? new Map(), {
+      root: new URL(options.openApiAddress ?? new URL(url.pathname, url)),
+      tellsSecurity: options.openApiSecurity ?? false,
+    });
+    return respondDocument(parsed, plan, JSON.stringify(document));
   }
 
   function requestSettings(request: Request, path: string, parsed: ParsedRequest) {
@@ -126,7 +180,7 @@ export async function createDataService(
   }
 
   /** Null when the client did not say or may not. */
-  function rollbackWish({ preferences }: ParsedRequest, plan: ReadPlan | MutationPlan | CallPlan) {
+  function rollbackWish({ preferences }: ParsedRequest, plan: { isReadOnly: boolean }) {
     if (!options.allowsRollback || !preferences.transaction || plan.isReadOnly) return null;
     return preferences.transaction === 'rollback';
   }
@@ -191,7 +245,8 @@ async function followSchema(
     });
   let current: SchemaCache | null = null;
   let isStale = true;
-  let loading: Promise<void> | null = null;
+  // Not null, so that a change which is announced before the first load begins is left to that load.
+  let loading: Promise<void> | null = Promise.resolve();
   let retry: NodeJS.Timeout | null = null;
   let isClosed = false;
   const reload = async () => {

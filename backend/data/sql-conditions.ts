@@ -63,19 +63,26 @@ const searchFunctions: Readonly<Record<TextSearch, string>> = {
   wfts: 'websearch_to_tsquery',
 };
 
+// Of these the value is of the column's own type.
+const comparingValues = new Set<Comparison>(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'isdistinct']);
+
 function operationOf(
   writer: Writer,
   field: string,
   { operation, field: { column, computed, path } }: { operation: Operation; field: PlannedField },
 ): string {
+  const fromText = path.length === 0 ? column?.representation?.fromText : null;
   switch (operation.kind) {
     case 'is':
       return `${field} is ${operation.value.replace('_', ' ')}`;
     case 'in':
       // Bound without a cast: the server infers an array of the column's type.
-      return operation.values.length === 0
-        ? 'false'
-        : `${field} = any (${writer.bind(arrayLiteral(operation.values))})`;
+      if (operation.values.length === 0) return 'false';
+      if (fromText) {
+        const given = `unnest(${writer.bind(arrayLiteral(operation.values))}::text[]) as given`;
+        return `${field} = any (array(select ${nameOf(fromText)}(given) from ${given}))`;
+      }
+      return `${field} = any (${writer.bind(arrayLiteral(operation.values))})`;
     case 'search': {
       const language = operation.language === null ? '' : `${writer.bind(operation.language)}::regconfig, `;
       const isVector = path.length === 0 && (column ?? computed)?.kind === 'tsvector';
@@ -84,6 +91,9 @@ function operationOf(
     }
     case 'comparison': {
       const { operator, quantifier } = operation;
+      if (fromText && comparingValues.has(operator) && !quantifier) {
+        return `${field} ${operators[operator]} ${nameOf(fromText)}(${writer.bind(operation.value)}::text)`;
+      }
       const isPattern = operator === 'like' || operator === 'ilike';
       const value = writer.bind(isPattern ? operation.value.replaceAll('*', '%') : operation.value);
       return `${field} ${operators[operator]} ${quantifier ? `${quantifier} (${value})` : value}`;

@@ -1,6 +1,6 @@
 // Writes rows with what is embedded in them as nested selects.
 
-import type { PlannedEmbed, PlannedOrder, ReadNode } from './plan.ts';
+import type { PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan.ts';
 import type { Aggregate } from './query-tree.ts';
 import type { Relation } from './schema-cache.ts';
 import { conditionsOf, fieldOf } from './sql-conditions.ts';
@@ -75,7 +75,7 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
   const shown = node.items.flatMap((item): Shown[] => {
     if (item.kind === 'embed') return joins.get(item.embed)?.shown ?? [];
     if (item.kind === 'star') return [{ name: null, sql: `${base.alias}.*` }];
-    const value = item.field ? fieldOf(writer, item.field, base) : '*';
+    const value = item.field ? shownField(writer, item.field, base, item.kind === 'field') : '*';
     const sql = item.cast === null ? value : `cast(${value} as ${item.cast})`;
     const shownValue = { name: item.outputName, sql };
     if (item.kind === 'field') return [shownValue];
@@ -110,6 +110,13 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
     return embed ? [`${joined(embed)}.order${same.findIndex((order) => order.field === field)}`] : [];
   });
   return { alias: base.alias, shown, columns: [...node.columns.keys()], rest, orderedBy, end };
+}
+
+/** A field as it is shown; what is aggregated is taken as it is kept. */
+function shownField(writer: Writer, field: PlannedField, base: Base, isShown: boolean): string {
+  const sql = fieldOf(writer, field, base);
+  const toJson = isShown && field.path.length === 0 && field.column?.representation?.toJson;
+  return toJson ? `${nameOf(toJson)}(${sql})` : sql;
 }
 
 interface Join {

@@ -14,6 +14,7 @@ const columns = (types: Record<string, string>) =>
         type,
         kind: type === 'jsonb' ? 'json' : 'other',
         defaultExpression: name === 'id' ? '42' : null,
+        representation: null,
       },
     ]),
   );
@@ -32,6 +33,7 @@ const table = (
   primaryKey: ['id'],
   computedColumns: new Map(),
   relationships,
+  mediaHandlers: new Map(),
 });
 const toOwner: Relationship = {
   cardinality: 'many-to-one',
@@ -40,6 +42,7 @@ const toOwner: Relationship = {
   name: 'pets_owner_fkey',
   columns: [['owner_id', 'id']],
   isForeignView: false,
+  holdsKey: true,
   junction: null,
   computedBy: null,
 };
@@ -48,6 +51,7 @@ const toPets: Relationship = {
   cardinality: 'one-to-many',
   origin: toOwner.foreign,
   foreign: toOwner.origin,
+  holdsKey: false,
   columns: [['id', 'owner_id']],
 };
 const feed: DatabaseFunction = {
@@ -56,7 +60,7 @@ const feed: DatabaseFunction = {
   parameters: [{ name: 'amount', type: 'integer', hasDefault: false, isVariadic: false }],
   isVolatile: true,
   isSet: false,
-  returns: { kind: 'scalar', isRecord: false, mediaType: null },
+  returns: { kind: 'scalar', isRecord: false, handler: null },
 };
 const cache: SchemaCache = {
   relations: new Map([
@@ -75,6 +79,8 @@ const cache: SchemaCache = {
   ]),
   functions: new Map([['public', new Map([['feed', [feed]]])]]),
   types: new Map([['text', 'text']]),
+  mediaHandlers: new Map(),
+  geoJsonOf: null,
 };
 
 function planOf(method: string, path: string, search: string, body = '', prefer = '') {
@@ -85,8 +91,10 @@ function planOf(method: string, path: string, search: string, body = '', prefer 
     maxEmbedDepth: 3,
     allowsCircles: true,
     allowsAggregates: false,
+    allowsPlan: false,
+    openApiMode: 'disabled',
   });
-  if (plan.kind === 'options') throw new Error('no statement');
+  if (plan.kind === 'options' || plan.kind === 'description') throw new Error('no statement');
   return plan;
 }
 const write = (...request: Parameters<typeof planOf>) => {

@@ -1,8 +1,9 @@
 // Third stage: a plan becomes one statement. Values are bound, identifiers come from the schema cache and are quoted;
 // the only other names are output names, which are quoted and name nothing in the database.
 import { arrayLiteral } from './array-literal.ts';
+import type { Explanation } from './media-type.ts';
 import type { CallPlan, Mutation, MutationPlan, ReadPlan } from './plan.ts';
-import type { Column, Parameter, Relation } from './schema-cache.ts';
+import type { Column, MediaHandler, Parameter, Relation } from './schema-cache.ts';
 import { conditionsOf } from './sql-conditions.ts';
 import { countedRows, rowTypeOf, selectFrom } from './sql-rows.ts';
 import { list, nameOf, quoted, type Statement, Writer, where } from './sql-writer.ts';
@@ -45,6 +46,14 @@ export function writeEstimate({ relation, node }: ReadPlan): Statement {
   const writer = new Writer();
   const sql = `explain (format json) select 1 ${countedRows(writer, node, nameOf(relation))}`;
   return { sql, parameters: writer.parameters };
+}
+
+/**
+ * Writes the statement that gives the plan of another.
+ * @returns a statement whose rows, or one row of JSON, are named `QUERY PLAN`
+ */
+export function writeExplanation({ sql, parameters }: Statement, { form, options }: Explanation): Statement {
+  return { sql: `explain (${list([`format ${form}`, ...options])}) ${sql}`, parameters };
 }
 
 const listOfColumns = (columns: readonly Column[]) => list(columns.map(({ name }) => quoted(name)));
@@ -119,13 +128,23 @@ function body(
       select string_agg(key, ',') from json_object_keys((select row_to_json(_first) from _rows as _first limit 1)) as key
     ), '') || E'\\n' || coalesce(string_agg(substring(_rows::text, 2, length(_rows::text) - 2), E'\\n'), '')`;
   }
-  if (media.format === 'text') return "(select coalesce(value::text, '') from _rows limit 1)";
-  if (media.format === 'bytes') return `(select encode(value::bytea, 'base64') from _rows limit 1)`;
+  if (media.handler) return handledBody(media.handler);
+  if (media.geoJsonOf) {
+    const features = `coalesce(json_agg(${nameOf(media.geoJsonOf)}(_rows)::json), '[]')`;
+    return `json_build_object('type', 'FeatureCollection', 'features', ${features})::text`;
+  }
   const aggregated = shape === 'values' ? 'json_agg(_rows.value)' : 'json_agg(_rows)';
   const rows = media.isNullStripped ? `json_strip_nulls(${aggregated})` : aggregated;
   return isSingle || media.format === 'object'
     ? `coalesce((${rows} -> 0)::text, 'null')`
     : `coalesce(${rows}::text, '[]')`;
+}
+
+function handledBody({ aggregate, rowsOf, isBinary }: MediaHandler): string {
+  const rows = rowsOf ? `row(_rows.*)::${nameOf(rowsOf)}` : '_rows';
+  const value = aggregate ? `${nameOf(aggregate)}(${rows})` : 'value';
+  const text = isBinary ? `encode(${value}::bytea, 'base64')` : `coalesce(${value}::text, '')`;
+  return aggregate ? text : `(select ${text} from _rows limit 1)`;
 }
 
 // ── Changes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,15 +208,23 @@ function payloadRows(
   { text, takesDefaults }: NonNullable<MutationPlan['rows']>,
   columns: readonly Column[],
 ): string {
-  const definition = list(columns.map(({ name, type }) => `${quoted(name)} ${type}`));
+  const isTaken = columns.some(({ representation }) => representation?.fromJson);
+  const definition = list(
+    columns.map(
+      ({ name, type, representation }) => `${quoted(name)} ${representation?.fromJson ? 'json' : type}`,
+    ),
+  );
   const rows = writer.bind(text);
-  if (!takesDefaults) return `select * from json_to_recordset(${rows}::json) as given(${definition})`;
-  const values = columns.map(({ name, defaultExpression }) => {
-    const given = `given.${quoted(name)}`;
-    if (defaultExpression === null) return given;
+  const values = columns.map(({ name, defaultExpression, representation }) => {
+    const fromJson = representation?.fromJson;
+    const given = fromJson ? `${nameOf(fromJson)}(given.${quoted(name)})` : `given.${quoted(name)}`;
+    if (!takesDefaults || defaultExpression === null) return `${given} as ${quoted(name)}`;
     const key = writer.bind(name);
     return `case when element ? ${key}::text then ${given} else (${defaultExpression}) end as ${quoted(name)}`;
   });
+  if (!takesDefaults) {
+    return `select ${isTaken ? list(values) : '*'} from json_to_recordset(${rows}::json) as given(${definition})`;
+  }
   return `select ${list(values)} from jsonb_array_elements(${rows}::jsonb) as element,
     lateral jsonb_to_record(element) as given(${definition})`;
 }

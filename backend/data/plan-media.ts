@@ -1,0 +1,73 @@
+// Which media type an answer is of, by what the schema cache knows of the rows or the function that give it.
+import { chooseMediaType, type MediaChoices, type MediaType } from './media-type.ts';
+import type { ParsedRequest } from './parse.ts';
+import type { PlanLimits, ReadNode } from './plan.ts';
+import type { DatabaseFunction, Relation, SchemaCache } from './schema-cache.ts';
+
+const noHandlers: MediaChoices['own'] = new Map();
+
+/**
+ * The media type of a relation's rows, read or changed.
+ * @throws Fault PGRST107 when none that is accepted can be made
+ */
+export function mediaOfRows(
+  request: ParsedRequest,
+  relation: Relation,
+  cache: SchemaCache,
+  limits: PlanLimits,
+): MediaType {
+  return chooseMediaType(request.accepted, choicesOf(cache, limits, handlersOf(request, relation)));
+}
+
+/**
+ * The media type of what a function gives.
+ * @throws Fault PGRST107 when none that is accepted can be made
+ */
+export function mediaOfCall(
+  request: ParsedRequest,
+  target: { isRoot: boolean },
+  { returns }: DatabaseFunction,
+  cache: SchemaCache,
+  limits: PlanLimits,
+): MediaType {
+  let own = noHandlers;
+  if (returns.kind === 'composite') own = handlersOf(request, returns.relation);
+  if (returns.kind === 'scalar' && returns.handler) {
+    own = new Map([[returns.handler.mediaType, returns.handler]]);
+  }
+  return chooseMediaType(request.accepted, { ...choicesOf(cache, limits, own), isRoot: target.isRoot });
+}
+
+/** A node whose rows are as an aggregate over them takes them: values are not shown otherwise than they are kept. */
+export function rowsFor<Node extends ReadNode>(node: Node, { handler }: MediaType): Node {
+  return handler?.rowsOf ? { ...node, items: [{ kind: 'star' }] } : node;
+}
+
+/**
+ * The media type of the service's description.
+ * @throws Fault PGRST107 when it is not accepted
+ */
+export function mediaOfRoot(request: ParsedRequest): MediaType {
+  const choices = { own: noHandlers, general: noHandlers, geoJsonOf: null, allowsPlan: false, isRoot: true };
+  chooseMediaType(request.accepted, choices);
+  return chooseMediaType(describing, choices);
+}
+
+// Whichever of its names was accepted.
+const describing = [
+  { type: 'application/openapi+json', parameters: new Map(), text: 'application/openapi+json' },
+];
+
+/** Aggregates over a relation take whole rows: only a request for whole rows is theirs. */
+function handlersOf({ query: { select } }: ParsedRequest, relation: Relation | null): MediaChoices['own'] {
+  const isWhole = select.length === 1 && select[0]?.kind === 'star';
+  return isWhole && relation ? relation.mediaHandlers : noHandlers;
+}
+
+function choicesOf(
+  { mediaHandlers, geoJsonOf }: SchemaCache,
+  { allowsPlan }: PlanLimits,
+  own: MediaChoices['own'],
+): MediaChoices {
+  return { own, general: mediaHandlers, geoJsonOf, allowsPlan, isRoot: false };
+}
