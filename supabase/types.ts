@@ -93,17 +93,26 @@ export type Database = {
         ];
       };
       payment_messages: {
-        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; received_at: string; source: string; source_address: string | null; };
-        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; source: string; source_address?: string | null; };
-        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; source?: string; source_address?: string | null; };
+        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; received_at: string; refund_id: string | null; source: string; source_address: string | null; test_id: string | null; };
+        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; refund_id?: string | null; source: string; source_address?: string | null; test_id?: string | null; };
+        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; refund_id?: string | null; source?: string; source_address?: string | null; test_id?: string | null; };
         Relationships: [
           { foreignKeyName: "payment_messages_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+          { foreignKeyName: "payment_messages_refund_id_fkey"; columns: ['refund_id']; isOneToOne: false; referencedRelation: 'refunds'; referencedColumns: ['id'] },
+          { foreignKeyName: "payment_messages_test_id_fkey"; columns: ['test_id']; isOneToOne: false; referencedRelation: 'payment_tests'; referencedColumns: ['id'] },
+        ];
+      };
+      payment_tests: {
+        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; created_at: string; id: string; merchant_request_id: string | null; next_query_at: string | null; phone: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string; requested_by_email: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; next_query_at?: string | null; phone: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by: string; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; next_query_at?: string | null; phone?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Relationships: [
         ];
       };
       payments: {
-        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
-        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
-        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -116,19 +125,31 @@ export type Database = {
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
       };
+      refunds: {
+        Row: { amount: number; approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: string; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; status: string; test_id: string | null; transaction_receipt: string | null; updated_at: string; };
+        Insert: { amount: number; approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: string; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; status: string; test_id?: string | null; transaction_receipt?: string | null; updated_at?: string; };
+        Update: { amount?: number; approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method?: string; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason?: string; receipt?: string | null; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; status?: string; test_id?: string | null; transaction_receipt?: string | null; updated_at?: string; };
+        Relationships: [
+          { foreignKeyName: "a refund is of a payment"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+          { foreignKeyName: "refunds_test_id_fkey"; columns: ['test_id']; isOneToOne: false; referencedRelation: 'payment_tests'; referencedColumns: ['id'] },
+        ];
+      };
       store_settings: {
-        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; updated_at: string; };
-        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
-        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
+        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; refund_approval_above: number; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; updated_at: string; };
+        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
+        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
     };
     Views: { [name in never]: never };
     Functions: {
+      approve_refund: { Args: { refund_id: string; }; Returns: Json };
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      begin_payment_test: { Args: { phone: string; notice_secret: string; requested_by: string; }; Returns: Json };
+      close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Json };
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
       count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
@@ -138,30 +159,44 @@ export type Database = {
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      find_payment_test_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
-      lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
+      lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
+      lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
+      lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
+      note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Json };
+      payment_health: { Args: Record<PropertyKey, never>; Returns: Json };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
+      record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
+      record_test_push: { Args: { test_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
+      request_refund: { Args: { payment_id: string; reason: string; }; Returns: Json };
+      request_test_refund: { Args: { test_id: string; }; Returns: Json };
+      resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
       search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
       search_orders: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
+      settle_payment_test: { Args: { test_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
+      settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; amount?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Json };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+      withdraw_refund: { Args: { refund_id: string; }; Returns: Json };
     };
     Enums: { [name in never]: never };
     CompositeTypes: { [name in never]: never };

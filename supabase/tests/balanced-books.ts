@@ -68,6 +68,42 @@ const brokenPromises = `
   )
 
   union all
+  select 'no more is sent back than came in, and once', p.id::text
+  from public.payments as p
+  join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
+  group by p.id
+  having count(*) > 1 or sum(r.amount) > p.amount or p.status <> 'completed' or bool_or(r.receipt <> p.receipt)
+
+  union all
+  select 'money is sent back when and only when a refund of it is completed', p.id::text
+  from public.payments as p
+  where (p.refunded_at is not null) <> exists (
+    select from public.refunds as r where r.payment_id = p.id and r.status = 'completed'
+  )
+
+  union all
+  select 'an order is refunded when and only when its own money was sent back', o.id::text
+  from public.orders as o
+  join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+  where (o.payment_status = 'refunded') <> (p.refunded_at is not null)
+
+  union all
+  select 'a refund by M-PESA is completed by what M-PESA told, or by a person', r.id::text
+  from public.refunds as r
+  where r.method = 'reversal' and r.status = 'completed'
+    and not exists (select from public.payment_messages as m where m.refund_id = r.id and m.outcome = 'completed')
+    and not exists (
+      select from public.order_events as e join public.payments as p on p.order_id = e.order_id
+      where p.id = r.payment_id and e.kind = 'refund_completed' and e.actor = 'staff'
+    )
+
+  union all
+  select 'above the limit two members agree', id::text
+  from public.refunds
+  where method = 'reversal' and needs_approval and sent_at is not null
+    and (approved_by is null or approved_by = requested_by)
+
+  union all
   select 'nothing that has ended is asked about', id::text
   from public.payments where next_query_at is not null and status <> 'processing'
 `;

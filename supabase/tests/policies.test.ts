@@ -172,6 +172,28 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'payment_tests',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `status = 'completed'`,
+    insert: `(phone, requested_by) values ('+254712345678', '${personIds.staff}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'refunds',
+    row: 'that waits for approval',
+    where: `id = '${id(1)}'`,
+    set: `reason = 'another'`,
+    insert: `(payment_id, receipt, amount, reason, method, status) values ('${id(1)}', 'UKL2222222', 200, 'again', 'reversal', 'failed')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'deliveries',
     row: 'pending',
     where: `id = '${id(1)}'`,
@@ -340,6 +362,23 @@ const procedures: Record<string, Person[]> = {
   lease_messages: service,
   begin_message: service,
   finish_message: service,
+  request_refund: signedIn,
+  request_test_refund: signedIn,
+  approve_refund: signedIn,
+  withdraw_refund: signedIn,
+  note_refund_by_hand: signedIn,
+  close_unknown_refund: signedIn,
+  lease_refunds: service,
+  record_reversal_push: service,
+  settle_reversal: service,
+  find_refund_by_secret: service,
+  begin_payment_test: service,
+  record_test_push: service,
+  settle_payment_test: service,
+  find_payment_test_by_secret: service,
+  lease_payment_test_queries: service,
+  payment_health: signedIn,
+  resume_prompts: signedIn,
   subscribe_to_newsletter: all,
   record_page_views: service,
   dashboard_figures: signedIn,
@@ -353,7 +392,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url instagram_url paybill_number reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
+      'chat_phone delivery_fee facebook_url instagram_url paybill_number refund_approval_above reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -428,6 +467,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.payments (id, order_id, phone, amount, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
+      insert into public.payment_tests (id, phone, requested_by) values ('${id(1)}', '+254712345678', '${personIds.staff}');
+      insert into private.payment_test_secrets (test_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into public.refunds (id, payment_id, receipt, amount, reason, method, status)
+        values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
+      insert into private.refund_secrets (refund_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into private.refund_limit_raises (raised_by, raised_from) values ('${personIds.staff}', 1);
+      insert into private.prompt_pause (code, until) values ('2028', now());
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');

@@ -1,0 +1,255 @@
+// Wrong settings at M-PESA stop the prompts for a while; the test with KSh 1 tries them out without touching the shop's
+// books.
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  personIds,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+type Test = Types['public']['Tables']['payment_tests']['Row'];
+type Refund = Types['public']['Tables']['refunds']['Row'];
+
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 1000);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    await database.execute('delete from private.rate_limits; delete from private.prompt_pause');
+  });
+
+  const service = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
+    call<Answer>(database, 'service', procedure, given);
+  const place = () => call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+  const begin = async (): Promise<Payment> =>
+    (
+      await service<{ payment: Payment }>('begin_payment', {
+        order_id: (await place()).id,
+        phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+        notice_secret: randomBytes(32).toString('hex'),
+      })
+    ).payment;
+  const accepted = (payment: Payment) =>
+    service<Payment>('record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  const refused = (payment: Payment, code: string, description: string) =>
+    service<Payment>('record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      refusal_code: code,
+      refusal_description: description,
+    });
+  const notice = (payment: Payment, code: string) =>
+    service('settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: '{}',
+      verdict: code === '0' ? 'succeeded' : 'failed',
+      result_code: code,
+      amount: code === '0' ? payment.amount : null,
+      receipt: code === '0' ? receipt() : null,
+    });
+  const health = () =>
+    call<{ pause: { code: string; until: string } | null; checked_at: string }>(
+      database,
+      'staff',
+      'payment_health',
+    );
+  /** How many minutes the pause still lasts, rounded. */
+  const minutesLeft = async () => {
+    const { pause, checked_at } = await health();
+    return pause ? Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000) : 0;
+  };
+  const pass = (minutes: number) =>
+    database.query('update private.prompt_pause set until = until - make_interval(mins => $1)', [minutes]);
+
+  describe('prompts are paused', () => {
+    test.each(['2006', '2028', '2029', 'SFC_IC0003'])('after result code %s', async (code) => {
+      await notice(await accepted(await begin()), code);
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      expect(await health()).toMatchObject({ pause: { code } });
+    });
+
+    test.each([
+      ['500.001.1001', 'Wrong credentials'],
+      ['500.001.1001', 'Merchant does not exist'],
+      ['mpesa_unreachable', 'no access token: HTTP 400'],
+    ])('after the refusal %s, %s', async (code, description) => {
+      await refused(await begin(), code, description);
+      await expectRefusal(begin(), 409, 'prompts_paused');
+    });
+
+    test('longer when the same comes again, and no longer for those that were on their way', async () => {
+      const [one, other] = [await accepted(await begin()), await accepted(await begin())];
+      await notice(one, '2028');
+      await notice(other, '2028');
+      expect(await minutesLeft()).toBe(5);
+      for (const expected of [10, 20, 40, 60, 60]) {
+        await pass(61);
+        expect(await minutesLeft()).toBe(0);
+        await database.query(`update private.prompt_pause set until = now() - interval '1 second'`);
+        await notice(await accepted(await begin()), '2028');
+        expect(await minutesLeft()).toBe(expected);
+      }
+    });
+
+    test('until a payment succeeds, or staff resume them', async () => {
+      const [wrong, good] = [await accepted(await begin()), await accepted(await begin())];
+      await notice(wrong, '2029');
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      await notice(good, '0');
+      const again = await accepted(await begin());
+      await notice(again, '2029');
+      await expectRefusal(call(database, 'customer', 'resume_prompts'), 403, 'staff_only');
+      await call(database, 'staff', 'resume_prompts');
+      await begin();
+    });
+  });
+
+  test.each([
+    ['1032', ''],
+    ['1', ''],
+    ['1037', ''],
+    ['500.001.1001', 'Unable to lock subscriber'],
+    ['mpesa_unreachable', 'ECONNREFUSED'],
+    ['mpesa_unreachable', 'no access token: HTTP 503'],
+    ['http_429', ''],
+  ])("nobody's prompts are paused by what is the customer's or passes: %s %s", async (code, description) => {
+    await refused(await begin(), code, description);
+    await begin();
+  });
+
+  describe('a test with KSh 1', () => {
+    const start = () =>
+      service<Test>('begin_payment_test', {
+        phone: '0712345678',
+        notice_secret: randomBytes(32).toString('hex'),
+        requested_by: personIds.staff,
+      });
+    const push = (begun: Test) =>
+      service<Test>('record_test_push', {
+        test_id: begun.id,
+        body: '{}',
+        checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+      });
+    const tell = (begun: Test, change: Record<string, unknown> = {}) =>
+      service<{ outcome: string; test: Test }>('settle_payment_test', {
+        test_id: begun.id,
+        source: 'notice',
+        body: '{}',
+        verdict: 'succeeded',
+        result_code: '0',
+        amount: 100,
+        receipt: receipt(),
+        checkout_request_id: begun.checkout_request_id,
+        ...change,
+      });
+
+    test('is begun for staff only, and not without end', async () => {
+      await expectRefusal(
+        service('begin_payment_test', {
+          phone: '0712345678',
+          notice_secret: randomBytes(32).toString('hex'),
+          requested_by: personIds.customer,
+        }),
+        403,
+        'staff_only',
+      );
+      for (let count = 0; count < 10; count += 1) await start();
+      await expectRefusal(start(), 429, 'too_many_tests');
+    });
+
+    test('is settled once, ends a pause, and its shilling goes back once', async () => {
+      await notice(await accepted(await begin()), '2028');
+      const begun = await push(await start());
+      const code = receipt();
+      expect(await tell(begun, { receipt: code })).toMatchObject({
+        outcome: 'completed',
+        test: { status: 'completed', receipt: code },
+      });
+      expect(await tell(begun)).toMatchObject({ outcome: 'already_completed', test: { receipt: code } });
+      expect(await tell(begun, { verdict: 'failed', result_code: '1032' })).toMatchObject({
+        outcome: 'superseded',
+      });
+      expect(await health()).toMatchObject({ pause: null });
+
+      const ask = () => call<Refund>(database, 'staff', 'request_test_refund', { test_id: begun.id });
+      const asked = await Promise.allSettled([ask(), ask(), ask()]);
+      expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const { refund } = await service<{ refund: Refund }>('lease_refunds');
+      expect(refund).toMatchObject({ test_id: begun.id, receipt: code, amount: 100 });
+      await service('settle_reversal', {
+        refund_id: refund.id,
+        source: 'reversal_result',
+        body: '{}',
+        verdict: 'succeeded',
+        refund_receipt: receipt(),
+      });
+      await expectRefusal(ask(), 409, 'refund_exists');
+      const { rows } = await database.query(
+        'select refunded_at is not null as is_back from public.payment_tests where id = $1',
+        [begun.id],
+      );
+      expect(rows).toEqual([{ is_back: true }]);
+    });
+
+    test('a success supersedes a failure, but not with a wrong amount, another request or a known receipt', async () => {
+      const begun = await push(await start());
+      await tell(begun, { verdict: 'failed', result_code: '1037', receipt: null, amount: null });
+      expect(await tell(begun, { checkout_request_id: 'ws_CO_other' })).toMatchObject({
+        outcome: 'other_request',
+      });
+      const paid = await accepted(await begin());
+      await notice(paid, '0');
+      const { rows } = await database.query<{ receipt: string }>(
+        'select receipt from public.payments where id = $1',
+        [paid.id],
+      );
+      expect(await tell(begun, { receipt: rows[0]?.receipt })).toMatchObject({ outcome: 'receipt_replayed' });
+      expect(await tell(begun, { amount: 101 })).toMatchObject({
+        outcome: 'wrong_amount',
+        test: { status: 'review' },
+      });
+      expect(await tell(begun)).toMatchObject({ outcome: 'completed', test: { status: 'completed' } });
+    });
+
+    test('a query that names no receipt completes it; the notice adds the receipt', async () => {
+      const begun = await push(await start());
+      expect(await tell(begun, { source: 'query', amount: null, receipt: null })).toMatchObject({
+        outcome: 'completed',
+      });
+      await expectRefusal(
+        call(database, 'staff', 'request_test_refund', { test_id: begun.id }),
+        409,
+        'receipt_unknown',
+      );
+      expect(await tell(begun)).toMatchObject({ test: { receipt: expect.any(String) } });
+    });
+
+    test('is asked about out of the same allowance as payments', async () => {
+      const begun = await push(await start());
+      await database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [begun.id]);
+      expect(await service('lease_payment_test_queries')).toMatchObject({ id: begun.id, query_count: 1 });
+      await database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [begun.id]);
+      expect(await service('lease_payment_test_queries')).toBeUndefined();
+    });
+  });
+});

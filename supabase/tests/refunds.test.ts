@@ -1,0 +1,667 @@
+// Money that is sent back: once, whole, above the limit by two members, and never again on a guess.
+import { randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { asRole, type Claims } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  secondStepPassed,
+  stockOf,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+type Refund = Types['public']['Tables']['refunds']['Row'];
+interface Settled {
+  outcome: string;
+  refund: Refund;
+}
+interface Work {
+  work: 'send' | 'ask';
+  refund: Refund;
+  secret: string;
+}
+
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const conversation = () => `AG_${randomBytes(8).toString('hex')}`;
+/** Of one unit, in cents: above the limit of KES 1,000 with two, below it with one. */
+const dear = 190_100;
+const cheap = 95_100;
+const first: Claims = people.staff;
+const second: Claims = secondStepPassed;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+  let paid: Payment;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    await database.execute(`delete from private.rate_limits`);
+    product = await makeProduct(database, 5);
+    units.set(product, 5);
+    order = await place(1);
+    paid = await pay();
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  const as = async <Answer>(
+    who: Claims,
+    procedure: string,
+    given: Record<string, unknown>,
+  ): Promise<Answer> => {
+    const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
+    const { rows } = await asRole(database, who, (session) =>
+      session.query<{ answer: Answer }>(
+        `select public.${procedure}(${named.join(', ')}) as answer`,
+        Object.values(given),
+      ),
+    );
+    return rows[0]?.answer as Answer;
+  };
+  const service = <Answer>(procedure: string, given: Record<string, unknown>) =>
+    call<Answer>(database, 'service', procedure, given);
+
+  const place = (quantity: number) =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(product),
+      quantity,
+      expected_total: quantity === 1 ? cheap : dear,
+    });
+  async function prompt(placed = order): Promise<Payment> {
+    const { payment } = await service<{ payment: Payment }>('begin_payment', {
+      order_id: placed.id,
+      phone: '0712345678',
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    return service<Payment>('record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  }
+  async function notice(payment: Payment, code: string | null = receipt()): Promise<Payment> {
+    const { payment: settled } = await service<{ payment: Payment }>('settle_payment', {
+      payment_id: payment.id,
+      source: code ? 'notice' : 'query',
+      body: '{}',
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: code ? payment.amount : null,
+      receipt: code,
+      checkout_request_id: payment.checkout_request_id,
+    });
+    return settled;
+  }
+  const pay = async (placed = order) => notice(await prompt(placed));
+  const setStatus = (status: string, placed = order) =>
+    asRole(database, first, (session) =>
+      session.query(`update public.orders set status = $2 where id = $1`, [placed.id, status]),
+    );
+  const request = (payment = paid, who = first) =>
+    as<Refund>(who, 'request_refund', { payment_id: payment.id, reason: 'Customer cancelled' });
+  const approve = (refund: Refund, who = second) =>
+    as<Refund>(who, 'approve_refund', { refund_id: refund.id });
+  const withdraw = (refund: Refund, who = first) =>
+    as<Refund>(who, 'withdraw_refund', { refund_id: refund.id });
+  const byHand = (code: string, payment = paid) =>
+    as<Refund>(first, 'note_refund_by_hand', {
+      payment_id: payment.id,
+      refund_receipt: code,
+      reason: 'Sent by hand',
+    });
+
+  const lease = async (): Promise<Work[]> =>
+    (
+      await asRole(database, people.service, (session) =>
+        session.query<{ leased: Work }>(`select public.lease_refunds(50) as leased`),
+      )
+    ).rows.map(({ leased }) => leased);
+  /** The work there is for one refund. */
+  const workOf = async (refund: Refund) => (await lease()).filter((work) => work.refund.id === refund.id);
+  const pushed = (refund: Refund, answer: Record<string, unknown> = {}) =>
+    service<Refund>('record_reversal_push', {
+      refund_id: refund.id,
+      body: '{}',
+      conversation_id: conversation(),
+      originator_conversation_id: conversation(),
+      ...answer,
+    });
+  const lost = { conversation_id: null, originator_conversation_id: null };
+  const result = (refund: Refund, change: Record<string, unknown> = {}) =>
+    service<Settled>('settle_reversal', {
+      refund_id: refund.id,
+      source: 'reversal_result',
+      body: '{"raw":true}',
+      verdict: 'succeeded',
+      result_code: '0',
+      refund_receipt: receipt(),
+      amount: refund.amount,
+      originator_conversation_id: refund.originator_conversation_id,
+      ...change,
+    });
+  const failed = { verdict: 'failed', result_code: '1', refund_receipt: null, amount: null };
+  const told = (refund: Refund, verdict: string) =>
+    service<Settled>('settle_reversal', {
+      refund_id: refund.id,
+      source: 'status_result',
+      body: '{}',
+      verdict,
+      result_code: '0',
+    });
+  const later = (refund: Refund, minutes: number) =>
+    database.query(
+      `update public.refunds set sent_at = sent_at - make_interval(mins => $2), next_check_at = next_check_at - make_interval(mins => $2)
+       where id = $1`,
+      [refund.id, minutes],
+    );
+  /** A refund of a cancelled order that M-PESA was asked for. */
+  async function sent(answer: Record<string, unknown> = {}): Promise<Refund> {
+    await setStatus('cancelled');
+    const refund = await request();
+    expect(await workOf(refund)).toMatchObject([{ work: 'send' }]);
+    return pushed(refund, answer);
+  }
+
+  async function state(placed = order) {
+    const { rows } = await database.query<{
+      order: string;
+      money: string;
+      payments: string[];
+      refunds: string[];
+    }>(
+      `select o.status as order, o.payment_status as money,
+         (select json_agg(p.status || case when p.refunded_at is null then '' else ', sent back' end order by p.created_at)
+          from public.payments as p where p.order_id = o.id) as payments,
+         coalesce((select json_agg(r.method || ' ' || r.status order by r.created_at)
+          from public.refunds as r join public.payments as p on p.id = r.payment_id where p.order_id = o.id), '[]') as refunds
+       from public.orders as o where o.id = $1`,
+      [placed.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, product) };
+  }
+  const events = async (placed = order) =>
+    (
+      await database.query<{ told: string }>(
+        `select actor || ' ' || kind as told from public.order_events where order_id = $1 and kind like 'refund%' order by id`,
+        [placed.id],
+      )
+    ).rows.map(({ told: word }) => word);
+  const customerTold = async (placed = order) =>
+    (
+      await database.query<{ occasion: string }>(
+        `select occasion from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
+        [placed.id],
+      )
+    ).rows.map(({ occasion }) => occasion);
+
+  describe('asking for a refund', () => {
+    test('up to the limit needs nobody else; the money goes back and order, stock, timeline and customer follow', async () => {
+      const refund = await sent();
+      expect(refund).toMatchObject({
+        status: 'sent',
+        amount: cheap,
+        needs_approval: false,
+        receipt: paid.receipt,
+      });
+      const back = receipt();
+      expect(await result(refund, { refund_receipt: back })).toMatchObject({
+        outcome: 'completed',
+        refund: { status: 'completed', refund_receipt: back },
+      });
+      expect(await state()).toEqual({
+        order: 'cancelled',
+        money: 'refunded',
+        payments: ['completed, sent back'],
+        refunds: ['reversal completed'],
+        stock: 5,
+      });
+      expect(await events()).toEqual([
+        'staff refund_requested',
+        'shop refund_sent',
+        'mpesa refund_completed',
+      ]);
+      expect(await customerTold()).toEqual(['']);
+    });
+
+    test('above it waits for another member, whoever else tries', async () => {
+      order = await place(2);
+      paid = await pay();
+      await setStatus('cancelled');
+      const refund = await request();
+      expect(refund).toMatchObject({ status: 'requested', needs_approval: true, amount: dear });
+      expect(await workOf(refund)).toEqual([]);
+      await expectRefusal(approve(refund, first), 403, 'second_member_needed');
+      await expectRefusal(approve(refund, people.service), 403, 'staff_only');
+      await expectRefusal(approve(refund, people['half-way staff']), 403, 'staff_only');
+      await expect(
+        database.query(
+          `update public.refunds set status = 'approved', approved_by = requested_by where id = $1`,
+          [refund.id],
+        ),
+      ).rejects.toMatchObject({ code: '23514' });
+      expect(await approve(refund)).toMatchObject({ status: 'approved', approved_by: second.sub });
+      expect(await workOf(refund)).toMatchObject([{ work: 'send' }]);
+      await result(await pushed(refund));
+      expect(await state()).toMatchObject({ money: 'refunded' });
+    });
+
+    test('who raises the limit is bound by the old one for a day, and others are not', async () => {
+      order = await place(2);
+      paid = await pay();
+      await setStatus('cancelled');
+      await asRole(database, first, (session) =>
+        session.query('update public.store_settings set refund_approval_above = 500000'),
+      );
+      const own = await request();
+      expect(own).toMatchObject({ needs_approval: true });
+      await withdraw(own);
+      expect(await request(paid, second)).toMatchObject({ needs_approval: false, status: 'approved' });
+      await database.query('delete from private.refund_limit_raises');
+      await database.query('update public.store_settings set refund_approval_above = 100000');
+    });
+
+    test('is for what was paid for nothing: not a paid order that is to be delivered, nor a prompt nobody answered', async () => {
+      await expectRefusal(request(), 409, 'nothing_to_send_back');
+      const open = await place(1);
+      await expectRefusal(request(await prompt(open)), 409, 'nothing_to_send_back');
+    });
+
+    test('needs the receipt, and a reason', async () => {
+      order = await place(1);
+      paid = await notice(await prompt(), null);
+      await setStatus('cancelled');
+      await expectRefusal(request(), 409, 'receipt_unknown');
+      await expectRefusal(
+        as(first, 'request_refund', { payment_id: (await pay(await place(1))).id, reason: ' ' }),
+        409,
+        'nothing_to_send_back',
+      );
+      paid = await notice(paid);
+      await expectRefusal(
+        as(first, 'request_refund', { payment_id: paid.id, reason: ' ' }),
+        400,
+        'reason_invalid',
+      );
+    });
+
+    test('twenty times at once opens one', async () => {
+      await setStatus('cancelled');
+      const answers = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, index) => request(paid, index % 2 ? first : second)),
+      );
+      expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      expect(await state()).toMatchObject({ refunds: ['reversal approved'] });
+    });
+
+    test('withdrawn it may be asked for again; once M-PESA was asked it is not withdrawn', async () => {
+      await setStatus('cancelled');
+      await withdraw(await request(), second);
+      const again = await request();
+      await workOf(again);
+      await expectRefusal(withdraw(again), 409, 'refund_changed');
+      await pushed(again);
+      await result(again);
+    });
+  });
+
+  describe('an order whose money is on its way back', () => {
+    test('is neither taken up again nor noted as sent back once more', async () => {
+      await setStatus('cancelled');
+      const refund = await request();
+      await expectRefusal(setStatus('processing'), 409, 'refund_under_way');
+      await expectRefusal(
+        as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' }),
+        409,
+        'refund_under_way',
+      );
+      await expectRefusal(byHand(receipt()), 409, 'refund_exists');
+      await withdraw(refund);
+      await setStatus('processing');
+      expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 4 });
+    });
+
+    test('that waited for a decision is not delivered meanwhile', async () => {
+      order = await place(1);
+      const late = await prompt();
+      await database.query(
+        `update public.orders set reserved_until = null, status = 'cancelled' where id = $1`,
+        [order.id],
+      );
+      await database.query(`update public.products set stock_quantity = 0 where id = $1`, [product]);
+      units.set(product, 1);
+      paid = await notice(late);
+      expect(await state()).toMatchObject({ money: 'needs_decision' });
+      const refund = await request();
+      await database.query(`update public.products set stock_quantity = 4 where id = $1`, [product]);
+      units.set(product, 5);
+      await expectRefusal(
+        as(first, 'decide_paid_order', { order_id: order.id, decision: 'deliver' }),
+        409,
+        'refund_under_way',
+      );
+      await workOf(refund);
+      await result(await pushed(refund));
+      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
+    });
+
+    test('delivering and asking for a refund at once: one of the two', async () => {
+      await setStatus('cancelled');
+      const [asked, taken] = await Promise.allSettled([request(), setStatus('processing')]);
+      expect([asked.status, taken.status].filter((word) => word === 'fulfilled')).toHaveLength(1);
+      expect(await state()).toMatchObject(
+        asked.status === 'fulfilled'
+          ? { order: 'cancelled', refunds: ['reversal approved'] }
+          : { order: 'processing', refunds: [] },
+      );
+    });
+  });
+
+  describe('a second payment of an order', () => {
+    test('is sent back without touching the order, and the customer hears of it', async () => {
+      order = await place(1);
+      const open = await prompt();
+      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: receipt(), amount: cheap });
+      const twice = await notice(open);
+      expect(twice).toMatchObject({ status: 'completed', needs_refund: true });
+      const refund = await request(twice);
+      await workOf(refund);
+      await result(await pushed(refund));
+      expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+      expect(await customerTold()).toEqual([twice.id]);
+    });
+
+    test('entered by hand and sent back, then told of as the order’s own: the order is refunded', async () => {
+      order = await place(1);
+      const open = await notice(await prompt(), null);
+      const code = receipt();
+      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
+        order_id: order.id,
+        receipt: code,
+        amount: cheap,
+      });
+      expect(payment).toMatchObject({ needs_refund: true });
+      const refund = await request(payment);
+      await workOf(refund);
+      await result(await pushed(refund));
+      expect(await notice(open, code)).toMatchObject({ receipt: code });
+      expect(await state()).toMatchObject({
+        order: 'cancelled',
+        money: 'refunded',
+        payments: ['completed, sent back'],
+        refunds: ['reversal completed'],
+        stock: 4,
+      });
+    });
+  });
+
+  describe('what M-PESA tells', () => {
+    test('counts once, however often and from how many sides it is told', async () => {
+      const refund = await sent();
+      const back = receipt();
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, index) =>
+          result(
+            refund,
+            index % 2 ? { refund_receipt: back } : { refund_receipt: back, source: 'status_result' },
+          ),
+        ),
+      );
+      const outcomes = answers.map(({ outcome }) => outcome);
+      expect(outcomes.filter((word) => word === 'completed')).toHaveLength(1);
+      expect(outcomes.filter((word) => word === 'already_completed')).toHaveLength(19);
+      const { rows } = await database.query(
+        `select from public.payment_messages where refund_id = $1 and source in ('reversal_result', 'status_result')`,
+        [refund.id],
+      );
+      expect(rows).toHaveLength(20);
+      expect(await events()).toHaveLength(3);
+    });
+
+    test('before the request is answered counts as well', async () => {
+      await setStatus('cancelled');
+      const refund = await request();
+      await workOf(refund);
+      await result(refund);
+      expect(await pushed(refund)).toMatchObject({ status: 'completed', next_check_at: null });
+    });
+
+    test('a failure leaves the money due, and it may be asked for again; a later success still counts', async () => {
+      const refund = await sent();
+      expect(await result(refund, failed)).toMatchObject({ outcome: 'failed', refund: { status: 'failed' } });
+      expect(await state()).toMatchObject({ order: 'cancelled', money: 'paid' });
+      const again = await request();
+      expect(await result(refund)).toMatchObject({ outcome: 'completed' });
+      expect(await state()).toMatchObject({
+        money: 'refunded',
+        refunds: ['reversal completed', 'reversal withdrawn'],
+      });
+      expect(await workOf(again)).toEqual([]);
+      expect(await result(refund, failed)).toMatchObject({ outcome: 'superseded' });
+      expect(await state()).toMatchObject({ money: 'refunded' });
+    });
+
+    test('a success after the order was taken up again after all takes its units back into stock', async () => {
+      const refund = await sent();
+      await result(refund, failed);
+      await setStatus('processing');
+      expect(await state()).toMatchObject({ order: 'processing', stock: 4 });
+      await result(refund);
+      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
+    });
+
+    test('about another request, in another amount, or under a receipt of another refund completes nothing', async () => {
+      const done = await sent();
+      const back = receipt();
+      await result(done, { refund_receipt: back });
+      order = await place(1);
+      paid = await pay();
+      const refund = await sent();
+      expect(await result(refund, { originator_conversation_id: conversation() })).toMatchObject({
+        outcome: 'other_request',
+      });
+      expect(await result(refund, { refund_receipt: back })).toMatchObject({ outcome: 'receipt_replayed' });
+      for (const amount of [0, 1, -cheap, cheap * 100]) {
+        expect(await result(refund, { amount })).toMatchObject({
+          outcome: 'wrong_amount',
+          refund: { status: 'unknown' },
+        });
+      }
+      expect(await state()).toMatchObject({ money: 'paid' });
+      expect(await result(refund)).toMatchObject({ outcome: 'completed' });
+    });
+
+    test('about a refund that nobody sent completes nothing', async () => {
+      order = await place(2);
+      paid = await pay();
+      await setStatus('cancelled');
+      const refund = await request();
+      expect(await result(refund)).toMatchObject({ outcome: 'not_sent', refund: { status: 'requested' } });
+      await withdraw(refund);
+    });
+  });
+
+  describe('when nobody knows whether it was sent', () => {
+    test('it is asked about, and never sent again', async () => {
+      const refund = await sent(lost);
+      expect(refund).toMatchObject({ status: 'unknown' });
+      expect(await workOf(refund)).toEqual([]);
+      await later(refund, 2);
+      expect(await workOf(refund)).toMatchObject([{ work: 'ask' }]);
+      expect(await workOf(refund)).toEqual([]);
+      await expectRefusal(request(), 409, 'refund_exists');
+      await expectRefusal(withdraw(refund), 409, 'refund_changed');
+      expect(await told(refund, 'pending')).toMatchObject({ outcome: 'pending' });
+      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+      expect(await state()).toMatchObject({ money: 'refunded' });
+    });
+
+    test('M-PESA saying that the payment stands is believed only after a while', async () => {
+      const refund = await sent(lost);
+      expect(await told(refund, 'not_reversed')).toMatchObject({
+        outcome: 'pending',
+        refund: { status: 'unknown' },
+      });
+      await later(refund, 11);
+      expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'failed' });
+    });
+
+    test('the shop was interrupted between leasing and sending: asked about, by several processes at once', async () => {
+      await setStatus('cancelled');
+      const refund = await request();
+      const leases = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
+      expect(leases).toMatchObject([{ work: 'send' }]);
+      expect(await workOf(refund)).toEqual([]);
+      await later(refund, 3);
+      const asked = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
+      expect(asked).toMatchObject([
+        { work: 'ask', secret: leases[0]?.secret, refund: { status: 'unknown' } },
+      ]);
+      await told(refund, 'succeeded');
+    });
+
+    test('"already reversed" is done once the status of the payment says so, and not believed otherwise', async () => {
+      const refused = await sent({ ...lost, refusal_code: 'R000001', refusal_description: 'already' });
+      expect(refused).toMatchObject({ status: 'unknown', result_code: 'R000001' });
+      expect(await workOf(refused)).toMatchObject([{ work: 'ask' }]);
+      await later(refused, 60);
+      expect(await told(refused, 'not_reversed')).toMatchObject({ outcome: 'pending' });
+      expect(await told(refused, 'succeeded')).toMatchObject({ outcome: 'completed' });
+
+      order = await place(1);
+      paid = await pay();
+      const refund = await sent();
+      expect(
+        await result(refund, { ...failed, verdict: 'already_reversed', result_code: 'R000001' }),
+      ).toMatchObject({
+        outcome: 'already_reversed',
+      });
+      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+    });
+
+    test('a member ends it with what M-PESA’s portal shows', async () => {
+      const found = await sent(lost);
+      await expectRefusal(
+        as(first, 'close_unknown_refund', { refund_id: found.id }),
+        409,
+        'refund_too_fresh',
+      );
+      const back = receipt();
+      expect(
+        await as(first, 'close_unknown_refund', { refund_id: found.id, refund_receipt: back }),
+      ).toMatchObject({
+        status: 'completed',
+        refund_receipt: back,
+      });
+      expect(await state()).toMatchObject({ money: 'refunded' });
+
+      order = await place(1);
+      paid = await pay();
+      const none = await sent(lost);
+      await later(none, 31);
+      expect(await as(first, 'close_unknown_refund', { refund_id: none.id })).toMatchObject({
+        status: 'failed',
+      });
+      await expectRefusal(as(first, 'close_unknown_refund', { refund_id: none.id }), 409, 'refund_changed');
+    });
+  });
+
+  describe('by hand', () => {
+    test('is noted with its receipt, once', async () => {
+      await setStatus('cancelled');
+      const back = receipt();
+      const noted = await byHand(` ${back.toLowerCase()} `);
+      expect(noted).toMatchObject({ method: 'by_hand', status: 'completed', refund_receipt: back });
+      expect(await byHand(back)).toMatchObject({ id: noted.id });
+      expect(await state()).toMatchObject({
+        money: 'refunded',
+        payments: ['completed, sent back'],
+        stock: 5,
+      });
+      expect(await events()).toEqual(['staff refund_completed']);
+      await expectRefusal(byHand(receipt()), 409, 'refund_exists');
+    });
+
+    test('takes no receipt of money that came in, nor one of another refund', async () => {
+      await setStatus('cancelled');
+      await expectRefusal(byHand(paid.receipt ?? ''), 409, 'receipt_of_payment');
+      await expectRefusal(byHand('no'), 400, 'receipt_invalid');
+      const back = receipt();
+      await byHand(back);
+      order = await place(1);
+      paid = await pay();
+      await setStatus('cancelled');
+      await expectRefusal(byHand(back), 409, 'refund_receipt_used');
+    });
+
+    test('ten members at once note one', async () => {
+      await setStatus('cancelled');
+      const answers = await Promise.allSettled(Array.from({ length: 10 }, () => byHand(receipt())));
+      expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      expect(await state()).toMatchObject({ refunds: ['by_hand completed'] });
+    });
+
+    test('noting it with the order alone keeps the books as well', async () => {
+      await setStatus('cancelled');
+      await as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' });
+      expect(await state()).toMatchObject({ money: 'refunded', refunds: ['by_hand completed'] });
+      await expectRefusal(request(), 409, 'refund_exists');
+    });
+  });
+
+  test('only staff ask, approve, withdraw and note; only the shop itself sends', async () => {
+    await setStatus('cancelled');
+    for (const who of [people.customer, people['former staff'], people['half-way staff']]) {
+      await expectRefusal(request(paid, who), 403, 'staff_only');
+    }
+    const refund = await request();
+    for (const [procedure, given] of [
+      ['lease_refunds', {}],
+      [
+        'settle_reversal',
+        { refund_id: refund.id, source: 'reversal_result', body: '', verdict: 'succeeded' },
+      ],
+      ['record_reversal_push', { refund_id: refund.id, body: '' }],
+    ] as const) {
+      await expect(as(first, procedure, given)).rejects.toMatchObject({ code: '42501' });
+    }
+  });
+
+  // Positive controls: the promises about refunds are able to break.
+  const refundOf = (amount: string) =>
+    `insert into public.refunds (payment_id, receipt, amount, reason, method, status)
+     select id, receipt, ${amount}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;
+  const sentBack = 'update public.payments set refunded_at = now() where id = $1';
+  test.each([
+    ['money is sent back when and only when a refund of it is completed', [sentBack]],
+    ['money is sent back when and only when a refund of it is completed', [refundOf('amount')]],
+    ['no more is sent back than came in, and once', [refundOf('amount + 100')]],
+    ['an order is refunded when and only when its own money was sent back', [refundOf('amount'), sentBack]],
+    [
+      'a refund by M-PESA is completed by what M-PESA told, or by a person',
+      [refundOf('amount'), `update public.refunds set method = 'reversal' where payment_id = $1`],
+    ],
+  ])('that %s would be missed if it broke', async (promise, harm) => {
+    const books = database.transaction(async (session) => {
+      await session.query('alter table public.payments disable trigger user');
+      for (const statement of harm) await session.query(statement, [paid.id]);
+      await expectBalancedBooks({ ...database, query: session.query.bind(session) }, units);
+    });
+    await expect(books).rejects.toMatchObject({
+      actual: expect.arrayContaining([{ promise, subject: expect.any(String) }]),
+    });
+  });
+});
