@@ -20,14 +20,14 @@ export function indexPage(settings: SimulatorSettings): Promise<Response> {
   return pageResponse({ title: 'Pretend M-PESA', style, body: body(settings) });
 }
 
-function body({ shortcode }: SimulatorSettings): Markup {
+function body({ shortcode, tillNumber }: SimulatorSettings): Markup {
   return html`<main>
 <p class="badge">Simulator: no money moves</p>
 <h1>A pretend M-PESA to try payments with</h1>
-<p>This service speaks the protocol of Safaricom’s Daraja (shortcode ${shortcode}): access tokens, STK push, STK query and callbacks. It is not Safaricom, it reaches no phone, and every shilling in it is imaginary.</p>
+<p>This service speaks the protocol of Safaricom’s Daraja (shortcode ${shortcode}): access tokens, STK push and query with their callbacks, payments by hand with their confirmations, statements, reversals and transaction status. It is not Safaricom, it reaches no phone, and every shilling in it is imaginary.</p>
 
 <h2>Pay by hand</h2>
-<p>Open the page of a phone and keep it open: prompts to that number then wait there for a PIN.</p>
+<p>Open the page of a phone and keep it open: prompts to that number then wait there for a PIN. The phone can also pay the paybill ${shortcode} and the till ${tillNumber} by hand.</p>
 <form class="field" action="phone" method="get">
 <label for="number">Phone number</label>
 <input id="number" name="number" type="tel" inputmode="tel" autocomplete="off" placeholder="0712345678" required>

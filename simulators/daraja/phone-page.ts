@@ -43,9 +43,10 @@ function numberForm(wrongNumber: string): Markup {
 </main>`;
 }
 
-function phoneBody(phone: string, { merchantName }: SimulatorSettings): Markup {
+function phoneBody(phone: string, settings: SimulatorSettings): Markup {
+  const { merchantName, shortcode, tillNumber } = settings;
   const scripted = scriptedOutcomes.find(({ ending }) => phone.endsWith(ending));
-  return html`<main class="stage" data-phone="${phone}" data-merchant="${merchantName}">
+  return html`<main class="stage" data-phone="${phone}" data-merchant="${merchantName}" data-paybill="${shortcode}">
 <header>
 <p class="badge">Simulator: no money moves</p>
 <h1>This is the phone <span class="number">${writePhoneNumber(phone)}</span></h1>
@@ -58,6 +59,22 @@ function phoneBody(phone: string, { merchantName }: SimulatorSettings): Markup {
 <div id="home" class="home">
 <p id="connection" class="quiet" role="status">Waiting for a prompt. It appears here by itself.</p>
 <ol id="messages" class="messages" aria-live="polite" aria-label="Messages" tabindex="-1"></ol>
+<details id="hand" class="hand">
+<summary>Pay a till or paybill by hand</summary>
+<form id="hand-form" novalidate autocomplete="off">
+<label for="hand-number">Pay to</label>
+<select id="hand-number" name="number">
+<option value="${shortcode}">Paybill ${shortcode}</option>
+<option value="${tillNumber}">Till ${tillNumber}</option>
+</select>
+<div id="hand-account"><label for="hand-reference">Account (the tracking number)</label>
+<input id="hand-reference" name="reference" maxlength="20" autocapitalize="characters" autocomplete="off"></div>
+<label for="hand-amount">Amount in shillings</label>
+<input id="hand-amount" name="amount" inputmode="numeric" maxlength="6" autocomplete="off" aria-describedby="hand-problem">
+<p id="hand-problem" class="problem" role="alert"></p>
+<button class="main-button">Pay</button>
+</form>
+</details>
 </div>
 <section id="prompt" class="prompt" role="dialog" aria-labelledby="question" hidden>
 <form id="pin-form" novalidate autocomplete="off">

@@ -1,10 +1,10 @@
-// What the phone page does in the browser: asks for prompts every second and sends what the person answers.
+// What the phone page does in the browser: asks for prompts every second, sends what the person answers, pays by hand.
 
 export const phoneScript = `
 'use strict';
 (() => {
   const byId = (id) => document.getElementById(id);
-  const { phone, merchant } = document.querySelector('main').dataset;
+  const { phone, merchant, paybill } = document.querySelector('main').dataset;
   const dialog = byId('prompt'), form = byId('pin-form'), pin = byId('pin'), problem = byId('pin-problem');
   const connection = byId('connection'), messages = byId('messages'), decline = byId('decline');
   const plainTitle = document.title, quietText = connection.textContent;
@@ -52,28 +52,47 @@ export const phoneScript = `
     pin.focus();
   }
 
-  function tell(prompt) {
+  function promptMessage(prompt) {
     const isPaid = prompt.resultCode === 0;
-    const state = prompt.checkoutRequestId + ':' + prompt.resultCode;
-    const known = told.get(prompt.checkoutRequestId);
-    if (known && known.state === state) return;
-    const item = document.createElement('li');
-    item.className = isPaid ? 'paid' : 'unpaid';
-    const sender = document.createElement('b');
-    sender.textContent = 'PRETEND M-PESA';
     const text = isPaid
       ? prompt.receipt + ' Confirmed. ' + money(prompt.amount) + ' paid to ' + merchant + ' for account ' +
         prompt.accountReference + '. No real money moved.'
       : 'Failed: ' + money(prompt.amount) + ' to ' + merchant + ' for account ' + prompt.accountReference + '. ' +
         (failures[prompt.resultCode] || prompt.resultDesc + '.').replace(/\\.\\.$/, '.');
+    const at = prompt.decisions.at(-1).at;
+    return { id: prompt.checkoutRequestId, state: prompt.resultCode, isPaid, text, at };
+  }
+
+  function paymentMessages(payment) {
+    const { receipt, amount, method, number, reference, at, reversal } = payment;
+    const paid = {
+      id: receipt, state: 'paid', isPaid: true, at,
+      text: receipt + ' Confirmed. ' + money(amount) + ' paid to ' + merchant + ' (' + method + ' ' + number + ')' +
+        (reference ? ' for account ' + reference : '') + '. No real money moved.',
+    };
+    const back = reversal && {
+      id: reversal.receipt, state: 'reversed', isPaid: true, at: reversal.at,
+      text: reversal.receipt + ' Reversed. ' + money(reversal.amount) + ' of ' + receipt +
+        ' came back from ' + merchant + '. No real money moved.',
+    };
+    return [method === 'prompt' ? null : paid, back].filter(Boolean);
+  }
+
+  function tell({ id, state, isPaid, text }) {
+    const known = told.get(id);
+    if (known && known.state === state) return;
+    const item = document.createElement('li');
+    item.className = isPaid ? 'paid' : 'unpaid';
+    const sender = document.createElement('b');
+    sender.textContent = 'PRETEND M-PESA';
     item.append(sender, text);
     if (known) known.item.remove();
     messages.prepend(item);
-    told.set(prompt.checkoutRequestId, { state, item });
+    told.set(id, { state, item });
   }
 
-  function forgetAllBut(prompts) {
-    const kept = new Set(prompts.map((prompt) => prompt.checkoutRequestId));
+  function forgetAllBut(texts) {
+    const kept = new Set(texts.map((text) => text.id));
     for (const [id, { item }] of told) {
       if (kept.has(id)) continue;
       item.remove();
@@ -85,12 +104,14 @@ export const phoneScript = `
     try {
       const response = await fetch('simulator/prompts?screen=open&phone=' + phone, { cache: 'no-store' });
       if (!response.ok) throw new Error('status ' + response.status);
-      const { now, prompts } = await response.json();
+      const { now, prompts, payments } = await response.json();
       say(byId('time'), new Date(now).toLocaleTimeString('en-GB', {
         hour: '2-digit', minute: '2-digit', timeZone: 'Africa/Nairobi',
       }));
-      forgetAllBut(prompts);
-      for (const prompt of [...prompts].reverse()) if (prompt.state === 'decided') tell(prompt);
+      const decided = prompts.filter((prompt) => prompt.state === 'decided');
+      const texts = [...decided.map(promptMessage), ...payments.flatMap(paymentMessages)];
+      forgetAllBut(texts);
+      for (const text of texts.sort((one, other) => one.at - other.at)) tell(text);
       show(prompts.find((prompt) => prompt.state === 'open'), now);
       say(connection, quietText);
     } catch {
@@ -131,6 +152,50 @@ export const phoneScript = `
   decline.addEventListener('click', () => answer('decline', {}));
   dialog.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') answer('decline', {});
+  });
+
+  const handForm = byId('hand-form'), handNumber = byId('hand-number'), handAmount = byId('hand-amount');
+  const handReference = byId('hand-reference'), handProblem = byId('hand-problem');
+
+  function showAccount() {
+    byId('hand-account').hidden = handNumber.value !== paybill;
+  }
+  handNumber.addEventListener('change', showAccount);
+  showAccount();
+
+  handForm.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const button = handForm.querySelector('button');
+    if (button.disabled) return;
+    button.disabled = true;
+    say(handProblem, '');
+    try {
+      const response = await fetch('simulator/payments', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          phone, number: handNumber.value, amount: handAmount.value.trim(), reference: handReference.value.trim(),
+        }),
+      });
+      const answer = await response.json();
+      if (response.ok) {
+        handForm.reset();
+        showAccount();
+        byId('hand').open = false;
+        await look();
+      } else if (answer.declined) {
+        say(handProblem, 'The shop does not take this payment (' + answer.declined + ').');
+      } else {
+        say(handProblem, /^amount/.test(answer.error)
+          ? 'The amount is a whole number of shillings.'
+          : 'A paybill takes an account of at most 20 characters.');
+        (/^amount/.test(answer.error) ? handAmount : handReference).focus();
+      }
+    } catch {
+      say(handProblem, 'The simulator does not answer. Please try again.');
+    } finally {
+      button.disabled = false;
+    }
   });
 
   async function keepLooking() {

@@ -21,6 +21,14 @@ export const phoneStyle = `
 .messages li{padding:.75rem .9rem;border-radius:1rem;background:#fffffff2;color:var(--ink);font-size:.9rem;line-height:1.4;overflow-wrap:anywhere}
 .messages b{display:block;font-size:.75rem;letter-spacing:.03em;color:var(--leaf-deep)}
 .messages li.unpaid b{color:var(--fruit)}
+.hand{margin-top:1rem;padding:.75rem .9rem;border-radius:1rem;background:#fffffff2;color:var(--ink);font-size:.9rem}
+.hand summary{font-weight:650;cursor:pointer}
+.hand form{display:grid;gap:.35rem;margin-top:.75rem}
+.hand label{font-size:.875rem;font-weight:600;color:var(--soft)}
+.hand input,.hand select{width:100%;min-height:2.75rem;padding:.5rem .7rem;border:1px solid #857a9b;border-radius:.6rem;background:var(--card);font:inherit;color:inherit}
+.hand .problem{margin:0;min-height:1.5em;font-size:.875rem}
+#hand-account{display:grid;gap:.35rem}
+#hand-account[hidden]{display:none}
 .prompt{position:absolute;inset:0;display:grid;place-items:center;padding:1rem;background:#120a24b8}
 .prompt[hidden]{display:none}
 .prompt form{width:100%;padding:1.25rem;border-radius:1.4rem;background:var(--card);color:var(--ink);box-shadow:0 1rem 2rem #0006;animation:arrive .22s ease-out}

@@ -19,6 +19,9 @@ export type ReceivedCallback = {
   raw: string;
   callback: Callback;
 };
+/** A validation, a confirmation or a result. */
+// biome-ignore lint/suspicious/noExplicitAny: the tests read messages of many shapes.
+export type Heard = { path: string; fields: any };
 // biome-ignore lint/suspicious/noExplicitAny: the tests read answers of many shapes.
 export type Answer = { status: number; body: any; text: string };
 
@@ -29,6 +32,8 @@ export const anyPhone = phoneEndingIn('5678');
 export const quick: SimulatorOptions = {
   decisionDelayMs: 30,
   lateSuccessDelayMs: 60,
+  confirmationDelayMs: 0,
+  resultDelayMs: 20,
   tooEarlyMs: 0,
   queryLimit: { requests: 1_000, perMs: 60_000 },
 };
@@ -45,12 +50,20 @@ export type TestShop = Awaited<ReturnType<typeof openShop>>;
 /** A shop with its own simulator; `close` ends both. */
 export async function openShop(options: SimulatorOptions = quick) {
   const received: ReceivedCallback[] = [];
+  const heard: Heard[] = [];
+  let validationAnswer = '{"ResultCode":"0","ResultDesc":"Accepted"}';
   let callbackStatus = 200;
   let callbackAnswerMs = 0;
   const receiver: Server = createServer(async (request, response) => {
     let raw = '';
     for await (const chunk of request) raw += chunk;
-    const { Body } = JSON.parse(raw) as { Body: { stkCallback: Callback } };
+    const fields = JSON.parse(raw);
+    if (!fields.Body) {
+      heard.push({ path: request.url ?? '', fields });
+      response.end(validationAnswer);
+      return;
+    }
+    const { Body } = fields as { Body: { stkCallback: Callback } };
     const entry = { path: request.url ?? '', headers: request.headers, raw, callback: Body.stkCallback };
     setTimeout(() => {
       received.push(entry);
@@ -132,6 +145,7 @@ export async function openShop(options: SimulatorOptions = quick) {
   return {
     receiverUrl,
     received,
+    heard,
     authorize,
     takeToken,
     merchant,
@@ -146,6 +160,35 @@ export async function openShop(options: SimulatorOptions = quick) {
     answerCallbacksWith(status: number, afterMs = 0) {
       callbackStatus = status;
       callbackAnswerMs = afterMs;
+    },
+    answerValidationsWith(text: string) {
+      validationAnswer = text;
+    },
+    registerUrls(changes: Record<string, unknown> = {}): Promise<Answer> {
+      return post('/mpesa/c2b/v2/registerurl', {
+        ShortCode: defaultCredentials.shortcode,
+        ResponseType: 'Completed',
+        ConfirmationURL: `${receiverUrl}/confirmation`,
+        ValidationURL: `${receiverUrl}/validation`,
+        ...changes,
+      });
+    },
+    payByHand(changes: Record<string, unknown> = {}): Promise<Answer> {
+      return control('payments', {
+        phone: anyPhone,
+        number: defaultCredentials.shortcode,
+        amount: 951,
+        reference: 'JJ2611211234',
+        ...changes,
+      });
+    },
+    /** Waits until as many messages came to a path, and gives them. */
+    hear(path: string, count = 1): Promise<Heard['fields'][]> {
+      return vi.waitFor(() => {
+        const found = heard.filter((message) => message.path === path);
+        expect(found).toHaveLength(count);
+        return found.map(({ fields }) => fields);
+      }, 5_000);
     },
     /** Pushes and gives the CheckoutRequestID. */
     async accepted(changes: Record<string, unknown> = {}): Promise<string> {
