@@ -47,7 +47,8 @@ export function planMutation(
     mutation,
     isPut,
     rows: payload && {
-      text: payload.isArray ? payload.text : `[${payload.text}]`,
+      text: payload.text,
+      isArray: payload.isArray,
       count: payload.rowCount,
       takesDefaults: preferences.missing === 'default',
     },

@@ -118,8 +118,8 @@ export interface MutationPlan extends PlanBase {
   relation: Relation;
   mutation: Mutation;
   isPut: boolean;
-  /** JSON rows and how many; null for delete. */
-  rows: { text: string; count: number; takesDefaults: boolean } | null;
+  /** An array of JSON rows, or one alone, and how many; null for delete. */
+  rows: { text: string; isArray: boolean; count: number; takesDefaults: boolean } | null;
   returning: 'minimal' | 'headers-only' | 'representation';
   node: ReadNode;
   isCounted: boolean;

@@ -149,7 +149,7 @@ describe('a statement', () => {
     expect(write('GET', '/owners', 'select=pets(id)&pets.limit=1000').parameters).toEqual(['100', '100']);
     expect(
       write('PATCH', '/owners', 'select=pets(id)', '{"id":1}', 'return=representation').parameters,
-    ).toEqual(['[{"id":1}]']);
+    ).toEqual(['{"id":1}']);
   });
 
   test('returns no column of a change that is not asked for', () => {

@@ -113,7 +113,9 @@ function callStatement(writer: Writer, plan: CallPlan): string {
   const rows = selectFrom(writer, node, 'source', relation ? rowTypeOf(relation) : 't');
   const shape = result.kind === 'scalar' ? 'values' : 'rows';
   const total = isCounted ? `(select count(*) ${countedRows(writer, node, 'source')})` : 'null::int8';
-  return `with source as (${source}), _rows as (${rows}) select (select count(*) from source) as affected,
+  // Counted only where it matters: what is named twice is kept in memory as a whole.
+  const affected = plan.maxAffected === null ? 'null::int8' : '(select count(*) from source)';
+  return `with source as (${source}), _rows as (${rows}) select ${affected} as affected,
   ${body(plan, shape, !called.isSet)} as body, count(*) as page_total, ${total} as total, ${responseSettings} from _rows`;
 }
 
@@ -205,7 +207,7 @@ const countInserted = (step: '+ 1' | '- 1') =>
 /** The payload as rows with the columns' types. */
 function payloadRows(
   writer: Writer,
-  { text, takesDefaults }: NonNullable<MutationPlan['rows']>,
+  { text, isArray, takesDefaults }: NonNullable<MutationPlan['rows']>,
   columns: readonly Column[],
 ): string {
   const isTaken = columns.some(({ representation }) => representation?.fromJson);
@@ -223,9 +225,13 @@ function payloadRows(
     return `case when element ? ${key}::text then ${given} else (${defaultExpression}) end as ${quoted(name)}`;
   });
   if (!takesDefaults) {
-    return `select ${isTaken ? list(values) : '*'} from json_to_recordset(${rows}::json) as given(${definition})`;
+    const reading = isArray ? 'json_to_recordset' : 'json_to_record';
+    return `select ${isTaken ? list(values) : '*'} from ${reading}(${rows}::json) as given(${definition})`;
   }
-  return `select ${list(values)} from jsonb_array_elements(${rows}::jsonb) as element,
+  const elements = isArray
+    ? `jsonb_array_elements(${rows}::jsonb) as element`
+    : `(select ${rows}::jsonb) as given_alone(element)`;
+  return `select ${list(values)} from ${elements},
     lateral jsonb_to_record(element) as given(${definition})`;
 }
 
