@@ -48,6 +48,15 @@ export type Database = {
         Relationships: [
         ];
       };
+      mpesa_transactions: {
+        Row: { amount: number; attempt_id: string | null; created_at: string; heard_by_confirmation_at: string | null; heard_by_notice_at: string | null; heard_by_statement_at: string | null; payer_name: string | null; payer_phone: string | null; payment_id: string | null; receipt: string; reference: string; resolution: string | null; resolved_at: string | null; resolved_by: string | null; transacted_at: string; updated_at: string; };
+        Insert: { amount: number; attempt_id?: string | null; created_at?: string; heard_by_confirmation_at?: string | null; heard_by_notice_at?: string | null; heard_by_statement_at?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt: string; reference?: string; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at: string; updated_at?: string; };
+        Update: { amount?: number; attempt_id?: string | null; created_at?: string; heard_by_confirmation_at?: string | null; heard_by_notice_at?: string | null; heard_by_statement_at?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt?: string; reference?: string; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at?: string; updated_at?: string; };
+        Relationships: [
+          { foreignKeyName: "mpesa_transactions_attempt_id_fkey"; columns: ['attempt_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+          { foreignKeyName: "mpesa_transactions_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+        ];
+      };
       newsletter_subscriptions: {
         Row: { created_at: string; email: string; id: string; };
         Insert: { created_at?: string; email: string; id?: string; };
@@ -93,9 +102,9 @@ export type Database = {
         ];
       };
       payment_messages: {
-        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; received_at: string; refund_id: string | null; source: string; source_address: string | null; test_id: string | null; };
-        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; refund_id?: string | null; source: string; source_address?: string | null; test_id?: string | null; };
-        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; received_at?: string; refund_id?: string | null; source?: string; source_address?: string | null; test_id?: string | null; };
+        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; receipt: string | null; received_at: string; refund_id: string | null; source: string; source_address: string | null; test_id: string | null; };
+        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source: string; source_address?: string | null; test_id?: string | null; };
+        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source?: string; source_address?: string | null; test_id?: string | null; };
         Relationships: [
           { foreignKeyName: "payment_messages_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "payment_messages_refund_id_fkey"; columns: ['refund_id']; isOneToOne: false; referencedRelation: 'refunds'; referencedColumns: ['id'] },
@@ -110,9 +119,9 @@ export type Database = {
         ];
       };
       payments: {
-        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
-        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
-        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Row: { amount: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string; phone: string; presumption: string | null; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { amount: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id: string; phone: string; presumption?: string | null; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { amount?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string; phone?: string; presumption?: string | null; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -135,9 +144,9 @@ export type Database = {
         ];
       };
       store_settings: {
-        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; refund_approval_above: number; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; updated_at: string; };
-        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
-        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
+        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; refund_approval_above: number; refuses_unknown_payments: boolean; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; updated_at: string; };
+        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
+        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -163,19 +172,24 @@ export type Database = {
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
+      judge_till_payment: { Args: { reference: string; amount: number; }; Returns: string };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
+      keep_till_message: { Args: { body: string; source_address?: string | null; }; Returns: number };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
+      list_till_messages_to_take_up: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Json };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Json };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
+      read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
+      receive_mpesa_transaction: { Args: { source: string; receipt: string; amount: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };

@@ -68,6 +68,17 @@ const brokenPromises = `
   )
 
   union all
+  select 'money that M-PESA told of is the payment with its receipt, or nobody knows what it was for', t.receipt
+  from public.mpesa_transactions as t
+  left join public.payments as p on p.receipt = t.receipt
+  where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed')
+
+  union all
+  select 'only what follows from a reference is presumed', p.id::text
+  from public.payments as p
+  where p.presumption is not null and (p.receipt is null or p.status <> 'completed' or p.method <> 'prompt')
+
+  union all
   select 'no more is sent back than came in, and once', p.id::text
   from public.payments as p
   join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')

@@ -172,6 +172,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'mpesa_transactions',
+    row: 'nobody knows',
+    where: `receipt = 'UKL1234567'`,
+    set: `resolution = 'accepted'`,
+    insert: `(receipt, amount, transacted_at) values ('UKL7654321', 100, now())`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'payment_tests',
     row: 'any',
     where: `id = '${id(1)}'`,
@@ -357,6 +368,11 @@ const procedures: Record<string, Person[]> = {
   count_orders: signedIn,
   decide_paid_order: signedIn,
   confirm_till_payment: signedIn,
+  keep_till_message: service,
+  list_till_messages_to_take_up: service,
+  receive_mpesa_transaction: service,
+  judge_till_payment: service,
+  read_till_secret: service,
   search_messages: signedIn,
   send_message_again: signedIn,
   lease_messages: service,
@@ -392,7 +408,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url instagram_url paybill_number refund_approval_above reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
+      'chat_phone delivery_fee facebook_url instagram_url paybill_number refund_approval_above refuses_unknown_payments reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -467,6 +483,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.payments (id, order_id, phone, amount, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
+      insert into private.till_secret default values;
+      insert into public.mpesa_transactions (receipt, amount, transacted_at) values ('UKL1234567', 100, now());
       insert into public.payment_tests (id, phone, requested_by) values ('${id(1)}', '+254712345678', '${personIds.staff}');
       insert into private.payment_test_secrets (test_id, notice_secret) values ('${id(1)}', 'secret');
       insert into public.refunds (id, payment_id, receipt, amount, reason, method, status)

@@ -1,0 +1,498 @@
+// Money that M-PESA tells of by confirmations and its statement: each receipt once, in any order with everything else.
+import { randomBytes, randomInt } from 'node:crypto';
+import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  stockOf,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+interface Received {
+  outcome: string;
+  payment: Payment | null;
+}
+
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const charge = 190_100;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    product = await newProduct(5);
+    order = await place();
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  async function newProduct(stock: number): Promise<string> {
+    const id = await makeProduct(database, stock);
+    units.set(id, stock);
+    return id;
+  }
+  const place = (productId = product) =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(productId),
+      quantity: 2,
+      expected_total: charge,
+    });
+  async function prompt(placed = order): Promise<Payment> {
+    const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
+      order_id: placed.id,
+      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    return call<Payment>(database, 'service', 'record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  }
+  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
+    call<Received>(database, 'service', 'settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: '{"raw":true}',
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: payment.amount,
+      receipt: receipt(),
+      checkout_request_id: payment.checkout_request_id,
+      ...change,
+    });
+  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+  const query = { source: 'query', amount: null, receipt: null };
+  const receive = (code: string, change: Record<string, unknown> = {}, placed = order) =>
+    call<Received>(database, 'service', 'receive_mpesa_transaction', {
+      source: 'confirmation',
+      receipt: code,
+      amount: charge,
+      reference: placed.tracking_number,
+      body: `{"TransID":"${code}"}`,
+      ...change,
+    });
+  const confirm = (code: string, amount = charge, placed = order) =>
+    call<Received>(database, 'staff', 'confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+
+  /** How an order stands, each of its payments, and the money nobody knows. */
+  async function books(placed = order) {
+    const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
+      `select o.status as order, o.payment_status as money,
+              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.amount / 100) || case when p.needs_refund then ', needs refund' else '' end
+                                        order by p.created_at, p.id)
+                        from public.payments as p where p.order_id = o.id), '[]') as payments
+       from public.orders as o where o.id = $1`,
+      [placed.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, product) };
+  }
+  const unmatched = async () =>
+    (
+      await database.query<{ receipt: string }>(
+        'select receipt from public.mpesa_transactions where payment_id is null order by created_at',
+      )
+    ).rows.map((row) => row.receipt);
+
+  describe('a confirmation', () => {
+    test('completes the open attempt of the order that its reference names', async () => {
+      const attempt = await prompt();
+      const code = receipt();
+      expect(await receive(code)).toMatchObject({
+        outcome: 'paid',
+        payment: { id: attempt.id, receipt: code, presumption: 'attempt' },
+      });
+      expect(await books()).toEqual({
+        order: 'processing',
+        money: 'paid',
+        payments: [`prompt completed ${code} 1901`],
+        stock: 3,
+      });
+      expect(await receive(code)).toMatchObject({ outcome: 'already_completed' });
+      expect(await settle(attempt, { receipt: code })).toMatchObject({
+        outcome: 'already_completed',
+        payment: { presumption: null },
+      });
+    });
+
+    test('of money that was paid by hand is a payment of its own', async () => {
+      const attempt = await prompt();
+      await settle(attempt, failed);
+      const code = receipt();
+      expect(await receive(code)).toMatchObject({ outcome: 'paid', payment: { method: 'till', phone: '' } });
+      expect(await books()).toEqual({
+        order: 'processing',
+        money: 'paid',
+        payments: ['prompt failed 1901', `till completed ${code} 1901`],
+        stock: 3,
+      });
+    });
+
+    test.each([
+      ['as it is', (number: string) => number],
+      ['without hyphens, in small letters', (number: string) => number.replaceAll('-', '').toLowerCase()],
+      ['in twelve characters', (number: string) => number.replace(/^JJ-20(\d{6})-/, 'JJ$1')],
+      ['in twelve characters with spaces', (number: string) => number.replace(/^JJ-20(\d{6})-/, ' jj $1 - ')],
+      ['without its letters', (number: string) => number.replace(/^JJ-20(\d{6})-/, '$1')],
+    ])('finds the order by its number %s', async (_, spell) => {
+      expect(await receive(receipt(), { reference: spell(order.tracking_number) })).toMatchObject({
+        outcome: 'paid',
+        payment: { order_id: order.id },
+      });
+    });
+
+    test('finds an order of a busy day, whose number has more digits', async () => {
+      await database.query(`update public.orders set tracking_number = 'JJ-20310102-345678' where id = $1`, [
+        order.id,
+      ]);
+      expect(await receive(receipt(), { reference: '310102345678' })).toMatchObject({
+        outcome: 'paid',
+        payment: { order_id: order.id },
+      });
+    });
+
+    test.each(['', 'juice', 'JJ-20200101-9999', '0712345678', `JJ'; drop table x`])(
+      'whose reference is "%s" stays for staff',
+      async (reference) => {
+        const code = receipt();
+        expect(await receive(code, { reference })).toMatchObject({ outcome: 'unmatched', payment: null });
+        expect(await unmatched()).toContain(code);
+        expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
+      },
+    );
+
+    test.each([
+      ['too little', charge - 100],
+      ['too much', charge + 100],
+    ])('of %s waits for a decision, and holds no units', async (_, amount) => {
+      const attempt = await prompt();
+      expect(await receive(receipt(), { amount })).toMatchObject({ outcome: 'paid_needs_decision' });
+      expect(await books()).toMatchObject({ money: 'needs_decision', stock: 5 });
+      // The prompt is still on the phone, and both may be paid.
+      expect(await settle(attempt)).toMatchObject({ outcome: 'paid_twice' });
+    });
+
+    test.each([50, 190_150])('of %i cents is no payment of ours and stays for staff', async (amount) => {
+      const code = receipt();
+      expect(await receive(code, { amount })).toMatchObject({ outcome: 'unmatched' });
+      expect(await unmatched()).toContain(code);
+    });
+
+    test('of an order that is paid is a double payment, to be sent back', async () => {
+      const [first, second] = [receipt(), receipt()];
+      await receive(first);
+      expect(await receive(second)).toMatchObject({ outcome: 'paid_twice', payment: { needs_refund: true } });
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: [`till completed ${first} 1901`, `till completed ${second} 1901, needs refund`],
+        stock: 3,
+      });
+    });
+
+    test('for a cancelled order takes it up again', async () => {
+      await database.query(
+        `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+        [order.id],
+      );
+      await call(database, 'service', 'expire_reservations');
+      expect(await receive(receipt())).toMatchObject({ outcome: 'paid' });
+      expect(await books()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+    });
+
+    test('without a receipt or an amount is kept and said to be unreadable', async () => {
+      const before = await books();
+      expect(await receive('', { amount: null, body: 'nonsense' })).toMatchObject({ outcome: 'unreadable' });
+      expect(await books()).toEqual(before);
+      const { rows } = await database.query(
+        `select outcome from public.payment_messages where body = 'nonsense'`,
+      );
+      expect(rows).toEqual([{ outcome: 'unreadable' }]);
+    });
+
+    test('is kept word for word before it is taken up, once', async () => {
+      const keep = (body: string) =>
+        call<number>(database, 'service', 'keep_till_message', { body, source_address: '196.201.214.200' });
+      const code = receipt();
+      const kept = await keep('first');
+      await receive(code, { message_id: kept, body: 'first' });
+      await receive(code, { message_id: await keep('again'), body: 'again' });
+      const { rows } = await database.query(
+        `select m.body, m.outcome, m.source_address, p.receipt from public.payment_messages as m
+         join public.payments as p on p.id = m.payment_id where p.receipt = $1 order by m.id`,
+        [code],
+      );
+      expect(rows).toEqual([
+        { body: 'first', outcome: 'paid', source_address: '196.201.214.200', receipt: code },
+        { body: 'again', outcome: 'already_completed', source_address: '196.201.214.200', receipt: code },
+      ]);
+    });
+
+    test('that was kept and never taken up is found', async () => {
+      const kept = await call<number>(database, 'service', 'keep_till_message', { body: 'left behind' });
+      const waiting = () =>
+        database.query<{ id: number }>(
+          `select id from public.list_till_messages_to_take_up(1000) where body = 'left behind'`,
+        );
+      expect((await waiting()).rows).toEqual([]);
+      await database.query(
+        `update public.payment_messages set received_at = now() - interval '1 minute' where id = $1`,
+        [kept],
+      );
+      expect((await waiting()).rows).toEqual([{ id: kept }]);
+      await receive(receipt(), { message_id: kept });
+      expect((await waiting()).rows).toEqual([]);
+    });
+  });
+
+  describe('a notice', () => {
+    test('with another receipt than the one presumed: both are money of their own', async () => {
+      const attempt = await prompt();
+      const [byHand, own] = [receipt(), receipt()];
+      await receive(byHand);
+      await settle(attempt, { receipt: own });
+      const { money, payments } = await books();
+      expect(money).toBe('paid');
+      expect(payments).toHaveLength(2);
+      expect(payments?.[0]).toContain(`prompt completed ${own} 1901`);
+      expect(payments?.[1]).toContain(`till completed ${byHand} 1901`);
+      expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(1);
+    });
+
+    test('with a second receipt for one attempt: money of its own, to be sent back', async () => {
+      const attempt = await prompt();
+      const [first, second] = [receipt(), receipt()];
+      await settle(attempt, { receipt: first });
+      expect(await settle(attempt, { receipt: second })).toMatchObject({
+        outcome: 'paid_twice',
+        payment: { method: 'till', receipt: second, needs_refund: true },
+      });
+      expect(await settle(attempt, { receipt: second })).toMatchObject({ outcome: 'already_completed' });
+      expect(await settle(attempt, { receipt: first })).toMatchObject({ outcome: 'already_completed' });
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: [`prompt completed ${first} 1901`, `till completed ${second} 1901, needs refund`],
+        stock: 3,
+      });
+    });
+
+    test('of failure takes the presumption back, and the money stays the order’s', async () => {
+      const attempt = await prompt();
+      const code = receipt();
+      await receive(code);
+      expect(await settle(attempt, failed)).toMatchObject({
+        outcome: 'failed',
+        payment: { status: 'failed' },
+      });
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: ['prompt failed 1901', `till completed ${code} 1901`],
+      });
+      // M-PESA changed its mind: the money was the prompt's after all.
+      await settle(attempt, { receipt: code });
+      expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
+    });
+
+    test('names the attempt that really brought the money; the other one is open again', async () => {
+      const first = await prompt();
+      await settle(first, failed);
+      const second = await prompt();
+      const code = receipt();
+      expect(await receive(code)).toMatchObject({ payment: { id: second.id } });
+      expect(await settle(first, { receipt: code })).toMatchObject({ payment: { id: first.id } });
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: [`prompt completed ${code} 1901`, 'prompt processing 1901'],
+      });
+    });
+
+    test('of a wrong amount leaves its receipt for staff, until M-PESA confirms what came', async () => {
+      const attempt = await prompt();
+      const code = receipt();
+      await settle(attempt, { receipt: code, amount: 100 });
+      expect(await unmatched()).toContain(code);
+      expect(await receive(code)).toMatchObject({ outcome: 'paid', payment: { id: attempt.id } });
+      expect(await unmatched()).not.toContain(code);
+    });
+
+    test('of a wrong amount that M-PESA confirms: the order waits for a decision', async () => {
+      const attempt = await prompt();
+      const code = receipt();
+      await settle(attempt, { receipt: code, amount: 100 });
+      expect(await receive(code, { amount: 100 })).toMatchObject({ outcome: 'paid_needs_decision' });
+      expect(await books()).toMatchObject({
+        money: 'needs_decision',
+        payments: ['prompt review 1901', `till completed ${code} 1`],
+      });
+      expect(attempt.id).toBeTruthy();
+    });
+
+    test('of a wrong amount for a paid attempt changes nothing, but its receipt is kept', async () => {
+      const attempt = await prompt();
+      await settle(attempt);
+      const before = await books();
+      const code = receipt();
+      expect(await settle(attempt, { receipt: code, amount: 100 })).toMatchObject({ outcome: 'superseded' });
+      expect(await books()).toEqual(before);
+      expect(await unmatched()).toContain(code);
+    });
+  });
+
+  describe('staff', () => {
+    test('who typed a wrong amount are put right by M-PESA as long as nothing was decided', async () => {
+      const code = receipt();
+      await confirm(code, 100);
+      expect(await books()).toMatchObject({ money: 'needs_decision' });
+      await receive(code);
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: [`till completed ${code} 1901`],
+        stock: 3,
+      });
+    });
+
+    test('who type a wrong amount after M-PESA told of the money get the amount that came', async () => {
+      const code = receipt();
+      await receive(code, { reference: 'juice' });
+      expect(await confirm(code, 100)).toMatchObject({ outcome: 'paid', payment: { amount: charge } });
+    });
+
+    test('may not give a receipt to a second order', async () => {
+      const code = receipt();
+      await receive(code);
+      const second = await place(await newProduct(2));
+      await expectRefusal(confirm(code, charge, second), 409, 'receipt_used');
+    });
+  });
+
+  // Everything that can be heard of an order with one prompt, whose money has the receipt `own`, and of other money.
+  const facts: Record<string, (attempt: Payment, own: string, other: string) => Promise<unknown>> = {
+    notice: (attempt, own) => settle(attempt, { receipt: own }),
+    'failed notice': (attempt) => settle(attempt, failed),
+    query: (attempt) => settle(attempt, query),
+    confirmation: (_, own) => receive(own),
+    statement: (_, own) => receive(own, { source: 'statement' }),
+    staff: (_, own) => confirm(own),
+    'other confirmation': (_, _own, other) => receive(other),
+    'other statement': (_, _own, other) => receive(other, { source: 'statement' }),
+    'other staff': (_, _own, other) => confirm(other),
+  };
+  const everything = Object.keys(facts);
+
+  /** What the books say after facts in an order: which of two equal payments is the extra one is left open. */
+  async function booksAfter(names: readonly string[]) {
+    product = await newProduct(5);
+    order = await place();
+    const attempt = await prompt();
+    const [own, other] = [receipt(), receipt()];
+    for (const name of names) {
+      await facts[name]?.(attempt, own, other);
+      await expectBalancedBooks(database, new Map([[product, 5]]));
+    }
+    const { rows } = await database.query<{ told: string }>(
+      `select p.status || ' ' || (p.amount / 100) || ' ' || coalesce(case p.receipt when $2 then 'own' when $3 then 'other' else 'unknown' end, 'no receipt') as told
+       from public.payments as p where p.order_id = $1 and p.status = 'completed' order by 1`,
+      [order.id, own, other],
+    );
+    const { order: status, money, payments, stock } = await books();
+    return {
+      status,
+      money,
+      stock,
+      completed: rows.map(({ told }) => told),
+      refunds: payments?.filter((told) => told.endsWith('needs refund')).length,
+      attempt: (
+        await database.query<{ status: string }>('select status from public.payments where id = $1', [
+          attempt.id,
+        ])
+      ).rows[0]?.status,
+    };
+  }
+  function* permutations<T>(items: readonly T[]): Generator<T[]> {
+    if (items.length === 0) yield [];
+    for (const [index, item] of items.entries()) {
+      for (const rest of permutations(items.filter((_, at) => at !== index))) yield [item, ...rest];
+    }
+  }
+
+  test('one payment is one payment, in all 120 orders of everything that tells of it', async () => {
+    for (const names of permutations(['notice', 'query', 'confirmation', 'statement', 'staff'])) {
+      expect(await booksAfter(names), names.join(', ')).toEqual({
+        status: 'processing',
+        money: 'paid',
+        stock: 3,
+        completed: ['completed 1901 own'],
+        refunds: 0,
+        attempt: 'completed',
+      });
+    }
+  }, 180_000);
+
+  test('whatever part of it is heard, of one payment and of another, the order of it does not matter', async () => {
+    await assert(
+      asyncProperty(
+        shuffledSubarray(everything, { minLength: 2 }),
+        constantFrom(...Array.from({ length: 50 }, (_, seed) => seed)),
+        async (names, seed) => {
+          const found = await booksAfter(names);
+          const shuffled = [...names];
+          for (let at = shuffled.length - 1; at > 0; at -= 1) {
+            const to = (seed * 7919 + at * 104_729) % (at + 1);
+            [shuffled[at], shuffled[to]] = [shuffled[to] as string, shuffled[at] as string];
+          }
+          expect(await booksAfter(shuffled), `${names.join(', ')} | ${shuffled.join(', ')}`).toEqual(found);
+        },
+      ),
+      { numRuns: 40, seed: 20_261_121 },
+    );
+  }, 180_000);
+
+  describe.runIf(kind === 'postgresql')('at the same time', () => {
+    test('everything that tells of one payment is one payment', async () => {
+      for (let round = 0; round < 10; round += 1) {
+        product = await newProduct(5);
+        order = await place();
+        const attempt = await prompt();
+        const code = receipt();
+        await Promise.all(
+          Array.from({ length: 12 }, (_, index) =>
+            [
+              () => settle(attempt, { receipt: code }),
+              () => receive(code),
+              () => receive(code, { source: 'statement' }),
+              () => confirm(code),
+              () => settle(attempt, query),
+              () => receive(code, { reference: 'unreadable' }),
+            ][(index + round) % 6]?.(),
+          ),
+        );
+        expect(await books()).toMatchObject({
+          money: 'paid',
+          payments: [`prompt completed ${code} 1901`],
+          stock: 3,
+        });
+      }
+    });
+
+    test('ten payments of one order are ten receipts, nine of them to be sent back', async () => {
+      await Promise.all(Array.from({ length: 10 }, () => receive(receipt())));
+      const { payments } = await books();
+      expect(payments).toHaveLength(10);
+      expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(9);
+    });
+  });
+});
