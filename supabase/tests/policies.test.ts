@@ -347,6 +347,7 @@ const procedures: Record<string, Person[]> = {
   product_and_related: all,
   place_order: all,
   track_order: all,
+  order_receipt: all,
   is_admin: signedIn,
   list_own_sessions: signedIn,
   count_product_orders: signedIn,

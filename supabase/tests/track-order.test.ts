@@ -235,4 +235,58 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await deliver('in_transit')).toBe('out_for_delivery');
     expect(await deliver('delivered')).toBe('delivered');
   });
+
+  describe('a receipt', () => {
+    const receiptOf = (given: Record<string, unknown>) =>
+      call<Record<string, unknown> | null>(database, 'visitor', 'order_receipt', given);
+
+    test('is told to who holds the access key or knows the phone, to others only that there is an order', async () => {
+      const order = await place();
+      const tracking_number = order.tracking_number;
+      expect(await receiptOf({ tracking_number })).toEqual({ tracking_number, is_masked: true });
+      expect(await receiptOf({ tracking_number, phone_last_four: '0000' })).toEqual({
+        tracking_number,
+        is_masked: true,
+      });
+      for (const proof of [{ access_key: order.access_key }, { phone_last_four: '5678' }]) {
+        expect(await receiptOf({ tracking_number, ...proof })).toMatchObject({
+          order_number: expect.stringMatching(/^ORD-\d+$/),
+          customer_name: 'Amina Kamau',
+          payments: [],
+        });
+      }
+      expect(await receiptOf({ tracking_number: 'JJ-20261121-0000' })).toBeNull();
+    });
+
+    test('names what came and under which receipt, what came twice, and not what failed', async () => {
+      const order = await place();
+      await database.query(
+        `insert into public.payments (order_id, phone, amount, status, receipt, completed_at, needs_refund) values
+           ($1, '+254712345678', 95100, 'failed', null, null, false),
+           ($1, '+254712345678', 95100, 'completed', 'UKL3AB12C1', now(), false),
+           ($1, '+254712345678', 95100, 'completed', 'UKL3AB12C2', now() + interval '1 second', true)`,
+        [order.id],
+      );
+      const given = { tracking_number: order.tracking_number, access_key: order.access_key };
+      expect((await receiptOf(given))?.payments).toMatchObject([
+        { amount: 95_100, receipt: 'UKL3AB12C1', is_surplus: false, refunded_at: null },
+        { amount: 95_100, receipt: 'UKL3AB12C2', is_surplus: true },
+      ]);
+    });
+
+    test('counts guesses together with those at the order', async () => {
+      const order = await place();
+      const guess = { tracking_number: order.tracking_number, phone_last_four: '0000' };
+      for (let n = 0; n < 3; n++) await track(guess);
+      for (let n = 0; n < 2; n++) await receiptOf(guess);
+      await expectRefusal(receiptOf({ ...guess, phone_last_four: '5678' }), 429, 'too_many_guesses');
+    });
+
+    test('keeps the name under which a product was sold', async () => {
+      const order = await place();
+      await database.query(`update public.products set name = 'Renamed' where id = $1`, [product]);
+      const given = { tracking_number: order.tracking_number, access_key: order.access_key };
+      expect((await receiptOf(given))?.order_items).toMatchObject([{ name: 'Test drink', quantity: 1 }]);
+    });
+  });
 });

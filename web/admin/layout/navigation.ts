@@ -31,6 +31,12 @@ export const screens: readonly Entry[] = [
     icon: 'inbox',
     waiting: { count: 'inquiries', words: 'unread' },
   },
+  {
+    label: 'Messages',
+    to: '/admin/messages',
+    icon: 'message',
+    waiting: { count: 'messages', words: 'not sent' },
+  },
 ];
 
 export const rarelyNeeded: readonly Entry[] = [

@@ -13,6 +13,8 @@ const shownIn: Record<string, readonly string[]> = {
   products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
   store_settings: ['settings'],
+  outbox_messages: ['messages', 'orders'],
+  message_templates: ['templates'],
 };
 
 /** However much happens, nothing is read anew more often than this. */

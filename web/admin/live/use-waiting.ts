@@ -1,5 +1,5 @@
 // What waits for staff: payments that came in since they last looked at the orders, deliveries without a person, and
-// inquiries nobody has read.
+// inquiries nobody has read, and messages to customers that did not get through.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { TableProblem } from '../table-answer.ts';
@@ -9,6 +9,7 @@ export interface Waiting {
   orders: number;
   deliveries: number;
   inquiries: number;
+  messages: number;
 }
 
 interface Count {
@@ -22,6 +23,9 @@ function counted({ count, error, status }: Count): number {
   return count ?? 0;
 }
 
+/** Who was not told so long ago has found out meanwhile. */
+const weekMs = 7 * 24 * 60 * 60 * 1000;
+
 const seenKey = 'jani.staff.payments-seen';
 
 /** @param looksAtOrders whether the orders are on the screen, so that none of them is news */
@@ -29,7 +33,7 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
   const { tables } = useMember().staff;
   // The time of the newest payment that was seen at this device, by the database's clock.
   const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
-  const [orders, deliveries, inquiries] = useQueries({
+  const [orders, deliveries, inquiries, messages] = useQueries({
     queries: [
       {
         queryKey: ['orders', 'paid since', seen],
@@ -67,6 +71,18 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
               .abortSignal(signal),
           ),
       },
+      {
+        queryKey: ['messages', 'not sent'],
+        queryFn: async ({ signal }) =>
+          counted(
+            await tables
+              .from('outbox_messages')
+              .select('id', { count: 'exact', head: true })
+              .in('status', ['failed', 'unsure'])
+              .gt('created_at', new Date(Date.now() - weekMs).toISOString())
+              .abortSignal(signal),
+          ),
+      },
     ],
   });
   const newest = orders.data?.newest;
@@ -82,5 +98,6 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
     orders: isNews ? (orders.data?.count ?? 0) : 0,
     deliveries: deliveries.data ?? 0,
     inquiries: inquiries.data ?? 0,
+    messages: messages.data ?? 0,
   };
 }

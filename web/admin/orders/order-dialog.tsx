@@ -109,7 +109,7 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
               <Items order={order} />
               <Payments order={order} />
               <Part title="Timeline">
-                <OrderTimeline events={order.events} />
+                <OrderTimeline events={order.events} messages={order.messages} />
               </Part>
             </div>
           </div>

@@ -1,32 +1,69 @@
-// Everything that happened to an order: what, who, when; the newest first.
+// Everything that happened to an order, and what its customer was told of it: what, who, when; the newest first.
+import { Link } from 'react-router';
 import { formatDateTime } from '../dates.ts';
-import { describeActor, describeEvent, type OrderEvent } from './order-event-words.ts';
+import { describeMessage } from '../messages/message-words.ts';
+import { describeActor, describeEvent, type EventWords, type OrderEvent } from './order-event-words.ts';
+import type { WholeOrder } from './order-queries.ts';
 
 const dots = { good: 'bg-leaf-500', bad: 'bg-danger', plain: 'bg-dusk-400' };
 
-export function OrderTimeline({ events }: { events: readonly OrderEvent[] }) {
+interface Entry extends EventWords {
+  key: string;
+  who: string;
+  at: string;
+  /** Of the message it tells of. */
+  message?: string;
+}
+
+interface OrderTimelineProps {
+  events: readonly OrderEvent[];
+  messages: WholeOrder['messages'];
+}
+
+export function OrderTimeline({ events, messages }: OrderTimelineProps) {
+  const entries: Entry[] = [
+    ...messages.map((message) => ({
+      ...describeMessage(message),
+      key: message.id,
+      who: message.resent_by ?? 'The shop itself',
+      at: message.sent_at ?? (message.status === 'waiting' ? message.created_at : message.updated_at),
+      message: message.id,
+    })),
+    ...[...events].reverse().map((event) => ({
+      ...describeEvent(event),
+      key: String(event.id),
+      who: describeActor(event),
+      at: event.happened_at,
+    })),
+  ];
+  // Events stay in their own order where the clock does not tell them apart.
+  entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
   return (
     <ol className="grid">
-      {[...events].reverse().map((event) => {
-        const { what, more, tone } = describeEvent(event);
-        return (
-          <li
-            key={event.id}
-            className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
-          >
-            <span
-              aria-hidden="true"
-              className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
-            />
-            <p className="font-semibold">{what}</p>
-            {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}
-            <p className="text-xs break-words text-ink-soft">
-              {describeActor(event)} ·{' '}
-              <time dateTime={event.happened_at}>{formatDateTime(event.happened_at)}</time>
-            </p>
-          </li>
-        );
-      })}
+      {entries.map(({ key, what, more, tone, who, at, message }) => (
+        <li
+          key={key}
+          className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
+        >
+          <span
+            aria-hidden="true"
+            className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
+          />
+          <p className="font-semibold">
+            {message ? (
+              <Link to={`/admin/messages?view=${message}`} className="underline">
+                {what}
+              </Link>
+            ) : (
+              what
+            )}
+          </p>
+          {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}
+          <p className="text-xs break-words text-ink-soft">
+            {who} · <time dateTime={at}>{formatDateTime(at)}</time>
+          </p>
+        </li>
+      ))}
     </ol>
   );
 }

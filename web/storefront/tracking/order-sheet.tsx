@@ -1,13 +1,12 @@
 // One order, told in full: how far it is, who gets it, what is in it, what it costs and whether it is paid.
 import { useEffect, useRef, useState } from 'react';
-import { Form, Link, useNavigation } from 'react-router';
+import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button, buttonStyle } from '../../ui/button.tsx';
+import { buttonStyle } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { TextField } from '../../ui/field.tsx';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
@@ -16,6 +15,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { formatOrderDate } from './order-date.ts';
 import { PaymentState, paymentWords } from './payment-state.tsx';
 import { Progress } from './progress.tsx';
+import { RevealForm } from './reveal-form.tsx';
 import type { TrackedItem, TrackedOrder } from './tracked-order.ts';
 import { useFollowedOrder } from './use-followed-order.ts';
 
@@ -55,7 +55,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
         <Actions order={order} />
       </section>
 
-      <PaymentState order={order} />
+      <PaymentState order={order} accessKey={accessKey} />
 
       <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
         <div className="grid gap-6">
@@ -100,7 +100,13 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
               <Fact name="Phone">{formatPhone(order.customerPhone)}</Fact>
               {order.address ? <Fact name="Delivery address">{order.address}</Fact> : null}
             </Facts>
-            {order.isMasked ? <Reveal problem={digitsProblem} /> : null}
+            {order.isMasked ? (
+              <RevealForm
+                problem={digitsProblem}
+                label="Show details"
+                className="mt-5 border-t border-line pt-5"
+              />
+            ) : null}
           </Section>
           {order.deliveryNotes ? (
             <Section title="Delivery notes">
@@ -209,43 +215,5 @@ function Item({ item }: { item: TrackedItem }) {
         <p className="font-semibold tabular-nums">{formatKsh(item.quantity * item.unitPrice)}</p>
       </div>
     </li>
-  );
-}
-
-function Reveal({ problem }: { problem: string | null }) {
-  const { state } = useNavigation();
-  // Only until it is answered: who types the digits again while the page is still brought up to date is heard.
-  const isAsking = state === 'submitting';
-  const form = useRef<HTMLFormElement>(null);
-  // Wrong digits are typed again: the field says what was wrong with them.
-  useEffect(() => {
-    const digits = form.current?.elements.namedItem('digits');
-    if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
-  }, [problem, isAsking]);
-  return (
-    <Form
-      ref={form}
-      method="post"
-      replace
-      // The answer is the order itself: it need not be looked up once more.
-      defaultShouldRevalidate={false}
-      preventScrollReset
-      className="mt-5 grid gap-3 border-t border-line pt-5"
-    >
-      <TextField
-        label="Last four digits of the phone"
-        name="digits"
-        inputMode="numeric"
-        autoComplete="off"
-        pattern="[0-9]{4}"
-        maxLength={4}
-        required
-        hint="To see the details in full, show that this order is yours."
-        problem={problem ?? undefined}
-      />
-      <Button type="submit" tone="quiet" isBusy={isAsking} className="justify-self-start">
-        Show details
-      </Button>
-    </Form>
   );
 }

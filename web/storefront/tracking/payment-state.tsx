@@ -1,8 +1,10 @@
 // Whether an order is paid, in words, and the way to pay while it is not.
 import { lazy, Suspense, useEffect, useState } from 'react';
+import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
+import { orderLink } from '../../../domain/order-link.ts';
 import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { PayByTill, useTakesTill } from '../payment/pay-by-till.tsx';
 import { formatOrderTime } from './order-date.ts';
@@ -70,7 +72,13 @@ const tones = {
   calm: 'border-line bg-card',
 };
 
-export function PaymentState({ order }: { order: TrackedOrder }) {
+interface PaymentStateProps {
+  order: TrackedOrder;
+  /** From the address of the page, when it holds one. */
+  accessKey: string | null;
+}
+
+export function PaymentState({ order, accessKey }: PaymentStateProps) {
   const known = useRememberedOrder(order.trackingNumber);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
@@ -94,6 +102,7 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
   const takesTill = useTakesTill();
   const words = paymentWords(order, reservedUntil);
   const phone = known?.phone ?? (order.isMasked ? '' : order.customerPhone);
+  const hasPaid = order.paymentStatus !== 'unpaid';
 
   return (
     <section
@@ -111,6 +120,14 @@ export function PaymentState({ order }: { order: TrackedOrder }) {
         </h3>
         <p className="mt-1 text-ink-soft">{words.text}</p>
       </div>
+      {hasPaid ? (
+        <Link
+          to={orderLink('', order.trackingNumber, accessKey ?? known?.accessKey ?? null, 'receipt')}
+          className={`${buttonStyle('quiet')} grow sm:grow-0`}
+        >
+          View receipt
+        </Link>
+      ) : null}
       {words.tone === 'due' ? (
         <Button
           size="large"

@@ -1,0 +1,108 @@
+// A message in the list, and in the exported file.
+import { Link } from 'react-router';
+import { formatPhone } from '../../../domain/phone.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { formatDateTime } from '../dates.ts';
+import type { CsvColumn } from '../list/csv.ts';
+import type { Column } from '../list/row-list.tsx';
+import { useDialogOpener } from '../use-dialog-parameter.ts';
+import { channelWords, type Message, type useSendAgain } from './message-queries.ts';
+import { kindWords, messageStatuses } from './message-words.ts';
+
+export const MessageBadge = ({ status }: { status: string }) => {
+  const [words, tone] = messageStatuses[status] ?? [status, 'grey'];
+  return <Badge tone={tone}>{words}</Badge>;
+};
+
+/** Whether only a person decides what becomes of it. */
+export const needsLook = ({ status }: Pick<Message, 'status'>): boolean =>
+  status === 'failed' || status === 'unsure';
+
+export function messageColumns({ send, isSending }: ReturnType<typeof useSendAgain>): Column<Message>[] {
+  return [
+    {
+      title: 'Message',
+      card: 'heading',
+      show: ({ kind }) => <span className="font-semibold">{kindWords(kind)}</span>,
+    },
+    {
+      title: 'Customer',
+      card: 'alone',
+      show: ({ customer_name, recipient }) => (
+        <span className="block max-w-72 break-words">
+          {customer_name}
+          <span className="block break-all text-ink-soft">{formatPhone(recipient)}</span>
+        </span>
+      ),
+    },
+    {
+      title: 'Order #',
+      show: ({ order_id, order_number }) => (
+        <Link
+          to={`/admin/orders/${order_id}`}
+          className="inline-block py-1 font-semibold whitespace-nowrap underline"
+        >
+          {order_number}
+        </Link>
+      ),
+    },
+    { title: 'By', show: ({ channel }) => channelWords[channel] ?? channel },
+    {
+      title: 'Date',
+      show: ({ created_at, sent_at }) => (
+        <time dateTime={sent_at ?? created_at} className="whitespace-nowrap">
+          {formatDateTime(sent_at ?? created_at)}
+        </time>
+      ),
+    },
+    { title: 'Status', card: 'corner', show: ({ status }) => <MessageBadge status={status} /> },
+    {
+      title: 'Actions',
+      card: 'actions',
+      show: (message) => (
+        <span className="flex items-center gap-2">
+          <ViewButton message={message} />
+          {needsLook(message) ? (
+            <Button
+              tone="quiet"
+              isBusy={isSending(message)}
+              onClick={() => send(message)}
+              className="whitespace-nowrap"
+            >
+              Send again
+              <span className="sr-only">
+                : {kindWords(message.kind)}, {message.order_number}
+              </span>
+            </Button>
+          ) : null}
+        </span>
+      ),
+    },
+  ];
+}
+
+function ViewButton({ message: { id, kind, order_number } }: { message: Message }) {
+  const open = useDialogOpener('view');
+  return (
+    <Button tone="quiet" onClick={() => open(id)} aria-haspopup="dialog">
+      View
+      <span className="sr-only">
+        : {kindWords(kind)}, {order_number}
+      </span>
+    </Button>
+  );
+}
+
+// Without their words: these hold the key that opens the order.
+export const exportColumns: CsvColumn<Message>[] = [
+  { title: 'Message', value: ({ kind }) => kindWords(kind) },
+  { title: 'By', value: ({ channel }) => channelWords[channel] ?? channel },
+  { title: 'Order', value: ({ order_number }) => order_number },
+  { title: 'Customer', value: ({ customer_name }) => customer_name },
+  { title: 'Recipient', value: ({ recipient }) => recipient },
+  { title: 'Status', value: ({ status }) => messageStatuses[status]?.[0] ?? status },
+  { title: 'Problem', value: ({ problem }) => problem },
+  { title: 'Made', value: ({ created_at }) => created_at },
+  { title: 'Sent', value: ({ sent_at }) => sent_at },
+];

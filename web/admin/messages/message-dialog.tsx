@@ -1,0 +1,144 @@
+// A message opened whole: what it says, to whom, and what became of it. It is open while the address says so: `?view=<id>`.
+import { type ReactNode, useRef } from 'react';
+import { Link } from 'react-router';
+import { formatPhone } from '../../../domain/phone.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { formatDateTime } from '../dates.ts';
+import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { MessageBadge, needsLook } from './message-columns.tsx';
+import { channelWords, type Message, useMessage, type useSendAgain } from './message-queries.ts';
+import { kindWords } from './message-words.ts';
+
+type SendAgain = ReturnType<typeof useSendAgain>;
+
+export function MessageDialog({ again }: { again: SendAgain }) {
+  const { id, close } = useDialogParameter('view');
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+  return (
+    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      {shown.current ? <Opened key={shown.current} id={shown.current} again={again} onClose={close} /> : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Opened({ id, again, onClose }: { id: string; again: SendAgain; onClose(): void }) {
+  const { data: message, error, isFetching, refetch } = useMessage(id);
+  if (message) return <Whole message={message} again={again} onClose={onClose} />;
+  return (
+    <DialogWithoutRow
+      title="Message"
+      noun="message"
+      row={message}
+      error={error}
+      advice="Nothing was changed. Please check the connection and try again."
+      isFetching={isFetching}
+      onRetry={() => void refetch()}
+      onClose={onClose}
+    />
+  );
+}
+
+interface WholeProps {
+  message: Message;
+  again: SendAgain;
+  onClose(): void;
+}
+
+function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
+  const { kind, channel, recipient, customer_name, order_id, order_number, subject, body } = message;
+  return (
+    <>
+      <DialogHeading
+        title={
+          <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
+            {kindWords(kind)} <MessageBadge status={message.status} />
+          </span>
+        }
+        description={`${channelWords[channel] ?? channel} to ${customer_name}, ${formatPhone(recipient)}`}
+      />
+      <DialogBody>
+        <div className="grid gap-5">
+          <State message={message} />
+          <dl className="grid gap-4">
+            <Fact term="Order">
+              <Link to={`/admin/orders/${order_id}`} className="inline-block py-1 font-semibold underline">
+                {order_number}
+              </Link>
+            </Fact>
+            {subject ? <Fact term="Subject">{subject}</Fact> : null}
+            <Fact term="Words">
+              {body ? (
+                <span className="block rounded-md bg-paper-deep px-4 py-3 break-words whitespace-pre-wrap">
+                  {body}
+                </span>
+              ) : (
+                'It is worded when it leaves'
+              )}
+            </Fact>
+            <Fact term="Attempts">
+              {message.attempts === 0 ? 'None yet' : message.attempts.toLocaleString('en-KE')}
+              {message.resent_by ? `, sent again by ${message.resent_by}` : ''}
+            </Fact>
+            {message.gateway_reference ? (
+              <Fact term="Number at the gateway">{message.gateway_reference}</Fact>
+            ) : null}
+          </dl>
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onClose}>
+            Close
+          </Button>
+          {needsLook(message) ? (
+            <Button isBusy={isSending(message)} onClick={() => send(message)}>
+              Send again
+            </Button>
+          ) : null}
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+function State({ message: { status, problem, sent_at, created_at, next_attempt_at } }: { message: Message }) {
+  switch (status) {
+    case 'sent':
+      return <p className="text-sm">Sent {formatDateTime(sent_at ?? created_at)}</p>;
+    case 'failed':
+      return (
+        <Notice tone="danger" title="It did not get through">
+          {problem}
+        </Notice>
+      );
+    case 'unsure':
+      return (
+        <Notice tone="danger" title="Nobody knows whether it left">
+          {problem} It is not sent again by itself, so that nobody gets it twice. Ask the customer, or send it
+          again.
+        </Notice>
+      );
+    default:
+      return (
+        <p className="text-sm">
+          {problem && next_attempt_at
+            ? `Refused so far: ${problem}. Tried again ${formatDateTime(next_attempt_at)}`
+            : `Waits since ${formatDateTime(created_at)}`}
+        </p>
+      );
+  }
+}
+
+function Fact({ term, children }: { term: string; children: ReactNode }) {
+  return (
+    <div className="grid gap-1">
+      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
+      <dd className="min-w-0 break-words">{children}</dd>
+    </div>
+  );
+}

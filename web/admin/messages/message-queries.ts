@@ -1,0 +1,120 @@
+// What the messages screens read and write, and under which keys it is kept.
+import { useQuery } from '@tanstack/react-query';
+import type { MessageChannel } from '../../../domain/customer-message.ts';
+import type { Database } from '../../../supabase/types.ts';
+import type { Staff } from '../../lib/staff.ts';
+import { type ReadPage, useRows } from '../list/use-rows.ts';
+import { changedRow, dataOf, rowOrNull } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { isUuid } from '../uuid.ts';
+
+export type Message = Database['public']['Tables']['outbox_messages']['Row'];
+export type Template = Database['public']['Tables']['message_templates']['Row'];
+
+export interface MessageFilters {
+  search: string;
+  status: string;
+  channel: string;
+}
+
+/** Newest first; search anywhere in customer, recipient, order and tracking number. */
+export function readMessages(tables: Staff['tables'], { search, status, channel }: MessageFilters) {
+  return (({ after, limit, signal }) =>
+    tables
+      .rpc('search_messages', {
+        search,
+        status: status || null,
+        channel: channel || null,
+        before_created_at: after?.created_at ?? null,
+        before_id: after?.id ?? null,
+        page_size: limit,
+      })
+      .select('*')
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .abortSignal(signal)) satisfies ReadPage<Message>;
+}
+
+export function useMessages(filters: MessageFilters) {
+  const { tables } = useMember().staff;
+  return useRows<Message>(['messages', 'list', filters], readMessages(tables, filters));
+}
+
+/** One message; null when there is none. */
+export function useMessage(id: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'one', id],
+    queryFn: async ({ signal }) =>
+      isUuid(id)
+        ? rowOrNull(
+            await tables.from('outbox_messages').select('*').eq('id', id).abortSignal(signal).maybeSingle(),
+          )
+        : null,
+  });
+}
+
+export function useSendAgain() {
+  const { tables } = useMember().staff;
+  const save = useSave({
+    write: async ({ id }: Message) => dataOf(await tables.rpc('send_message_again', { message_id: id })),
+    success: 'The message is sent again',
+    failure: 'Failed to send the message again',
+    refresh: ['messages', 'orders'],
+  });
+  return {
+    send: (message: Message) => save.mutate(message),
+    isSending: ({ id }: Message) => save.isPending && save.variables.id === id,
+  };
+}
+
+export function useTemplates() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['templates', 'all'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.from('message_templates').select('*').abortSignal(signal)),
+  });
+}
+
+export interface TemplateForm {
+  subject: string;
+  body: string;
+  isOn: boolean;
+}
+
+export const formOf = ({ subject, body, is_on }: Template): TemplateForm => ({
+  subject: subject ?? '',
+  body,
+  isOn: is_on,
+});
+
+/** @param onSaved is told once it is saved */
+export function useTemplateSave(onSaved: () => void) {
+  const { tables } = useMember().staff;
+  return useSave({
+    write: async ({ form, seen }: { form: TemplateForm; seen: Template }) =>
+      changedRow(
+        await tables
+          .from('message_templates')
+          .update({
+            subject: seen.channel === 'mail' ? form.subject : null,
+            body: form.body,
+            is_on: form.isOn,
+          })
+          .eq('id', seen.id)
+          .eq('updated_at', seen.updated_at)
+          .select('*'),
+      ),
+    success: 'Template saved successfully',
+    failure: 'Failed to save the template',
+    refresh: ['templates'],
+    onSuccess: onSaved,
+  });
+}
+
+export const channelWords: Record<string, string> = { mail: 'Mail', text: 'Text' } satisfies Record<
+  MessageChannel,
+  string
+>;

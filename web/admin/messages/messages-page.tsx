@@ -1,0 +1,93 @@
+// What customers were told: searched, filtered, exported, opened whole, and sent again where a person has to decide that.
+import { Link } from 'react-router';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { ExportButton } from '../list/export-button.tsx';
+import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { ListFrame, RowList } from '../list/row-list.tsx';
+import { useListFilters } from '../list/use-list-filters.ts';
+import { describeStaffPage } from '../staff-page.ts';
+import { useMember } from '../use-member.tsx';
+import type { Route } from './+types/messages-page.ts';
+import { exportColumns, messageColumns, needsLook } from './message-columns.tsx';
+import { MessageDialog } from './message-dialog.tsx';
+import { channelWords, readMessages, useMessages, useSendAgain } from './message-queries.ts';
+import { messageStatuses } from './message-words.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Messages');
+
+export default function MessagesPage() {
+  const { tables } = useMember().staff;
+  const filters = useListFilters(['search', 'status', 'channel']);
+  const { search, status, channel } = filters.values;
+  const messages = useMessages({ search, status, channel });
+  const again = useSendAgain();
+
+  return (
+    <>
+      <ListFrame
+        heading="Messages"
+        subtitle="What customers are told, by mail and by text"
+        actions={
+          <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
+            Edit the words
+          </Link>
+        }
+        toolbar={
+          <ListToolbar>
+            <SearchBox
+              placeholder="Search messages..."
+              searched={search}
+              onSearch={(text) => filters.set('search', text)}
+            />
+            <FilterSelect
+              label="Status"
+              value={status}
+              options={[
+                { value: '', label: 'All Status' },
+                ...Object.entries(messageStatuses).map(([value, [label]]) => ({ value, label })),
+              ]}
+              onChoose={(value) => filters.set('status', value)}
+            />
+            <FilterSelect
+              label="Sent by"
+              value={channel}
+              options={[
+                { value: '', label: 'Mail and text' },
+                ...Object.entries(channelWords).map(([value, label]) => ({ value, label })),
+              ]}
+              onChoose={(value) => filters.set('channel', value)}
+            />
+            <ExportButton
+              name="messages"
+              read={readMessages(tables, { search, status, channel })}
+              columns={exportColumns}
+            />
+          </ListToolbar>
+        }
+      >
+        <RowList
+          {...messages}
+          label="Messages"
+          columns={messageColumns(again)}
+          rowStyle={(message) =>
+            needsLook(message) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
+          }
+          empty={
+            filters.isNarrowed
+              ? {
+                  title: 'No messages found',
+                  text: 'Try another search or another status.',
+                  action: (
+                    <Button tone="quiet" onClick={filters.clear}>
+                      Show all messages
+                    </Button>
+                  ),
+                }
+              : { title: 'No messages yet', text: 'Every step of an order is told to its customer.' }
+          }
+        />
+      </ListFrame>
+      <MessageDialog again={again} />
+    </>
+  );
+}

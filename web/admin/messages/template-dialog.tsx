@@ -1,0 +1,244 @@
+// The dialog that edits a template, with its placeholders and what an example order makes of it. It is open while the
+// address says so: `?edit=<id>`.
+import { useId, useRef, useState } from 'react';
+import {
+  checkTemplate,
+  exampleFacts,
+  type MessageChannel,
+  type Placeholder,
+  placeholders,
+} from '../../../domain/customer-message.ts';
+import { textLength } from '../../../domain/text-message.ts';
+import { Button } from '../../ui/button.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+  useKeepOpen,
+} from '../../ui/dialog-or-drawer.tsx';
+import { TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { formOf, type Template, type TemplateForm, useTemplateSave } from './message-queries.ts';
+import { kindWords } from './message-words.ts';
+import { useExample } from './use-example.ts';
+
+export function TemplateDialog({ templates }: { templates: Template[] | undefined }) {
+  const { id, close } = useDialogParameter('edit');
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+  const template = templates && (templates.find((each) => each.id === shown.current) ?? null);
+  return (
+    <DialogOrDrawer size="wide" open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+      {template ? (
+        <Editor key={template.id} current={template} onClose={close} />
+      ) : (
+        <DialogWithoutRow
+          title="Template"
+          noun="template"
+          row={template}
+          error={null}
+          advice=""
+          isFetching={false}
+          onRetry={() => {}}
+          onClose={close}
+        />
+      )}
+    </DialogOrDrawer>
+  );
+}
+
+const isSame = (one: TemplateForm, other: TemplateForm) =>
+  one.subject === other.subject && one.body === other.body && one.isOn === other.isOn;
+
+function Editor({ current, onClose }: { current: Template; onClose(): void }) {
+  const id = useId();
+  const form = useRef<HTMLFormElement>(null);
+  // What the member saw: a refresh in the background is told, not slipped under the form.
+  const [seen, setSeen] = useState(current);
+  const [typed, setTyped] = useState(() => formOf(current));
+  const [isChecked, setChecked] = useState(false);
+  const save = useTemplateSave(onClose);
+  useKeepOpen(save.isPending);
+
+  const channel = current.channel as MessageChannel;
+  const problems = checkTemplate({ subject: typed.subject, body: typed.body }, channel);
+  const isChanged =
+    !save.isPending &&
+    !save.isSuccess &&
+    current.updated_at !== seen.updated_at &&
+    !isSame(formOf(current), formOf(seen));
+  const change = (changes: Partial<TemplateForm>) => setTyped((now) => ({ ...now, ...changes }));
+
+  function submit(from: Template) {
+    setChecked(true);
+    const [first] = Object.keys(problems);
+    if (first) {
+      // After the problem is told, so that it is read with the field.
+      requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
+      return;
+    }
+    save.mutate({ form: typed, seen: from });
+  }
+
+  function insert(name: Placeholder) {
+    const field = form.current?.elements.namedItem('body');
+    if (!(field instanceof HTMLTextAreaElement)) return;
+    const [start, end] = [field.selectionStart, field.selectionEnd];
+    const word = `{${name}}`;
+    change({ body: `${typed.body.slice(0, start)}${word}${typed.body.slice(end)}` });
+    requestAnimationFrame(() => {
+      field.focus();
+      field.setSelectionRange(start + word.length, start + word.length);
+    });
+  }
+
+  return (
+    <>
+      <DialogHeading
+        title={`${kindWords(current.kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
+        description="What customers read from the next message on"
+      />
+      <DialogBody>
+        <div className="grid items-start gap-6 md:grid-cols-2">
+          <form
+            ref={form}
+            id={id}
+            noValidate
+            onSubmit={(event) => {
+              event.preventDefault();
+              if (!save.isPending) submit(seen);
+            }}
+            className="grid min-w-0 gap-5"
+          >
+            {isChanged ? (
+              <Notice tone="danger" title="Somebody else changed this meanwhile">
+                <span className="grid gap-3">
+                  <span className="block break-words whitespace-pre-wrap">
+                    {current.is_on ? '' : 'Switched off. '}
+                    {current.body}
+                  </span>
+                  <span className="flex flex-wrap gap-3">
+                    <Button
+                      tone="quiet"
+                      onClick={() => {
+                        setSeen(current);
+                        setTyped(formOf(current));
+                      }}
+                    >
+                      Take theirs
+                    </Button>
+                    <Button tone="quiet" onClick={() => setSeen(current)}>
+                      Keep mine
+                    </Button>
+                  </span>
+                </span>
+              </Notice>
+            ) : null}
+            <label className="flex min-h-11 items-center gap-3 font-semibold">
+              <input
+                type="checkbox"
+                name="isOn"
+                checked={typed.isOn}
+                onChange={({ target }) => change({ isOn: target.checked })}
+                className="size-5 accent-leaf-600"
+              />
+              {channel === 'mail' ? 'Send this mail' : 'Send this text'}
+            </label>
+            {channel === 'mail' ? (
+              <TextField
+                label="Subject"
+                name="subject"
+                required
+                autoComplete="off"
+                value={typed.subject}
+                problem={isChecked ? problems.subject : undefined}
+                onChange={({ target }) => change({ subject: target.value })}
+              />
+            ) : null}
+            <TextArea
+              label="Words"
+              name="body"
+              required
+              rows={channel === 'mail' ? 14 : 5}
+              value={typed.body}
+              problem={isChecked ? problems.body : undefined}
+              hint="What stands in [ ] is left out where one of its placeholders is empty."
+              onChange={({ target }) => change({ body: target.value })}
+            />
+            <details className="group">
+              <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
+              <ul className="grid gap-1">
+                {(Object.keys(placeholders) as Placeholder[]).map((name) => (
+                  <li key={name} className="text-sm">
+                    <button
+                      type="button"
+                      onClick={() => insert(name)}
+                      className="inline-block rounded-sm px-1 py-1 font-mono font-semibold text-dusk-600 underline"
+                    >
+                      <span className="sr-only">Insert </span>
+                      {`{${name}}`}
+                    </button>{' '}
+                    {placeholders[name]}
+                  </li>
+                ))}
+              </ul>
+            </details>
+          </form>
+          <Preview typed={typed} channel={channel} isSound={Object.keys(problems).length === 0} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button
+            tone="quiet"
+            onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}
+            className="mr-auto"
+          >
+            Original words
+          </Button>
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
+            {save.isPending ? 'Saving...' : 'Save'}
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface PreviewProps {
+  typed: TemplateForm;
+  channel: MessageChannel;
+  isSound: boolean;
+}
+
+function Preview({ typed, channel, isSound }: PreviewProps) {
+  const { subject, body } = useExample()(typed, { channel });
+  const { places, fit, parts } = textLength(body);
+  return (
+    <section aria-label="Preview" className="grid min-w-0 gap-3 rounded-lg border border-line bg-card p-4">
+      <h3 className="text-base">As {exampleFacts.customer_name} would read it</h3>
+      {isSound ? (
+        <>
+          {subject ? <p className="font-semibold break-words">{subject}</p> : null}
+          <p className="break-words whitespace-pre-wrap">{body}</p>
+        </>
+      ) : (
+        <p className="text-ink-soft">There is something to put right first.</p>
+      )}
+      {channel === 'text' && isSound ? (
+        <p role="status" className="text-sm text-ink-soft">
+          {places} of {fit} signs
+          {parts > 1 ? `: charged as ${parts} messages` : ''}
+          {fit === 70 ? '. A sign that simple phones do not know leaves only 70.' : ''}
+        </p>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,99 @@
+// The words of every message: each kind as a mail and as a text, opened to be edited.
+import { Link } from 'react-router';
+import { messageKinds } from '../../../domain/customer-message.ts';
+import { textLength } from '../../../domain/text-message.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { describeStaffPage } from '../staff-page.ts';
+import { useDialogOpener } from '../use-dialog-parameter.ts';
+import type { Route } from './+types/templates-page.ts';
+import { channelWords, type Template, useTemplates } from './message-queries.ts';
+import { kindWords } from './message-words.ts';
+import { TemplateDialog } from './template-dialog.tsx';
+import { useExample } from './use-example.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Message templates');
+
+export default function TemplatesPage() {
+  const { data: templates, error, isFetching, refetch } = useTemplates();
+  return (
+    <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
+      <div>
+        <p className="text-sm">
+          <Link to="/admin/messages" className="inline-block py-1.5 font-semibold underline">
+            Messages
+          </Link>
+        </p>
+        <h1 className="text-3xl">Message templates</h1>
+        <p className="mt-1 text-ink-soft">
+          What customers are told at each step. You see the words as an example order would bring them.
+        </p>
+      </div>
+      {templates ? (
+        Object.keys(messageKinds).map((kind) => (
+          <Card key={kind} title={kindWords(kind)}>
+            <div className="grid items-start gap-4 md:grid-cols-2">
+              {['mail', 'text'].map((channel) => {
+                const template = templates.find((each) => each.kind === kind && each.channel === channel);
+                return template ? <Shown key={channel} template={template} /> : null;
+              })}
+            </div>
+          </Card>
+        ))
+      ) : error ? (
+        <div role="alert" className="grid justify-items-start gap-3">
+          <p className="font-display text-xl font-bold">The templates could not be loaded</p>
+          <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
+          <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </div>
+      ) : (
+        <div className="grid min-h-64 place-items-center">
+          <Spinner label="Loading templates..." />
+        </div>
+      )}
+      <TemplateDialog templates={templates} />
+    </div>
+  );
+}
+
+function Shown({ template }: { template: Template }) {
+  const open = useDialogOpener('edit');
+  const example = useExample();
+  const { subject, body } = example(template, template);
+  const channel = channelWords[template.channel] ?? template.channel;
+  const { places, fit, parts } = textLength(body);
+  return (
+    <section
+      aria-label={`${kindWords(template.kind)}: ${channel}`}
+      className={`grid gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
+    >
+      <div className="flex flex-wrap items-center justify-between gap-2">
+        <h3 className="flex items-center gap-2 text-base">
+          {channel}
+          {template.is_on ? null : <Badge tone="grey">Off</Badge>}
+        </h3>
+        <Button tone="quiet" onClick={() => open(template.id)} aria-haspopup="dialog">
+          Edit
+          <span className="sr-only">
+            : {kindWords(template.kind)}, {channel}
+          </span>
+        </Button>
+      </div>
+      {subject ? <p className="text-sm font-semibold break-words">{subject}</p> : null}
+      <p
+        className={`text-sm break-words whitespace-pre-wrap ${template.channel === 'mail' ? 'line-clamp-6' : ''}`}
+      >
+        {body}
+      </p>
+      {template.channel === 'text' ? (
+        <p className="text-xs text-ink-soft">
+          {places} of {fit} signs{parts > 1 ? `, charged as ${parts} messages` : ''}
+        </p>
+      ) : null}
+    </section>
+  );
+}

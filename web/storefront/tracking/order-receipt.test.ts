@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { readReceipt } from './order-receipt.ts';
+
+const answer = {
+  id: 'a',
+  tracking_number: 'JJ-20261121-1234',
+  order_number: 'ORD-1042',
+  status: 'processing',
+  payment_status: 'paid',
+  delivery_fee: 100,
+  total_amount: 95_100,
+  created_at: '2026-11-21T06:00:00Z',
+  updated_at: '2026-11-21T06:05:00Z',
+  is_masked: false,
+  customer_name: 'Amina Kamau',
+  customer_phone: '+254712345678',
+  shipping_address: 'Westlands',
+  order_items: [{ id: 'i', name: 'Mango', quantity: 1, unit_price: 95_000 }],
+  payments: [{ id: 'p', amount: 95_100, receipt: 'UKL3AB12CD', completed_at: '2026-11-21T06:05:00Z' }],
+};
+
+test('a receipt names what was bought and what was paid', () => {
+  expect(readReceipt(answer)).toMatchObject({
+    orderNumber: 'ORD-1042',
+    customerName: 'Amina Kamau',
+    items: [{ name: 'Mango', quantity: 1, unitPrice: 95_000 }],
+    payments: [{ amount: 95_100, receipt: 'UKL3AB12CD', refundedAt: null, isSurplus: false }],
+  });
+});
+
+test('what is no receipt in full is none', () => {
+  expect(readReceipt({ ...answer, is_masked: true })).toBeNull();
+  expect(readReceipt({ ...answer, order_number: undefined })).toBeNull();
+  expect(readReceipt([answer])).toBeNull();
+  expect(readReceipt({ ...answer, payments: 'none', order_items: [null, {}] })).toMatchObject({
+    payments: [],
+    items: [],
+  });
+});

@@ -1,0 +1,97 @@
+// The receipt of an order: the call, and what can be read from its answer.
+import type { Store } from '../../lib/store.ts';
+import { failedToFetch, readTrackedOrder, type TrackedOrder } from './tracked-order.ts';
+
+export interface ReceiptItem {
+  id: string;
+  name: string;
+  quantity: number;
+  /** Cents. */
+  unitPrice: number;
+}
+
+export interface ReceiptPayment {
+  id: string;
+  /** Cents. */
+  amount: number;
+  /** Of M-PESA; null while it has not told it. */
+  receipt: string | null;
+  /** ISO date-times. */
+  completedAt: string | null;
+  refundedAt: string | null;
+  refundReceipt: string | null;
+  /** It came beyond what was due, and is to be sent back. */
+  isSurplus: boolean;
+}
+
+export type OrderReceipt = Omit<TrackedOrder, 'items' | 'deliveryNotes'> & {
+  orderNumber: string;
+  items: ReceiptItem[];
+  payments: ReceiptPayment[];
+};
+
+export type ReceiptLookUp =
+  | { kind: 'found'; receipt: OrderReceipt }
+  /** There is such an order, but who asks has not shown that it is theirs. */
+  | { kind: 'closed' }
+  | { kind: 'missing' }
+  | { kind: 'failed'; message: string };
+
+/**
+ * Looks a receipt up; it does not throw.
+ * @param proof the order's access key, or the last four digits of its phone
+ */
+export async function lookUpReceipt(
+  tables: Store['tables'],
+  trackingNumber: string,
+  proof: { accessKey?: string | null; phoneLastFour?: string | null },
+): Promise<ReceiptLookUp> {
+  const { data, error } = await tables.rpc('order_receipt', {
+    tracking_number: trackingNumber,
+    access_key: proof.accessKey ?? null,
+    phone_last_four: proof.phoneLastFour ?? null,
+  });
+  // Without a code it is the connection that failed, in words no shopper should read.
+  if (error) return { kind: 'failed', message: (error.code && error.message) || failedToFetch.message };
+  if (data === null) return { kind: 'missing' };
+  if (isRecord(data) && data.is_masked === true) return { kind: 'closed' };
+  const receipt = readReceipt(data);
+  return receipt ? { kind: 'found', receipt } : failedToFetch;
+}
+
+/** @returns null for an answer that is no receipt */
+export function readReceipt(answer: unknown): OrderReceipt | null {
+  const order = readTrackedOrder(answer);
+  if (!order || order.isMasked || !isRecord(answer) || typeof answer.order_number !== 'string') return null;
+  const { items: _, deliveryNotes: __, ...known } = order;
+  return {
+    ...known,
+    orderNumber: answer.order_number,
+    items: records(answer.order_items).flatMap(({ id, name, quantity, unit_price }) =>
+      typeof quantity === 'number' && typeof unit_price === 'number'
+        ? [{ id: String(id), name: text(name) ?? 'Product', quantity, unitPrice: unit_price }]
+        : [],
+    ),
+    payments: records(answer.payments).flatMap((payment) =>
+      typeof payment.amount === 'number'
+        ? [
+            {
+              id: String(payment.id),
+              amount: payment.amount,
+              receipt: text(payment.receipt),
+              completedAt: text(payment.completed_at),
+              refundedAt: text(payment.refunded_at),
+              refundReceipt: text(payment.refund_receipt),
+              isSurplus: payment.is_surplus === true,
+            },
+          ]
+        : [],
+    ),
+  };
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const records = (value: unknown): Record<string, unknown>[] =>
+  Array.isArray(value) ? value.filter(isRecord) : [];
+const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);

@@ -1,0 +1,318 @@
+// The receipt of a paid order, to keep or to print: what was bought, what was paid and when, what was sent back.
+import { useEffect, useState } from 'react';
+import { Link, useNavigate } from 'react-router';
+import { formatKsh } from '../../../domain/money.ts';
+import { orderLink } from '../../../domain/order-link.ts';
+import { formatPhone } from '../../../domain/phone.ts';
+import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { Wordmark } from '../layout/wordmark.tsx';
+import type { Route } from './+types/receipt-page.ts';
+import { formatOrderDate } from './order-date.ts';
+import { lookUpReceipt, type OrderReceipt, type ReceiptPayment } from './order-receipt.ts';
+import { RevealForm } from './reveal-form.tsx';
+import { failedToFetch } from './tracked-order.ts';
+import './receipt-page.css';
+
+export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
+  const asked = loaderData?.asked ?? '';
+  return describePage(matches, {
+    title: `Receipt ${asked}`,
+    description: 'What was bought, what was paid and when.',
+    path: `/track-order/${encodeURIComponent(asked)}/receipt`,
+    isPrivate: true,
+  });
+};
+
+export function headers() {
+  return {
+    'Cache-Control': 'private, no-store',
+    'Referrer-Policy': 'same-origin',
+    'X-Robots-Tag': 'noindex',
+  };
+}
+
+export async function loader({ url, params, context }: Route.LoaderArgs) {
+  const asked = normaliseTrackingNumber(params.trackingNumber);
+  const accessKey = url.searchParams.get('key');
+  const { tables } = context.get(shopContext).store;
+  return { asked, accessKey, lookUp: await lookUpReceipt(tables, asked, { accessKey }) };
+}
+
+/** A plain form, so it needs no scripts. */
+export async function action({ request, params, context }: Route.ActionArgs) {
+  const digits = String((await request.formData()).get('digits') ?? '').trim();
+  const { tables } = context.get(shopContext).store;
+  const asked = normaliseTrackingNumber(params.trackingNumber);
+  const lookUp = await lookUpReceipt(tables, asked, { phoneLastFour: digits });
+  return {
+    lookUp: lookUp.kind === 'found' ? lookUp : null,
+    problem:
+      lookUp.kind === 'closed'
+        ? 'These are not the last four digits of the phone this order was placed with.'
+        : lookUp.kind === 'failed'
+          ? lookUp.message
+          : null,
+  };
+}
+
+export async function clientAction({ serverAction }: Route.ClientActionArgs) {
+  return serverAction().catch(() => ({ lookUp: null, problem: failedToFetch.message }));
+}
+
+export default function ReceiptPage({ loaderData, actionData }: Route.ComponentProps) {
+  const { asked, accessKey, lookUp } = loaderData;
+  const shown = actionData?.lookUp ?? lookUp;
+  useRememberedKey(asked, shown.kind === 'closed' && accessKey === null);
+  return (
+    <div className="page grid max-w-3xl gap-6 pt-8 md:pt-12">
+      <div className="flex flex-wrap items-center justify-between gap-3 print:hidden">
+        <Link
+          to={orderLink('', asked, accessKey)}
+          className="inline-flex min-h-11 items-center gap-2 font-semibold text-dusk-600 underline underline-offset-2"
+        >
+          <Icon name="chevron" className="size-4 rotate-90" />
+          Back to the order
+        </Link>
+        {shown.kind === 'found' && shown.receipt.payments.length > 0 ? <PrintButton /> : null}
+      </div>
+      {shown.kind === 'found' ? (
+        <Receipt receipt={shown.receipt} accessKey={accessKey} />
+      ) : (
+        <section className="grid gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
+          <h1 className="text-3xl font-extrabold">Receipt</h1>
+          {shown.kind === 'closed' ? (
+            <>
+              <p className="text-ink-soft">
+                A receipt names who paid. It is shown to who placed order {asked}.
+              </p>
+              <RevealForm problem={actionData?.problem ?? null} label="Show receipt" className="max-w-sm" />
+            </>
+          ) : shown.kind === 'missing' ? (
+            <p className="text-ink-soft">
+              There is no order with this number. Please check your tracking number and try again.
+            </p>
+          ) : (
+            <Notice tone="danger" title="Error">
+              {shown.message}
+            </Notice>
+          )}
+        </section>
+      )}
+    </div>
+  );
+}
+
+/** The device that placed the order may see its receipt: its key is put into the address. */
+function useRememberedKey(trackingNumber: string, isWanted: boolean) {
+  const navigate = useNavigate();
+  useEffect(() => {
+    const key = isWanted ? rememberedOrder(trackingNumber)?.accessKey : null;
+    if (key) void navigate(orderLink('', trackingNumber, key, 'receipt'), { replace: true });
+  }, [trackingNumber, isWanted, navigate]);
+}
+
+function PrintButton() {
+  // Without scripts the browser's own menu prints.
+  const [isAwake, setAwake] = useState(false);
+  useEffect(() => setAwake(true), []);
+  return isAwake ? (
+    <Button tone="dusk" onClick={() => window.print()}>
+      Print
+    </Button>
+  ) : null;
+}
+
+const states: Record<string, ['green' | 'grey' | 'yellow', string]> = {
+  paid: ['green', 'Paid'],
+  needs_decision: ['yellow', 'Paid, order on hold'],
+  refunded: ['grey', 'Refunded'],
+};
+
+function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: string | null }) {
+  const { settings } = useShop();
+  const [tone, state] = states[receipt.paymentStatus] ?? ['yellow', 'Not paid yet'];
+  if (receipt.payments.length === 0) {
+    return (
+      <section className="grid justify-items-start gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
+        <h1 className="text-3xl font-extrabold">Receipt</h1>
+        <p className="text-ink-soft">
+          {receipt.paymentStatus === 'refunded'
+            ? 'The money of this order was sent back.'
+            : 'There is a receipt once the order is paid.'}
+        </p>
+        <Link to={orderLink('', receipt.trackingNumber, accessKey)} className={buttonStyle('leaf')}>
+          Go to the order
+        </Link>
+      </section>
+    );
+  }
+  return (
+    <article
+      aria-labelledby="receipt"
+      className="receipt grid gap-7 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-9 sm:py-9"
+    >
+      <header className="flex flex-wrap items-start justify-between gap-x-8 gap-y-4">
+        <div className="grid gap-2">
+          <Wordmark name={settings.store_name} />
+          <p className="text-sm text-ink-soft">
+            {formatPhone(settings.support_phone)}
+            <br />
+            {settings.support_email}
+          </p>
+        </div>
+        <div className="grid gap-2 sm:justify-items-end">
+          <h1 id="receipt" className="text-3xl font-extrabold">
+            Receipt
+          </h1>
+          <Badge tone={tone}>{state}</Badge>
+        </div>
+      </header>
+
+      <dl className="grid gap-x-8 gap-y-4 border-y border-line py-5 sm:grid-cols-2">
+        <Fact name="Order">
+          <span className="tabular-nums">{receipt.orderNumber}</span>
+        </Fact>
+        <Fact name="Tracking number">
+          <span className="tabular-nums">{receipt.trackingNumber}</span>
+        </Fact>
+        <Fact name="Order date">
+          <time dateTime={receipt.createdAt}>{formatOrderDate(receipt.createdAt)}</time>
+        </Fact>
+        <Fact name="Customer">
+          {receipt.customerName}
+          <br />
+          <span className="font-normal tabular-nums">{formatPhone(receipt.customerPhone)}</span>
+          {receipt.address ? (
+            <>
+              <br />
+              <span className="font-normal">{receipt.address}</span>
+            </>
+          ) : null}
+        </Fact>
+      </dl>
+
+      <Items receipt={receipt} />
+
+      <section aria-labelledby="payments" className="grid gap-3">
+        <h2 id="payments" className="text-xl">
+          {receipt.payments.length === 1 ? 'Payment' : 'Payments'}
+        </h2>
+        <ul className="grid gap-4">
+          {receipt.payments.map((payment) => (
+            <Payment key={payment.id} payment={payment} isRefunded={receipt.paymentStatus === 'refunded'} />
+          ))}
+        </ul>
+      </section>
+
+      <p className="border-t border-line pt-5 text-sm text-ink-soft">
+        Asante for ordering from {settings.store_name}. Questions? Call {formatPhone(settings.support_phone)}{' '}
+        and name the order {receipt.orderNumber}.
+      </p>
+    </article>
+  );
+}
+
+function Items({ receipt }: { receipt: OrderReceipt }) {
+  return (
+    <table className="w-full text-left tabular-nums">
+      <caption className="sr-only">What was bought</caption>
+      <thead>
+        <tr className="text-sm text-ink-soft">
+          <th scope="col" className="pb-2 font-semibold">
+            Item
+          </th>
+          <th scope="col" className="pb-2 pl-3 text-right font-semibold">
+            Amount
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {receipt.items.map(({ id, name, quantity, unitPrice }) => (
+          <tr key={id} className="border-t border-line align-baseline">
+            <td className="py-2.5">
+              <span className="block font-semibold break-words">{name}</span>
+              <span className="block text-sm text-ink-soft">
+                {quantity} × {formatKsh(unitPrice)}
+              </span>
+            </td>
+            <td className="py-2.5 pl-3 text-right whitespace-nowrap">{formatKsh(quantity * unitPrice)}</td>
+          </tr>
+        ))}
+      </tbody>
+      <tfoot>
+        <tr className="border-t border-line">
+          <th scope="row" className="pt-3 font-normal text-ink-soft">
+            Delivery fee
+          </th>
+          <td className="pt-3 pl-3 text-right whitespace-nowrap">
+            {receipt.deliveryFee === 0 ? 'Free' : formatKsh(receipt.deliveryFee)}
+          </td>
+        </tr>
+        <tr className="text-lg font-bold">
+          <th scope="row" className="pt-1">
+            Total
+          </th>
+          <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(receipt.total)}</td>
+        </tr>
+      </tfoot>
+    </table>
+  );
+}
+
+function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded: boolean }) {
+  const { amount, receipt, completedAt, refundedAt, refundReceipt, isSurplus } = payment;
+  const wasSentBack = refundedAt !== null || (isRefunded && !isSurplus);
+  return (
+    <li className="grid gap-1 rounded-lg bg-paper px-4 py-3.5">
+      <p className="flex flex-wrap items-baseline justify-between gap-x-4">
+        <span className="font-bold tabular-nums">{formatKsh(amount)} by M-PESA</span>
+        {completedAt ? (
+          <time dateTime={completedAt} className="text-sm text-ink-soft">
+            {formatOrderDate(completedAt)}
+          </time>
+        ) : null}
+      </p>
+      <p className="text-sm">
+        M-PESA receipt:{' '}
+        {receipt ? (
+          <strong className="tracking-wide">{receipt}</strong>
+        ) : (
+          'M-PESA has not told its number yet; it is in the message on the phone that paid'
+        )}
+      </p>
+      {wasSentBack ? (
+        <p className="text-sm font-semibold">
+          Sent back to the phone that paid
+          {refundedAt ? (
+            <>
+              {' '}
+              on <time dateTime={refundedAt}>{formatOrderDate(refundedAt)}</time>
+            </>
+          ) : null}
+          {refundReceipt ? <>, M-PESA receipt {refundReceipt}</> : null}
+        </p>
+      ) : isSurplus ? (
+        <p className="text-sm font-semibold">
+          Paid beyond what was due: this money goes back to the phone that paid.
+        </p>
+      ) : null}
+    </li>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt className="text-sm text-ink-soft">{name}</dt>
+      <dd className="font-semibold break-words">{children}</dd>
+    </div>
+  );
+}
