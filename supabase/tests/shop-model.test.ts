@@ -1,0 +1,456 @@
+// Orders, payments, deliveries and stock against a simple model of them, under whatever people and M-PESA do in any order.
+import { randomBytes, randomInt } from 'node:crypto';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import { type Database, DatabaseError } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import { call, makeProduct, openShopDatabase, orderForm, people } from './shop-database.ts';
+
+const PRICE = 95_000;
+const FEE = 100;
+/** The database allows ten prompts for an order in ten minutes. */
+const MOST_ATTEMPTS = 9;
+const SEED = Number(process.env.MODEL_SEED ?? 6);
+
+interface ModelPayment {
+  id: string;
+  checkoutRequestId: string;
+  receipt: string;
+  status: 'initiating' | 'processing' | 'completed' | 'failed' | 'review';
+  needsRefund: boolean;
+}
+interface ModelOrder {
+  id: string;
+  product: ModelProduct;
+  quantity: number;
+  status: string;
+  money: 'unpaid' | 'paid' | 'needs_decision' | 'refunded';
+  /** Units are kept for it while it is unpaid. */
+  isReserved: boolean;
+  hasRunOut: boolean;
+  /** Units of paid money that went back into stock. */
+  isReturned: boolean;
+  delivery: string | null;
+  payments: ModelPayment[];
+}
+interface ModelProduct {
+  id: string;
+  stock: number;
+}
+interface Model {
+  products: ModelProduct[];
+  orders: ModelOrder[];
+}
+interface Real {
+  database: Database;
+}
+type Command = fc.AsyncCommand<Model, Real>;
+
+const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
+const isOpen = ({ status }: ModelPayment) => status === 'initiating' || status === 'processing';
+const leftTheHouse = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
+
+// What the shop promises, in plain words of a program ---------------------------------------------------------------------
+
+/** Money came for an order: the first is kept, any other goes back. */
+function money(order: ModelOrder, payment: ModelPayment): void {
+  payment.status = 'completed';
+  payment.needsRefund = order.money !== 'unpaid';
+  if (order.money === 'unpaid') sell(order);
+}
+
+function sell(order: ModelOrder): void {
+  if (!order.isReserved) {
+    if (order.product.stock < order.quantity) {
+      order.money = 'needs_decision';
+      return;
+    }
+    order.product.stock -= order.quantity;
+  }
+  order.money = 'paid';
+  order.isReserved = false;
+  if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
+  order.delivery ??= 'pending';
+}
+
+function expire(order: ModelOrder): void {
+  const isDue = order.status === 'cancelled' || (order.status === 'pending' && order.hasRunOut);
+  const isAwaited = order.payments.some((payment) => isOpen(payment) || payment.status === 'review');
+  if (order.money !== 'unpaid' || !order.isReserved || !isDue || isAwaited) return;
+  order.product.stock += order.quantity;
+  order.isReserved = false;
+  order.status = 'cancelled';
+}
+
+/** Gives whether the shop lets staff do it. */
+function setStatus(order: ModelOrder, status: string): boolean {
+  const isSold = order.money === 'paid' || order.money === 'refunded';
+  if (status === 'cancelled' && order.status !== 'cancelled') {
+    if (isSold && !order.isReturned && !leftTheHouse(order)) {
+      order.product.stock += order.quantity;
+      order.isReturned = true;
+    }
+  } else if (order.status === 'cancelled' && status !== 'cancelled') {
+    const takesUnits = isSold ? order.isReturned : order.money === 'unpaid' && !order.isReserved;
+    if (takesUnits) {
+      if (order.product.stock < order.quantity) return false;
+      order.product.stock -= order.quantity;
+      if (isSold) order.isReturned = false;
+      else {
+        order.isReserved = true;
+        order.hasRunOut = false;
+      }
+    }
+  }
+  order.status = status;
+  return true;
+}
+
+const movesOrderTo = (delivery: string | null) =>
+  delivery === 'delivered'
+    ? 'delivered'
+    : delivery === 'picked_up' || delivery === 'in_transit'
+      ? 'out_for_delivery'
+      : null;
+const toldStatus = (status: string) => (status === 'shipped' ? 'out_for_delivery' : status);
+
+/** Gives whether the shop lets staff do it. */
+function setDelivery(order: ModelOrder, delivery: string): boolean {
+  if (delivery === order.delivery) return true;
+  if (order.status === 'cancelled' && delivery !== 'pending' && delivery !== 'failed') return false;
+  const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
+  order.delivery = delivery;
+  if (wanted !== null) {
+    if (order.status !== 'cancelled') order.status = wanted;
+  } else if (had !== null && toldStatus(order.status) === had) order.status = 'processing';
+  return true;
+}
+
+// What is compared ------------------------------------------------------------------------------------------------------
+
+async function expectSame(model: Model, { database }: Real): Promise<void> {
+  const { rows } = await database.query<{ state: unknown }>(
+    `select jsonb_build_object(
+       'stock', (select jsonb_agg(p.stock_quantity order by wanted.place) from unnest($1::uuid[]) with ordinality as wanted (id, place)
+                 join public.products as p on p.id = wanted.id),
+       'orders', coalesce((select jsonb_agg(jsonb_build_object(
+           'status', o.status, 'money', o.payment_status, 'isReserved', o.reserved_until is not null,
+           'isReturned', o.units_returned_at is not null,
+           'delivery', (select d.delivery_status from public.deliveries as d where d.order_id = o.id),
+           'payments', coalesce((select jsonb_agg(jsonb_build_array(p.status, p.needs_refund) order by p.created_at, p.id)
+                                 from public.payments as p where p.order_id = o.id), '[]')
+         ) order by wanted.place) from unnest($2::uuid[]) with ordinality as wanted (id, place)
+         join public.orders as o on o.id = wanted.id), '[]')
+     ) as state`,
+    [`{${model.products.map(({ id }) => id).join(',')}}`, `{${model.orders.map(({ id }) => id).join(',')}}`],
+  );
+  expect(rows[0]?.state).toEqual({
+    stock: model.products.map(({ stock }) => stock),
+    orders: model.orders.map(({ status, money, isReserved, isReturned, delivery, payments }) => ({
+      status,
+      money,
+      isReserved,
+      // Money that is sent back without units is noted as returned; nothing can be learnt from it.
+      isReturned,
+      delivery,
+      payments: payments.map((payment) => [payment.status, payment.needsRefund]),
+    })),
+  });
+}
+
+/** The machine code of a refusal, or null when it was done. */
+async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
+  try {
+    await attempt;
+    return null;
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code.startsWith('PT4')) return error.detail ?? '';
+    throw error;
+  }
+}
+
+// What people and M-PESA do -----------------------------------------------------------------------------------------------
+
+function placing(productNumber: number, quantity: number): Command {
+  return {
+    check: () => true,
+    async run(model, real) {
+      const product = model.products[productNumber % model.products.length] as ModelProduct;
+      const form = { ...orderForm(product.id), quantity, expected_total: quantity * PRICE + FEE };
+      const attempt = call<{ id: string }>(real.database, 'visitor', 'place_order', form);
+      if (product.stock < quantity) {
+        expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
+      } else {
+        const { id } = await attempt;
+        product.stock -= quantity;
+        model.orders.push({
+          id,
+          product,
+          quantity,
+          status: 'pending',
+          money: 'unpaid',
+          isReserved: true,
+          hasRunOut: false,
+          isReturned: false,
+          delivery: null,
+          payments: [],
+        });
+      }
+      await expectSame(model, real);
+    },
+    toString: () => `place an order of ${quantity} of product ${productNumber}`,
+  };
+}
+
+/** Something done to one of the orders that there are. */
+function toOrder(
+  title: string,
+  number: number,
+  work: (order: ModelOrder, real: Real) => Promise<void>,
+  check: (order: ModelOrder) => boolean = () => true,
+): Command {
+  const chosen = (model: Readonly<Model>) => model.orders[number % model.orders.length];
+  return {
+    check(model) {
+      const order = chosen(model);
+      return order !== undefined && check(order);
+    },
+    async run(model, real) {
+      await work(chosen(model) as ModelOrder, real);
+      await expectSame(model, real);
+    },
+    toString: () => `${title} (order ${number})`,
+  };
+}
+
+/** Something M-PESA says about the newest attempts of one of the orders. */
+function toPayment(
+  title: string,
+  number: number,
+  back: number,
+  work: (order: ModelOrder, payment: ModelPayment, real: Real) => Promise<void>,
+): Command {
+  const chosen = (order: ModelOrder) => order.payments.at(-1 - (back % Math.max(order.payments.length, 1)));
+  return toOrder(
+    `${title} (attempt ${back} from the end)`,
+    number,
+    async (order, real) => work(order, chosen(order) as ModelPayment, real),
+    (order) => chosen(order) !== undefined,
+  );
+}
+
+const begin = (number: number) =>
+  toOrder(
+    'begin to pay',
+    number,
+    async (order, { database }) => {
+      const attempt = call<{ is_new: boolean; payment: { id: string } }>(
+        database,
+        'service',
+        'begin_payment',
+        {
+          order_id: order.id,
+          phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+          notice_secret: randomBytes(32).toString('hex'),
+        },
+      );
+      const known = order.payments.filter((payment) => payment.status !== 'failed');
+      if (known.length > 0) {
+        expect(await attempt).toMatchObject({ is_new: false });
+      } else if (order.money !== 'unpaid') {
+        expect(await refusalOf(attempt)).toBe('order_already_paid');
+      } else if (order.status === 'cancelled') {
+        expect(await refusalOf(attempt)).toBe('order_cancelled');
+      } else {
+        const begun = await attempt;
+        expect(begun.is_new).toBe(true);
+        order.hasRunOut = false;
+        order.payments.push({
+          id: begun.payment.id,
+          checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+          receipt: `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`,
+          status: 'initiating',
+          needsRefund: false,
+        });
+      }
+    },
+    (order) => order.payments.length < MOST_ATTEMPTS,
+  );
+
+const answerPush = (number: number, back: number, answer: 'accepted' | 'refused' | 'lost') =>
+  toPayment(`the push is ${answer}`, number, back, async (_, payment, { database }) => {
+    await call(database, 'service', 'record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      ...(answer === 'accepted' ? { checkout_request_id: payment.checkoutRequestId } : {}),
+      ...(answer === 'refused' ? { refusal_code: '500.001.1001', refusal_description: 'busy' } : {}),
+    });
+    if (payment.status === 'initiating') payment.status = answer === 'refused' ? 'failed' : 'processing';
+  });
+
+const settle = (real: Real, payment: ModelPayment, change: Record<string, unknown>) =>
+  call(real.database, 'service', 'settle_payment', {
+    payment_id: payment.id,
+    source: 'notice',
+    body: '{}',
+    checkout_request_id: payment.checkoutRequestId,
+    ...change,
+  });
+
+const hearOfSuccess = (number: number, back: number, source: 'notice' | 'query') =>
+  toPayment(`a ${source} tells of money`, number, back, async (order, payment, real) => {
+    const named = source === 'notice' ? { amount: chargeOf(order), receipt: payment.receipt } : {};
+    await settle(real, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
+    const isStuck = payment.status === 'review' && source === 'query';
+    if (payment.status !== 'completed' && !isStuck) money(order, payment);
+  });
+
+const hearOfFailure = (number: number, back: number, source: 'notice' | 'query') =>
+  toPayment(`a ${source} tells of a failure`, number, back, async (_, payment, real) => {
+    await settle(real, payment, { source, verdict: 'failed', result_code: '1032' });
+    if (isOpen(payment)) payment.status = 'failed';
+  });
+
+const hearNothing = (number: number, back: number) =>
+  toPayment('a query tells nothing', number, back, async (_, payment, real) => {
+    await settle(real, payment, { source: 'query', verdict: 'pending', result_code: '4999' });
+  });
+
+const hearOfOtherAmount = (number: number, back: number, by: number) =>
+  toPayment(`a notice tells of ${by} cents more`, number, back, async (order, payment, real) => {
+    await settle(real, payment, {
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: Math.max(chargeOf(order) + by, 0),
+      receipt: payment.receipt,
+    });
+    if (payment.status !== 'completed') payment.status = 'review';
+  });
+
+const runOut = (number: number) =>
+  toOrder(
+    'the reservation runs out',
+    number,
+    async (order, { database }) => {
+      await database.query(
+        `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+        [order.id],
+      );
+      order.hasRunOut = true;
+    },
+    (order) => order.isReserved,
+  );
+
+const sweep: Command = {
+  check: () => true,
+  async run(model, real) {
+    await call(real.database, 'service', 'expire_reservations');
+    for (const order of model.orders) expire(order);
+    await expectSame(model, real);
+  },
+  toString: () => 'reservations that ran out are given up',
+};
+
+const asStaff = (database: Database, sql: string, parameters: unknown[]) =>
+  asRole(database, people.staff, (session) => session.query(sql, parameters));
+
+const chooseStatus = (number: number, status: string) =>
+  toOrder(`staff set ${status}`, number, async (order, { database }) => {
+    const refusal = await refusalOf(
+      asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
+    );
+    expect(refusal).toBe(setStatus(order, status) ? null : 'units_sold_meanwhile');
+  });
+
+const chooseDelivery = (number: number, delivery: string) =>
+  toOrder(
+    `staff set the delivery to ${delivery}`,
+    number,
+    async (order, { database }) => {
+      const refusal = await refusalOf(
+        asStaff(database, 'update public.deliveries set delivery_status = $2 where order_id = $1', [
+          order.id,
+          delivery,
+        ]),
+      );
+      expect(refusal).toBe(setDelivery(order, delivery) ? null : 'delivery_of_cancelled_order');
+    },
+    (order) => order.delivery !== null,
+  );
+
+const deliverAfterAll = (number: number) =>
+  toOrder('staff decide to deliver', number, async (order, { database }) => {
+    const refusal = await refusalOf(
+      call(database, 'staff', 'decide_paid_order', { order_id: order.id, decision: 'deliver' }),
+    );
+    if (order.money !== 'needs_decision') return expect(refusal).toBe('nothing_to_decide');
+    if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold_meanwhile');
+    expect(refusal).toBeNull();
+    sell(order);
+  });
+
+// Many of what moves money, few of what only staff do.
+const small = fc.nat({ max: 5 });
+const source = fc.constantFrom('notice' as const, 'query' as const);
+const statuses = fc.constantFrom(
+  'pending',
+  'processing',
+  'shipped',
+  'out_for_delivery',
+  'delivered',
+  'cancelled',
+);
+const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed');
+const commands: fc.Arbitrary<Command>[] = [
+  fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placing(product, quantity)),
+  small.map(begin),
+  small.map(begin),
+  fc
+    .tuple(small, small, fc.constantFrom('accepted' as const, 'refused' as const, 'lost' as const))
+    .map(([order, back, answer]) => answerPush(order, back, answer)),
+  fc.tuple(small, small, source).map(([order, back, from]) => hearOfSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => hearOfSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => hearOfFailure(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => hearNothing(order, back)),
+  fc
+    .tuple(small, small, fc.constantFrom(-100, 100, 1_000_000, -10_000_000))
+    .map(([order, back, by]) => hearOfOtherAmount(order, back, by)),
+  small.map(runOut),
+  fc.constant(sweep),
+  fc.tuple(small, statuses).map(([order, status]) => chooseStatus(order, status)),
+  fc.tuple(small, deliveries).map(([order, delivery]) => chooseDelivery(order, delivery)),
+  small.map(deliverAfterAll),
+];
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+
+  test('orders, payments, deliveries and stock do what the model says, whatever is done in whatever order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 3 }),
+        fc.commands(commands, { maxCommands: 60, size: 'max' }),
+        async (stocks, chosen) => {
+          await fc.asyncModelRun(async () => {
+            const products: ModelProduct[] = [];
+            for (const stock of stocks) {
+              const id = await makeProduct(database, stock, PRICE);
+              units.set(id, stock);
+              products.push({ id, stock });
+            }
+            return { model: { products, orders: [] }, real: { database } };
+          }, chosen);
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      { seed: SEED, numRuns: kind === 'pglite' ? 80 : 250 },
+    );
+  });
+});
