@@ -18,7 +18,7 @@ function answered(status: number, body: unknown): DarajaReply {
 }
 const error = (status: number, errorCode: string, errorMessage = '') =>
   answered(status, { requestId: '1', errorCode, errorMessage });
-const spikeArrest = answered(429, {
+const spikeArrest: DarajaReply = answered(429, {
   fault: {
     faultstring: 'Spike arrest violation',
     detail: { errorcode: 'policies.ratelimit.SpikeArrestViolation' },
@@ -84,8 +84,22 @@ describe('the answer to a push', () => {
       '404.001.03',
       /did not accept/,
     ],
-    ['comes from the firewall', answered(403, '<html>Incapsula</html>'), 'http_403', /did not accept/],
-    ['says there are too many', spikeArrest, 'http_429', /busy/],
+    ['comes from the firewall', answered(403, '<html>Incapsula</html>'), 'http_403', /sent no prompt/],
+    ['is an empty 400', answered(400, ''), 'http_400', /did not accept/],
+    ['is a 405', error(405, '405.001', 'Method Not Allowed'), '405.001', /did not accept/],
+    [
+      'is an amount M-PESA does not take',
+      error(400, '400.002.02', 'Bad Request - Invalid Amount'),
+      '400.002.02',
+      /this amount/,
+    ],
+    ['says there are too many', spikeArrest, 'http_429', /sent no prompt. Please try again in a minute/],
+    [
+      'says there are too many for a while',
+      { ...spikeArrest, retryAfterMs: 121_000 } as DarajaReply,
+      'http_429',
+      /busy right now and sent no prompt. Please try again in 3 minutes/,
+    ],
     ['says the quota is used up', error(500, '500.003.03', 'Quota Violation'), '500.003.03', /busy/],
     ['arrests a spike', error(500, '500.003.02', 'Spike Arrest'), '500.003.02', /busy/],
     [
@@ -130,6 +144,9 @@ describe('the answer to a push', () => {
     ['is unavailable', answered(503, '<html></html>')],
     ['is a time-out of a gateway', answered(504, '')],
     ['is a time-out of the request', answered(408, '')],
+    ['sends us elsewhere', answered(302, '')],
+    ['is a list', answered(200, '[]')],
+    ['names a code that is none', answered(200, { ...accepted, ResponseCode: {} })],
   ] satisfies [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
     expect(judgePush(reply).kind).toBe('unknown');
   });

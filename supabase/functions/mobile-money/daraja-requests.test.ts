@@ -166,6 +166,44 @@ describe('addresses for money that comes without a prompt', () => {
   });
 });
 
+describe('a prompt', () => {
+  const order = () => ({
+    phone: '+254712345678',
+    amount: 95_100,
+    trackingNumber: 'JJ-20261121-1234',
+    noticeUrl: `${world.own}/notice`,
+  });
+  const till = { transactionType: 'CustomerBuyGoodsOnline', partyB: defaultMerchant.tillNumber } as const;
+
+  test('names the paybill twice, the order in twelve characters and the time of Nairobi', async () => {
+    await sendPush(daraja, order());
+    const [prompt] = (await world.ledger()).prompts;
+    expect(prompt).toMatchObject({
+      transactionType: 'CustomerPayBillOnline',
+      shortcode: defaultCredentials.shortcode,
+      partyB: defaultCredentials.shortcode,
+      accountReference: 'JJ2611211234',
+      amount: 951,
+      phone: '254712345678',
+    });
+  });
+
+  test('of a till pays the till', async () => {
+    await world.close();
+    world = await openWorld({}, till);
+    await sendPush(world.daraja, order());
+    expect((await world.hear('/notice')).fields.Body.stkCallback.ResultCode).toBe(0);
+    expect((await world.ledger()).prompts[0]).toMatchObject({ partyB: defaultMerchant.tillNumber });
+  });
+
+  test('in which till and paybill are mixed fails with a code that is a text', async () => {
+    await world.close();
+    world = await openWorld({}, { partyB: defaultMerchant.tillNumber });
+    await sendPush(world.daraja, order());
+    expect((await world.hear('/notice')).fields.Body.stkCallback.ResultCode).toBe('SFC_IC0003');
+  });
+});
+
 describe('the statement', () => {
   const lately = () => ({ from: new Date(Date.now() - 3_600_000), to: new Date(Date.now() + 60_000) });
 

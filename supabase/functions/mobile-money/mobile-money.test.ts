@@ -711,10 +711,36 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(body).toEqual({
         success: false,
         code: 'http_403',
-        error: 'M-PESA did not accept the payment request. Please try again later.',
+        error: 'M-PESA is not available right now and sent no prompt. Please try again in a few minutes.',
       });
       expect(await shop.books(order)).toMatchObject({ payments: ['failed'] });
     });
+
+    test('has too many requests, the customer is told that no prompt was sent and tries again', async () => {
+      await shop.control('faults', { pushes: { next: 1, kind: 'too-many', retryAfterS: 90 } });
+      const { body } = await shop.initiate(order, shop.phone());
+      expect(body).toEqual({
+        success: false,
+        code: 'http_429',
+        error: 'M-PESA is busy right now and sent no prompt. Please try again in 2 minutes.',
+      });
+      const again = await shop.initiate(order, shop.phone());
+      expect(again.body.success).toBe(true);
+      await statusBecomes(again.body.checkoutRequestId, 'completed');
+      expect(await shop.prompts(order)).toHaveLength(1);
+    });
+
+    test.each(['unavailable', 'spoil-answer', 'drop-connection'])(
+      'gives "%s" for an answer, the attempt stays open and no second prompt is sent',
+      async (kind) => {
+        await shop.control('faults', { pushes: { next: 1, kind } });
+        const first = await shop.initiate(order, shop.phone());
+        const second = await shop.initiate(order, shop.phone());
+        expect(first.body.success).toBe(true);
+        expect(second.body).toEqual(first.body);
+        expect((await shop.prompts(order)).length).toBe(kind === 'spoil-answer' ? 1 : 0);
+      },
+    );
 
     test('has made our token invalid, a new one is fetched and one prompt sent', async () => {
       const { consumerKey, consumerSecret } = defaultCredentials;
@@ -773,7 +799,7 @@ describe('with Daraja out of reach', () => {
       expect(body).toEqual({
         success: false,
         code: 'mpesa_unreachable',
-        error: 'M-PESA cannot be reached right now. Please try again in a minute.',
+        error: 'M-PESA cannot be reached right now, so no prompt was sent. Please try again in a minute.',
       });
     }
     expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed', 'failed'] });

@@ -3,7 +3,14 @@ import type { DarajaReply } from './daraja-client.ts';
 import { type Fields, storableText } from './json-body.ts';
 
 /** Nothing was carried out. `code` is Daraja's error code, `http_…`, or a word of ours. */
-export type Refused = { kind: 'refused'; code: string; description: string; body: string };
+export type Refused = {
+  kind: 'refused';
+  code: string;
+  description: string;
+  body: string;
+  /** How long M-PESA asks us to wait, in milliseconds; absent when it does not say. */
+  retryAfterMs?: number;
+};
 /** It may have been carried out: it must not be repeated blindly. */
 export type Unknown = { kind: 'unknown'; reason: string; body: string };
 export type Taken = { kind: 'taken'; fields: Fields; body: string };
@@ -35,7 +42,14 @@ export function judgeRequest(
   const errorCode = storableText(fields?.errorCode, 40);
   const description = fields ? describe(fields) : '';
   if (isSureRefusal(status, errorCode, description)) {
-    return { kind: 'refused', code: errorCode ?? `http_${status}`, description, body };
+    const { retryAfterMs } = reply;
+    return {
+      kind: 'refused',
+      code: errorCode ?? `http_${status}`,
+      description,
+      body,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    };
   }
   return { kind: 'unknown', reason: `HTTP ${status} ${errorCode ?? ''}`.trim(), body };
 }

@@ -5,7 +5,7 @@ import { accountReference } from '../../../domain/tracking-number.ts';
 import type { DarajaClient, DarajaReply } from './daraja-client.ts';
 import { storableText } from './json-body.ts';
 import { merchantFields } from './merchant-password.ts';
-import { judgeRequest } from './request-verdict.ts';
+import { judgeRequest, type Refused } from './request-verdict.ts';
 
 const PUSH_PATH = '/mpesa/stkpush/v1/processrequest';
 /** At most 13 characters. */
@@ -54,8 +54,10 @@ export async function sendPush(daraja: DarajaClient, order: PushOrder): Promise<
 export function judgePush(reply: DarajaReply): PushOutcome {
   const verdict = judgeRequest(reply);
   switch (verdict.kind) {
-    case 'refused':
-      return { ...verdict, sentence: sentenceFor(verdict.code, verdict.description) };
+    case 'refused': {
+      const { kind, body, code, description } = verdict;
+      return { kind, body, code, description, sentence: sentenceFor(verdict) };
+    }
     case 'unknown':
       return verdict;
     case 'taken': {
@@ -72,14 +74,24 @@ export function judgePush(reply: DarajaReply): PushOutcome {
   }
 }
 
-function sentenceFor(code: string, description: string): string {
+/** What the customer is told: whenever M-PESA was only not to be had, that no prompt was sent and when to try again. */
+function sentenceFor({ code, description, retryAfterMs = 60_000 }: Refused): string {
   if (code === 'mpesa_unreachable') {
-    return 'M-PESA cannot be reached right now. Please try again in a minute.';
+    return 'M-PESA cannot be reached right now, so no prompt was sent. Please try again in a minute.';
+  }
+  if (['http_429', '500.003.02', '500.003.03'].includes(code)) {
+    const minutes = Math.max(Math.ceil(retryAfterMs / 60_000), 1);
+    const soon = minutes === 1 ? 'a minute' : `${minutes} minutes`;
+    return `M-PESA is busy right now and sent no prompt. Please try again in ${soon}.`;
+  }
+  // The firewall's web page: nothing got further than that.
+  if (code === 'http_403') {
+    return 'M-PESA is not available right now and sent no prompt. Please try again in a few minutes.';
   }
   if (/lock subscriber/i.test(description)) return describePaymentFailure('1001');
   if (/PhoneNumber|PartyA/.test(description)) return 'Please enter a valid phone number';
-  if (['http_429', '500.003.02', '500.003.03'].includes(code)) {
-    return 'M-PESA is busy right now. Please try again in a minute.';
+  if (/Invalid Amount/.test(description)) {
+    return 'M-PESA does not take this amount in one payment. Please contact us.';
   }
   return 'M-PESA did not accept the payment request. Please try again later.';
 }
