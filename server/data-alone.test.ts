@@ -6,6 +6,7 @@ import type { Database } from '../backend/database/database.ts';
 import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
 import { startDataAlone } from './data-alone.ts';
 import { readDataConfig } from './data-config.ts';
+import { allowPage } from './data-cors.ts';
 import { openLog } from './log.ts';
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
@@ -18,8 +19,29 @@ test('a wrong setting is named', () => {
   const read = (settings: Record<string, string>) => () =>
     readDataConfig({ PGRST_DB_URI: 'postgres://x', ...settings });
   expect(read({ PGRST_DB_TX_END: 'sometimes' })).toThrow('PGRST_DB_TX_END');
+  expect(read({ PGRST_OPENAPI_MODE: 'open' })).toThrow('PGRST_OPENAPI_MODE');
+  expect(read({ PGRST_OPENAPI_SERVER_PROXY_URI: 'here' })).toThrow('PGRST_OPENAPI_SERVER_PROXY_URI');
   expect(read({ PGRST_DB_MAX_ROWS: 'many' })).toThrow('PGRST_DB_MAX_ROWS');
   expect(read({ PGRST_JWT_ROLE_CLAIM_KEY: 'role' })).toThrow('PGRST_JWT_ROLE_CLAIM_KEY');
+});
+
+test('only pages of the sites that are named may call', () => {
+  const config = readDataConfig({
+    PGRST_DB_URI: 'postgres://x',
+    PGRST_SERVER_CORS_ALLOWED_ORIGINS: 'http://one.example, http://two.example',
+  });
+  const allowedOrigins = config?.allowedOrigins ?? null;
+  const headersFor = (origin: string) => {
+    const response = new Response();
+    allowPage(new Request('http://x/', { headers: { origin } }), response, allowedOrigins);
+    return Object.fromEntries(response.headers);
+  };
+  expect(headersFor('http://two.example')).toMatchObject({
+    'access-control-allow-origin': 'http://two.example',
+    'access-control-allow-credentials': 'true',
+    vary: 'Origin',
+  });
+  expect(headersFor('http://three.example')).toEqual({});
 });
 
 test('names are quoted where they hold commas', () => {
@@ -42,7 +64,16 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       create table api.notes (id int primary key, amount int);
       insert into api.notes values (1, 10), (2, 20), (3, 30);
       grant select on api.notes to alone_visitor;
-      grant all on api.notes to alone_clerk;`);
+      grant all on api.notes to alone_clerk;
+      create function api.settings() returns json language sql stable as $$ select json_build_object(
+        'timeout', current_setting('statement_timeout'), 'isolation', current_setting('transaction_isolation')) $$;
+      create function api.patient() returns text language sql stable set statement_timeout to '7s' set work_mem to '5MB'
+      as $$ select current_setting('statement_timeout') $$;
+      create function api.alone() returns text language sql stable set default_transaction_isolation to 'serializable'
+      as $$ select current_setting('transaction_isolation') $$;
+      create function api.description() returns json language sql stable as $$ select '{"swagger":"2.0"}'::json $$;
+      alter role alone_clerk set statement_timeout to '3s';
+      alter role alone_clerk set default_transaction_isolation to 'repeatable read';`);
     const config = readDataConfig({
       PGRST_DB_URI: database.url ?? '',
       PGRST_SERVER_PORT: '0',
@@ -53,6 +84,10 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       PGRST_DB_TX_END: 'rollback-allow-override',
       PGRST_JWT_SECRET: secret,
       PGRST_JWT_AUD: 'shop',
+      PGRST_DB_PLAN_ENABLED: 'true',
+      PGRST_DB_ROOT_SPEC: 'description',
+      PGRST_SERVER_TIMING_ENABLED: 'true',
+      PGRST_SERVER_TRACE_HEADER: 'X-Request-Id',
       PGRST_JWT_ROLE_CLAIM_KEY: '.roles[0]',
     });
     if (!config) throw new Error('not configured');
@@ -77,6 +112,48 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     const { status, data } = await client.from('notes').insert({ id: 9, amount: 1 }).select('id');
     expect([status, data]).toEqual([201, [{ id: 9 }]]);
     expect((await client.from('notes').select('id').eq('id', 9)).data).toEqual([]);
+  });
+
+  test('a role and a function bring the settings they were given', async () => {
+    const visitor = new PostgrestClient(alone.url);
+    expect((await visitor.rpc('settings')).data).toEqual({ timeout: '0', isolation: 'read committed' });
+    const headers = { Authorization: `Bearer ${await sign({ roles: ['alone_clerk'] })}` };
+    const clerk = new PostgrestClient(alone.url, { headers });
+    expect((await clerk.rpc('settings')).data).toEqual({ timeout: '3s', isolation: 'repeatable read' });
+    expect((await clerk.rpc('patient')).data).toBe('7s');
+    expect((await clerk.rpc('alone')).data).toBe('serializable');
+  });
+
+  test('plans, stages, the trace and a description of its own are told where that is set', async () => {
+    const client = new PostgrestClient(alone.url);
+    expect((await client.from('notes').select().explain()).data).toContain('notes');
+    const answer = await fetch(`${alone.url}/notes`, { headers: { 'x-request-id': 'seven' } });
+    expect(answer.headers.get('x-request-id')).toBe('seven');
+    expect(answer.headers.get('server-timing')).toMatch(
+      /^jwt;dur=[\d.]+, parse;dur=[\d.]+, plan;dur=[\d.]+, transaction;dur=[\d.]+, response;dur=[\d.]+$/,
+    );
+    expect(await (await fetch(alone.url)).json()).toEqual({ swagger: '2.0' });
+  });
+
+  test('pages of every site may call it', async () => {
+    const origin = 'http://example.com';
+    const asked = await fetch(`${alone.url}/notes`, {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'Foo,Bar',
+      },
+    });
+    expect(Object.fromEntries(asked.headers)).toMatchObject({
+      'access-control-allow-origin': '*',
+      'access-control-allow-methods': 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD',
+      'access-control-allow-headers': 'Authorization, Foo, Bar, Accept, Accept-Language, Content-Language',
+      'access-control-max-age': '86400',
+    });
+    const answered = await fetch(`${alone.url}/notes`, { headers: { origin } });
+    expect(answered.headers.get('access-control-allow-origin')).toBe('*');
+    expect(answered.headers.get('access-control-expose-headers')).toContain('Content-Range');
   });
 
   test.each([

@@ -4,6 +4,7 @@ import { getRequestListener } from '@hono/node-server';
 import { createDataService } from '../backend/data/service.ts';
 import { openPostgresql } from '../backend/database/postgresql.ts';
 import type { DataConfig } from './data-config.ts';
+import { allowPage, answerPreflight } from './data-cors.ts';
 import { createTokenCheck, RefusedToken } from './data-token.ts';
 import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
@@ -18,20 +19,36 @@ export async function startDataAlone(
   log: Log,
 ): Promise<{ url: string; close(): Promise<void> }> {
   const onFault = (error: unknown) => log.error({ error: (error as Error)?.stack ?? String(error) }, 'fault');
-  const database = openPostgresql(config.databaseUrl, { onFault });
+  const database = openPostgresql(config.databaseUrl, { onFault, poolSize: config.poolSize });
   try {
     const check = createTokenCheck(config.tokens);
     const service = await createDataService({ ...config.service, database, onFault });
+    const answer = async (request: Request): Promise<Response> => {
+      try {
+        const since = performance.now();
+        const claims = await check(request.headers.get('authorization'));
+        const checked = performance.now();
+        const response = await service.fetch(request, { claims, address: null });
+        const timing = response.headers.get('server-timing');
+        if (timing) {
+          response.headers.set('Server-Timing', `jwt;dur=${(checked - since).toFixed(1)}, ${timing}`);
+        }
+        return response;
+      } catch (error) {
+        if (error instanceof RefusedToken) return error.response(request.method);
+        onFault(error);
+        return new Response(null, { status: 500 });
+      }
+    };
     const web = getRequestListener(
       async (request) => {
-        try {
-          const claims = await check(request.headers.get('authorization'));
-          return await service.fetch(request, { claims, address: null });
-        } catch (error) {
-          if (error instanceof RefusedToken) return error.response(request.method);
-          onFault(error);
-          return new Response(null, { status: 500 });
-        }
+        const preflight = answerPreflight(request, config.allowedOrigins);
+        if (preflight) return preflight;
+        const response = await answer(request);
+        allowPage(request, response, config.allowedOrigins);
+        const trace = config.traceHeader && request.headers.get(config.traceHeader);
+        if (config.traceHeader && trace) response.headers.set(config.traceHeader, trace);
+        return response;
       },
       { overrideGlobalObjects: false },
     );

@@ -8,8 +8,14 @@ export interface DataConfig {
   databaseUrl: string;
   host: string;
   port: number;
+  /** Connections to the database. */
+  poolSize: number;
   service: Omit<DataServiceOptions, 'database'>;
   tokens: TokenSettings;
+  /** Origins whose pages may call it; null for all. */
+  allowedOrigins: readonly string[] | null;
+  /** A header of requests that answers repeat; null for none. */
+  traceHeader: string | null;
 }
 
 type Text = (name: string) => string | undefined;
@@ -26,7 +32,18 @@ export function readDataConfig(environment: Readonly<Record<string, string | und
   if (!databaseUrl) return null;
   const ending = text('DB_TX_END') ?? 'commit';
   if (!endings.has(ending)) throw new WrongSetting(`PGRST_DB_TX_END takes ${[...endings].join(', ')}.`);
+  const openApiMode = text('OPENAPI_MODE') ?? 'follow-privileges';
+  if (!isOpenApiMode(openApiMode)) {
+    throw new WrongSetting(`PGRST_OPENAPI_MODE takes ${openApiModes.join(', ')}.`);
+  }
+  const openApiAddress = text('OPENAPI_SERVER_PROXY_URI');
+  if (openApiAddress !== undefined && !(/^https?:/.test(openApiAddress) && URL.canParse(openApiAddress))) {
+    throw new WrongSetting('PGRST_OPENAPI_SERVER_PROXY_URI is no address such as https://example.com/api.');
+  }
   const preRequest = text('DB_PRE_REQUEST');
+  const rootFunction = text('DB_ROOT_SPEC');
+  const hoisted = text('DB_HOISTED_TX_SETTINGS');
+  const origins = text('SERVER_CORS_ALLOWED_ORIGINS');
   const schemas = listOf(text('DB_SCHEMAS') ?? text('DB_SCHEMA') ?? 'public');
   const appSettings = Object.entries(environment).flatMap(([name, value]): Array<[string, string]> => {
     const key = /^PGRST_APP_SETTINGS_(.+)$/.exec(name)?.[1];
@@ -36,6 +53,9 @@ export function readDataConfig(environment: Readonly<Record<string, string | und
     databaseUrl,
     host: text('SERVER_HOST') ?? '127.0.0.1',
     port: numberOf('SERVER_PORT', text('SERVER_PORT'), 3000),
+    poolSize: numberOf('DB_POOL', text('DB_POOL'), 10),
+    allowedOrigins: origins ? listOf(origins) : null,
+    traceHeader: text('SERVER_TRACE_HEADER') ?? null,
     service: {
       schemas,
       maxRows: numberOf('DB_MAX_ROWS', text('DB_MAX_ROWS'), Number.POSITIVE_INFINITY),
@@ -47,6 +67,13 @@ export function readDataConfig(environment: Readonly<Record<string, string | und
       rollsBack: ending.startsWith('rollback'),
       allowsRollback: ending.endsWith('-allow-override'),
       appSettings: Object.fromEntries(appSettings),
+      allowsPlan: isTrue('DB_PLAN_ENABLED', text),
+      openApiMode,
+      openApiSecurity: isTrue('OPENAPI_SECURITY_ACTIVE', text),
+      tellsTiming: isTrue('SERVER_TIMING_ENABLED', text),
+      ...(openApiAddress ? { openApiAddress } : {}),
+      ...(rootFunction ? { rootFunction } : {}),
+      ...(hoisted ? { hoistedSettings: listOf(hoisted) } : {}),
       ...(preRequest ? { preRequest: functionNamed(preRequest, schemas[0] ?? 'public') } : {}),
     },
     tokens: {
@@ -60,6 +87,10 @@ export function readDataConfig(environment: Readonly<Record<string, string | und
 }
 
 const endings = new Set(['commit', 'commit-allow-override', 'rollback', 'rollback-allow-override']);
+
+const openApiModes = ['follow-privileges', 'ignore-privileges', 'disabled'] as const;
+const isOpenApiMode = (value: string): value is (typeof openApiModes)[number] =>
+  (openApiModes as readonly string[]).includes(value);
 
 /** A comma-separated list; a name with a comma or spaces around it is put in double quotes. */
 function listOf(value: string): string[] {

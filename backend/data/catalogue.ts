@@ -43,6 +43,8 @@ export interface FunctionRow {
   returnMediaType: string | null;
   isReturnBinary: boolean;
   returnColumnKind: Column['kind'];
+  /** Settings the function runs with, in the form of `statement_timeout=1s`. */
+  settings: string[];
 }
 /** An aggregate that makes a media type of rows. */
 export interface HandlerRow {
@@ -59,6 +61,11 @@ export interface CastRow {
   way: 'toJson' | 'fromJson' | 'fromText';
   schema: string;
   name: string;
+}
+/** A setting a role has been given, in the form of `statement_timeout=1s`. */
+export interface RoleSettingRow {
+  role: string;
+  setting: string;
 }
 /** A view's stored query tree. */
 export interface ViewRow {
@@ -135,7 +142,7 @@ const functionsSql = `${withBases}
     case when ${isMediaType('returned')} then lower(returned.typname) end as "returnMediaType",
     coalesce((select bases.below from bases where bases.oid = p.prorettype), p.prorettype) = 'bytea'::regtype
       as "isReturnBinary",
-    ${kindOf('p.prorettype')} as "returnColumnKind"
+    ${kindOf('p.prorettype')} as "returnColumnKind", coalesce(to_json(p.proconfig), '[]') as settings
   from pg_proc p
     join pg_namespace n on n.oid = p.pronamespace
     join pg_type returned on returned.oid = p.prorettype
@@ -178,6 +185,18 @@ const castsSql = `
     join pg_type domain on domain.oid = given.domain and domain.typtype = 'd'
   where c.castcontext = 'i' and c.castmethod = 'f' and given.other = given.form`;
 
+// Only what any session may set.
+const roleSettingsSql = `
+  select r.rolname as role, given.setting
+  from pg_db_role_setting s
+    join pg_roles r on r.oid = s.setrole
+    cross join lateral unnest(s.setconfig) as given(setting)
+  where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+    and exists (
+      select from pg_settings known
+      where known.name = split_part(given.setting, '=', 1) and known.context = 'user')
+  order by s.setdatabase`;
+
 const typesSql = `
   select t.typname as name, format_type(t.oid, -1) as type
   from pg_type t join pg_namespace n on n.oid = t.typnamespace
@@ -193,6 +212,7 @@ export interface Catalogue {
   types: Array<{ name: string; type: string }>;
   handlers: HandlerRow[];
   casts: CastRow[];
+  roleSettings: RoleSettingRow[];
   geoJsonFunctions: Array<{ schema: string; name: string }>;
 }
 
@@ -203,7 +223,7 @@ export interface Catalogue {
  */
 export async function readCatalogue(session: Session, schemas: readonly string[]): Promise<Catalogue> {
   const exposed = [arrayLiteral(schemas)];
-  const [relations, constraints, views, functions, types, handlers, casts, geoJsonFunctions] =
+  const [relations, constraints, views, functions, types, handlers, casts, roleSettings, geoJsonFunctions] =
     await Promise.all([
       session.query<RelationRow>(relationsSql),
       session.query<ConstraintRow>(constraintsSql),
@@ -212,6 +232,7 @@ export async function readCatalogue(session: Session, schemas: readonly string[]
       session.query<{ name: string; type: string }>(typesSql, exposed),
       session.query<HandlerRow>(handlersSql, exposed),
       session.query<CastRow>(castsSql),
+      session.query<RoleSettingRow>(roleSettingsSql),
       session.query<{ schema: string; name: string }>(geoJsonSql),
     ]);
   return {
@@ -223,6 +244,7 @@ export async function readCatalogue(session: Session, schemas: readonly string[]
     types: types.rows,
     handlers: handlers.rows,
     casts: casts.rows,
+    roleSettings: roleSettings.rows,
     geoJsonFunctions: geoJsonFunctions.rows,
   };
 }

@@ -105,6 +105,8 @@ export interface DatabaseFunction {
   parameters: readonly Parameter[];
   isVolatile: boolean;
   isSet: boolean;
+  /** Settings the function runs with, by name. */
+  settings: ReadonlyMap<string, string>;
   returns:
     | { kind: 'void' }
     /** `isRecord`: rows whose columns nobody has declared. */
@@ -134,6 +136,8 @@ export interface SchemaCache {
   mediaHandlers: ReadonlyMap<string, MediaHandler>;
   /** PostGIS's function that makes GeoJSON of a row; null where there is none. */
   geoJsonOf: TableName | null;
+  /** Settings that roles have been given, by role, then by name. */
+  roleSettings: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
 // Types a request may name that the catalogue calls otherwise.
@@ -187,7 +191,22 @@ function assemble(catalogue: Catalogue): SchemaCache {
     types: typesOf(catalogue.types),
     mediaHandlers: handlers.get(null) ?? new Map(),
     geoJsonOf: catalogue.geoJsonFunctions[0] ?? null,
+    roleSettings: roleSettingsOf(catalogue),
   };
+}
+
+/** `name=value` as a pair. */
+function settingOf(text: string): [name: string, value: string] {
+  const equals = text.indexOf('=');
+  return [text.slice(0, equals), text.slice(equals + 1)];
+}
+
+function roleSettingsOf({ roleSettings }: Catalogue): Map<string, Map<string, string>> {
+  const roles = new Map<string, Map<string, string>>();
+  for (const { role, setting } of roleSettings) {
+    roles.set(role, new Map([...(roles.get(role) ?? []), settingOf(setting)]));
+  }
+  return roles;
 }
 
 const keyOf = ({ schema, name }: TableName) => `${schema}.${name}`;
@@ -252,6 +271,7 @@ function functionsOf(
       name: row.name,
       isVolatile: row.volatility === 'v',
       isSet: row.isSet,
+      settings: new Map(row.settings.map(settingOf)),
       parameters: inputs.map(({ type, name, mode }, at) => ({
         name,
         type,

@@ -4,23 +4,18 @@ import type { Caller, Service } from '../caller.ts';
 import { asRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
 import { Fault } from './fault.ts';
+import { followSchema } from './follow-schema.ts';
 import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
-import {
-  type CallPlan,
-  type DescriptionPlan,
-  type MutationPlan,
-  type PlanLimits,
-  planRequest,
-  type ReadPlan,
-} from './plan.ts';
-import { checkAnswer, respond, respondDocument, respondOptions } from './respond.ts';
+import { type DescriptionPlan, type PlanLimits, planRequest } from './plan.ts';
+import { respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
-import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
-import { type Answer, writeEstimate, writeExplanation, writeStatement } from './sql.ts';
-import { type DescribedSchema, writeDescription } from './sql-description.ts';
-import { nameOf, quoted } from './sql-writer.ts';
+import { runDescription, runPlan } from './run.ts';
+import type { SchemaCache } from './schema-cache.ts';
+import { ServerTiming } from './server-timing.ts';
+import { nameOf } from './sql-writer.ts';
+import { createTransactionSettings } from './transaction-settings.ts';
 
 /** Settings of the service. */
 export interface DataServiceOptions {
@@ -61,6 +56,10 @@ export interface DataServiceOptions {
   openApiAddress?: string;
   /** A function of the request's schema that answers at the root in place of the description. */
   rootFunction?: string;
+  /** Settings of a called function that hold for the whole transaction; PostgREST's own list unless told. */
+  hoistedSettings?: readonly string[];
+  /** Whether answers tell how long their stages took, in a Server-Timing header; they do not unless told. */
+  tellsTiming?: boolean;
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
@@ -68,8 +67,6 @@ export interface DataServiceOptions {
 }
 
 const root = '/rest/v1';
-/** Milliseconds until a schema that could not be read is read again. */
-const retryAfter = 500;
 
 /**
  * Makes the service for the paths below `/rest/v1`.
@@ -90,12 +87,13 @@ export async function createDataService(
   };
   const context = { schemas, rootFunction: options.rootFunction ?? null };
   const { anonymousRole = 'anon', allowsAnyRole = false, rollsBack = false, preRequest } = options;
-  const extraSearchPath = options.extraSearchPath ?? ['extensions'];
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
+  const settingsOf = createTransactionSettings(options);
   const schema = await followSchema(database, schemas, onFault);
 
   async function serve(request: Request, caller: Caller): Promise<Response> {
+    const timing = options.tellsTiming ? new ServerTiming() : null;
     if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
       throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
     }
@@ -108,75 +106,52 @@ export async function createDataService(
       { method: request.method, path, search, headers: request.headers, body },
       context,
     );
+    timing?.lap('parse');
     const plan = planRequest(parsed, cache, limits);
-    if (plan.kind === 'options') return respondOptions(plan);
+    timing?.lap('plan');
+    if (plan.kind === 'options') {
+      const response = respondOptions(plan);
+      timing?.tellIn(response);
+      return response;
+    }
     const isRolledBack = rollbackWish(parsed, plan);
     const work = async (session: Session) => {
       if (callBefore) await session.query(callBefore);
       const response =
         plan.kind === 'description'
-          ? await describe(session, parsed, plan, url)
-          : await answer(session, parsed, plan, search, isRolledBack);
+          ? await describe(session, parsed, plan, cache, url)
+          : await runPlan(session, parsed, plan, search, isRolledBack);
       if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
-    return asRole(database, caller.claims, work, {
+    const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
+    const response = await asRole(database, caller.claims, work, {
       readOnly: plan.isReadOnly,
       allowsAnyRole,
-      request: requestSettings(request, path, parsed),
-    });
+      ...settingsOf(request, path, parsed, plan, ofRole),
+    }).catch(responseOfUndone);
+    if (timing) {
+      timing.lap('transaction');
+      // Next to nothing: the answer is made within the transaction, which it may undo.
+      timing.lap('response');
+      timing.tellIn(response);
+    }
+    return response;
   }
 
-  async function answer(
+  async function describe(
     session: Session,
     parsed: ParsedRequest,
-    plan: ReadPlan | MutationPlan | CallPlan,
-    search: string,
-    isRolledBack: boolean | null,
+    plan: DescriptionPlan,
+    cache: SchemaCache,
+    url: URL,
   ): Promise<Response> {
-    const statement = writeStatement(plan);
-    const { explanation } = plan.media;
-    if (explanation) {
-      const { sql, parameters } = writeExplanation(statement, explanation);
-      const { rows } = await session.query<{ 'QUERY PLAN': unknown }>(sql, parameters);
-      const lines = rows.map((row) => row['QUERY PLAN']);
-      const isText = explanation.form === 'text';
-      return respondDocument(parsed, plan, isText ? lines.join('\n') : JSON.stringify(lines[0]));
-    }
-    const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
-    const [row] = rows;
-    if (!row) throw new Error('the statement gave no answer');
-    if (plan.kind === 'read') await estimateTotal(session, plan, row);
-    checkAnswer(plan, row);
-    return respond(parsed, plan, row, search, isRolledBack);
-  }
-
-  async function describe(session: Session, parsed: ParsedRequest, plan: DescriptionPlan, url: URL) {
-    const { sql, parameters } = writeDescription(plan);
-    const { rows } = await session.query<DescribedSchema>(sql, parameters);
-    const described = rows[0] ?? { comment: null, relations: [], functions: [] };
-    const document = openApiOf(described, schema.cache.relations.get(plan.schema) ?? new Map(), {
+    const described = await runDescription(session, plan);
+    const document = openApiOf(described, cache.relations.get(plan.schema) ?? new Map(), {
       root: new URL(options.openApiAddress ?? new URL(url.pathname, url)),
       tellsSecurity: options.openApiSecurity ?? false,
     });
     return respondDocument(parsed, plan, JSON.stringify(document));
-  }
-
-  function requestSettings(request: Request, path: string, parsed: ParsedRequest) {
-    const headers = Object.fromEntries(request.headers);
-    const cookies = cookiesOf(headers.cookie);
-    delete headers.cookie;
-    const { timeZone } = parsed.preferences;
-    return {
-      method: request.method,
-      path,
-      headers,
-      cookies,
-      searchPath: [parsed.schema, ...extraSearchPath].map(quoted).join(', '),
-      ...(options.appSettings ? { settings: options.appSettings } : {}),
-      ...(timeZone ? { timeZone } : {}),
-      ...(options.statementTimeout === undefined ? {} : { statementTimeout: options.statementTimeout }),
-    };
   }
 
   /** Null when the client did not say or may not. */
@@ -190,7 +165,6 @@ export async function createDataService(
       try {
         return await serve(request, caller);
       } catch (error) {
-        if (error instanceof Undone) return error.response;
         const fault = faultOf(error, caller.claims.role === anonymousRole);
         if (fault.status >= 500) onFault(error);
         return respondFault(fault, request.method);
@@ -209,90 +183,7 @@ class Undone extends Error {
   }
 }
 
-async function estimateTotal(session: Session, plan: ReadPlan, answer: Answer): Promise<void> {
-  const isEstimated =
-    plan.count === 'estimated' &&
-    (plan.exactCountUpTo === Number.POSITIVE_INFINITY || (answer.total ?? 0) > plan.exactCountUpTo);
-  if (plan.count !== 'planned' && !isEstimated) return;
-  const { sql, parameters } = writeEstimate(plan);
-  const { rows } = await session.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(
-    sql,
-    parameters,
-  );
-  const estimate = rows[0]?.['QUERY PLAN'][0]?.Plan['Plan Rows'] ?? 0;
-  answer.total = Math.max(answer.total ?? 0, estimate);
-}
-
-function cookiesOf(header: string | undefined): Record<string, string> {
-  const cookies: Record<string, string> = {};
-  for (const pair of header?.split(';') ?? []) {
-    const equals = pair.indexOf('=');
-    if (equals > 0) cookies[pair.slice(0, equals).trim()] = pair.slice(equals + 1).trim();
-  }
-  return cookies;
-}
-
-/** Keeps a schema cache up to date. Requests under way keep the one they began with. */
-async function followSchema(
-  database: Database,
-  schemas: readonly string[],
-  onFault: (error: unknown) => void,
-): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
-  const load = () =>
-    database.transaction((session) => loadSchemaCache(session, schemas), {
-      readOnly: true,
-      settings: { search_path: '' },
-    });
-  let current: SchemaCache | null = null;
-  let isStale = true;
-  // Not null, so that a change which is announced before the first load begins is left to that load.
-  let loading: Promise<void> | null = Promise.resolve();
-  let retry: NodeJS.Timeout | null = null;
-  let isClosed = false;
-  const reload = async () => {
-    try {
-      while (isStale) {
-        isStale = false;
-        current = await load();
-      }
-    } finally {
-      loading = null;
-    }
-  };
-  const onChange = () => {
-    isStale = true;
-    if (loading || isClosed) return;
-    loading = reload().catch((error) => {
-      onFault(error);
-      if (!isClosed) retry = setTimeout(onChange, retryAfter);
-    });
-  };
-  // Listening comes first: a change during the first load is not missed.
-  const stop = await database.listen(
-    'pgrst',
-    (payload) => {
-      if (payload === 'reload schema' || payload === '') onChange();
-    },
-    onChange,
-  );
-  try {
-    loading = reload();
-    await loading;
-  } catch (error) {
-    isClosed = true;
-    await stop();
-    throw error;
-  }
-  return {
-    get cache() {
-      if (!current) throw new Error('the schema has not been read');
-      return current;
-    },
-    async close() {
-      isClosed = true;
-      if (retry) clearTimeout(retry);
-      await stop();
-      await loading;
-    },
-  };
+function responseOfUndone(thrown: unknown): Response {
+  if (thrown instanceof Undone) return thrown.response;
+  throw thrown;
 }

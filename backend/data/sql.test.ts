@@ -60,6 +60,7 @@ const feed: DatabaseFunction = {
   parameters: [{ name: 'amount', type: 'integer', hasDefault: false, isVariadic: false }],
   isVolatile: true,
   isSet: false,
+  settings: new Map(),
   returns: { kind: 'scalar', isRecord: false, handler: null },
 };
 const cache: SchemaCache = {
@@ -81,6 +82,7 @@ const cache: SchemaCache = {
   types: new Map([['text', 'text']]),
   mediaHandlers: new Map(),
   geoJsonOf: null,
+  roleSettings: new Map(),
 };
 
 function planOf(method: string, path: string, search: string, body = '', prefer = '') {

@@ -1,5 +1,5 @@
 // The one place where an identity enters SQL.
-import type { Database, Session } from './database.ts';
+import type { Database, Isolation, Session } from './database.ts';
 
 /** Verified claims of a request: at least the database role. The rest is what the access token says. */
 export interface Claims {
@@ -35,7 +35,12 @@ export function asRole<T>(
   database: Database,
   claims: Claims,
   work: (session: Session) => Promise<T>,
-  options: { readOnly?: boolean; request?: RequestSettings; allowsAnyRole?: boolean } = {},
+  options: {
+    readOnly?: boolean;
+    isolation?: Isolation;
+    request?: RequestSettings;
+    allowsAnyRole?: boolean;
+  } = {},
 ): Promise<T> {
   if (!options.allowsAnyRole && !requestRoles.has(claims.role))
     throw new Error(`role "${claims.role}" is not a request role`);
@@ -52,5 +57,9 @@ export function asRole<T>(
   };
   if (request.timeZone) settings.timezone = request.timeZone;
   if (request.statementTimeout !== undefined) settings.statement_timeout = String(request.statementTimeout);
-  return database.transaction(work, { readOnly: options.readOnly ?? false, settings });
+  return database.transaction(work, {
+    readOnly: options.readOnly ?? false,
+    ...(options.isolation ? { isolation: options.isolation } : {}),
+    settings,
+  });
 }

@@ -28,9 +28,14 @@ export interface Session {
   execute(script: string): Promise<void>;
 }
 
+/** How far a transaction is kept apart from others. */
+export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
+
 /** Options of a transaction. `settings` are local to it, set in one parameterised statement. */
 export interface TransactionOptions {
   readOnly?: boolean;
+  /** The database's own default unless told. */
+  isolation?: Isolation;
   settings?: Readonly<Record<string, string>>;
 }
 

@@ -87,13 +87,14 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     query: (sql, parameters) => send(lite, sql, parameters),
     async transaction<T>(
       work: (session: Session) => Promise<T>,
-      { readOnly, settings }: TransactionOptions = {},
+      { readOnly, isolation, settings }: TransactionOptions = {},
     ) {
       // What the work itself throws passes unchanged, whatever it is; what it got from the database is translated already.
       let ofWork: { error: unknown } | null = null;
       return lite
         .transaction(async (transaction) => {
           if (readOnly) await transaction.exec('set transaction read only');
+          if (isolation) await transaction.exec(`set transaction isolation level ${isolation}`);
           if (settings) {
             const { sql, parameters } = settingsStatement(settings);
             await transaction.query(sql, parameters);

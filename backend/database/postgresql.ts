@@ -97,12 +97,14 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
 async function inTransaction<T>(
   client: pg.PoolClient,
   work: (session: Session) => Promise<T>,
-  { readOnly, settings }: TransactionOptions,
+  { readOnly, isolation, settings }: TransactionOptions,
 ): Promise<{ result: T; ended: Promise<unknown> }> {
   // The connection pipelines: opening, settings and the first statement of `work` share one network round trip.
   // Their failures surface where `work` awaits its own statement, or here below.
   writeAtOnce(client);
-  const opening: Promise<unknown>[] = [client.query(readOnly ? 'begin read only' : 'begin')];
+  const opening: Promise<unknown>[] = [
+    client.query(`begin${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`),
+  ];
   if (settings) {
     const { sql, parameters } = settingsStatement(settings);
     opening.push(client.query(prepared(sql, parameters)));

@@ -1,0 +1,77 @@
+// Keeps the schema cache true while the schema changes.
+import type { Database } from '../database/database.ts';
+import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
+
+/** Milliseconds until a schema that could not be read is read again. */
+const retryAfter = 500;
+
+/**
+ * Keeps a schema cache up to date. Requests under way keep the one they began with.
+ * @param schemas the exposed schemas
+ * @param onFault told when a changed schema could not be read; it is tried again
+ * @returns the newest cache, until it is closed
+ * @throws DatabaseError when the schema cannot be read at first
+ */
+export async function followSchema(
+  database: Database,
+  schemas: readonly string[],
+  onFault: (error: unknown) => void,
+): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
+  const load = () =>
+    database.transaction((session) => loadSchemaCache(session, schemas), {
+      readOnly: true,
+      settings: { search_path: '' },
+    });
+  let current: SchemaCache | null = null;
+  let isStale = true;
+  // Not null, so that a change which is announced before the first load begins is left to that load.
+  let loading: Promise<void> | null = Promise.resolve();
+  let retry: NodeJS.Timeout | null = null;
+  let isClosed = false;
+  const reload = async () => {
+    try {
+      while (isStale) {
+        isStale = false;
+        current = await load();
+      }
+    } finally {
+      loading = null;
+    }
+  };
+  const onChange = () => {
+    isStale = true;
+    if (loading || isClosed) return;
+    loading = reload().catch((error) => {
+      onFault(error);
+      if (!isClosed) retry = setTimeout(onChange, retryAfter);
+    });
+  };
+  // Listening comes first: a change during the first load is not missed.
+  const stop = await database.listen(
+    'pgrst',
+    (payload) => {
+      if (payload === 'reload schema' || payload === '') onChange();
+    },
+    onChange,
+  );
+  try {
+    loading = reload();
+    await loading;
+  } catch (error) {
+    isClosed = true;
+    await stop();
+    throw error;
+  }
+  return {
+    get cache() {
+      if (!current) throw new Error('the schema has not been read');
+      return current;
+    },
+    async close() {
+      isClosed = true;
+      if (retry) clearTimeout(retry);
+      await stop();
+      await loading;
+    },
+  };
+}

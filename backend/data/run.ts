@@ -1,0 +1,63 @@
+// Fourth stage, the only one that touches the database: a plan is run in an open transaction.
+import type { Session } from '../database/database.ts';
+import type { ParsedRequest } from './parse.ts';
+import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.ts';
+import { checkAnswer, respond, respondDocument } from './respond.ts';
+import { type Answer, writeEstimate, writeExplanation, writeStatement } from './sql.ts';
+import { type DescribedSchema, writeDescription } from './sql-description.ts';
+
+/**
+ * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
+ * @param isRolledBack whether the transaction is to be undone on the client's wish; null when it did not say
+ * @throws Fault when the answer is not what was asked for; DatabaseError
+ */
+export async function runPlan(
+  session: Session,
+  parsed: ParsedRequest,
+  plan: ReadPlan | MutationPlan | CallPlan,
+  search: string,
+  isRolledBack: boolean | null,
+): Promise<Response> {
+  const statement = writeStatement(plan);
+  const { explanation } = plan.media;
+  if (explanation) {
+    const { sql, parameters } = writeExplanation(statement, explanation);
+    const { rows } = await session.query<{ 'QUERY PLAN': unknown }>(sql, parameters);
+    const lines = rows.map((row) => row['QUERY PLAN']);
+    return respondDocument(
+      parsed,
+      plan,
+      explanation.form === 'text' ? lines.join('\n') : JSON.stringify(lines[0]),
+    );
+  }
+  const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
+  const [answer] = rows;
+  if (!answer) throw new Error('the statement gave no answer');
+  if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer);
+  checkAnswer(plan, answer);
+  return respond(parsed, plan, answer, search, isRolledBack);
+}
+
+/**
+ * Reads what a schema's description needs, as the role of the transaction.
+ * @throws DatabaseError
+ */
+export async function runDescription(session: Session, plan: DescriptionPlan): Promise<DescribedSchema> {
+  const { sql, parameters } = writeDescription(plan);
+  const { rows } = await session.query<DescribedSchema>(sql, parameters);
+  return rows[0] ?? { comment: null, relations: [], functions: [] };
+}
+
+async function estimateTotal(session: Session, plan: ReadPlan, answer: Answer): Promise<void> {
+  const isEstimated =
+    plan.count === 'estimated' &&
+    (plan.exactCountUpTo === Number.POSITIVE_INFINITY || (answer.total ?? 0) > plan.exactCountUpTo);
+  if (plan.count !== 'planned' && !isEstimated) return;
+  const { sql, parameters } = writeEstimate(plan);
+  const { rows } = await session.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(
+    sql,
+    parameters,
+  );
+  const estimate = rows[0]?.['QUERY PLAN'][0]?.Plan['Plan Rows'] ?? 0;
+  answer.total = Math.max(answer.total ?? 0, estimate);
+}

@@ -1,0 +1,98 @@
+// What holds for the length of a request's transaction: what SQL may see of the request, and what roles and functions were given.
+import type { RequestSettings } from '../database/as-role.ts';
+import type { Isolation } from '../database/database.ts';
+import type { ParsedRequest } from './parse.ts';
+import type { Plan } from './plan.ts';
+import { quoted } from './sql-writer.ts';
+
+/** What of the service's options settles it. */
+export interface TransactionSettingsOptions {
+  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
+  statementTimeout?: number;
+  /** Schemas searched after the request's own; `extensions` unless told. */
+  extraSearchPath?: readonly string[];
+  /** Settings of a called function that hold for the whole transaction; PostgREST's own list unless told. */
+  hoistedSettings?: readonly string[];
+  /** Settings SQL may read, as `app.settings.…`. */
+  appSettings?: Readonly<Record<string, string>>;
+}
+
+export interface TransactionSettings {
+  request: RequestSettings;
+  isolation?: Isolation;
+}
+
+/**
+ * Makes the function that gives the settings of each request's transaction.
+ * @returns a function of the request, its path below the service's root, its parsed form, its plan, and the settings its
+ * role was given, null for none
+ */
+export function createTransactionSettings({
+  statementTimeout,
+  extraSearchPath = ['extensions'],
+  hoistedSettings = [
+    'statement_timeout',
+    'plan_filter.statement_cost_limit',
+    'default_transaction_isolation',
+  ],
+  appSettings,
+}: TransactionSettingsOptions) {
+  const hoisted = new Set(hoistedSettings);
+  return (
+    request: Request,
+    path: string,
+    { schema, preferences: { timeZone } }: ParsedRequest,
+    plan: Plan,
+    ofRole: ReadonlyMap<string, string> | null,
+  ): TransactionSettings => {
+    const headers = Object.fromEntries(request.headers);
+    const cookies = cookiesOf(headers.cookie);
+    delete headers.cookie;
+    const lasting = lastingSettings(plan, ofRole, hoisted);
+    const settings: RequestSettings = {
+      method: request.method,
+      path,
+      headers,
+      cookies,
+      searchPath: [schema, ...extraSearchPath].map(quoted).join(', '),
+    };
+    if (lasting) settings.settings = { ...appSettings, ...Object.fromEntries(lasting) };
+    else if (appSettings) settings.settings = appSettings;
+    if (timeZone) settings.timeZone = timeZone;
+    // The time that a role or a function was given is its own.
+    if (statementTimeout !== undefined && !lasting?.has('statement_timeout')) {
+      settings.statementTimeout = statementTimeout;
+    }
+    const isolation = lasting && isolationOf(lasting);
+    return isolation ? { request: settings, isolation } : { request: settings };
+  };
+}
+
+/** What a function was given goes over what the role was given. */
+function lastingSettings(
+  plan: Plan,
+  ofRole: ReadonlyMap<string, string> | null,
+  hoisted: ReadonlySet<string>,
+): ReadonlyMap<string, string> | null {
+  if (plan.kind !== 'call' || plan.called.settings.size === 0) return ofRole;
+  const ofFunction = [...plan.called.settings].filter(([name]) => hoisted.has(name));
+  return ofFunction.length > 0 ? new Map([...(ofRole ?? []), ...ofFunction]) : ofRole;
+}
+
+const isolations = new Set<string>(['read committed', 'repeatable read', 'serializable']);
+const isIsolation = (value: string): value is Isolation => isolations.has(value);
+
+/** A transaction's isolation is fixed at its beginning: a default set within it would come too late. */
+function isolationOf(settings: ReadonlyMap<string, string>): Isolation | null {
+  const isolation = settings.get('default_transaction_isolation')?.toLowerCase();
+  return isolation !== undefined && isIsolation(isolation) ? isolation : null;
+}
+
+function cookiesOf(header: string | undefined): Record<string, string> {
+  const cookies: Record<string, string> = {};
+  for (const pair of header?.split(';') ?? []) {
+    const equals = pair.indexOf('=');
+    if (equals > 0) cookies[pair.slice(0, equals).trim()] = pair.slice(equals + 1).trim();
+  }
+  return cookies;
+}

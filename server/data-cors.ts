@@ -1,0 +1,53 @@
+// Which pages of other sites may call the data service by itself.
+
+const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD';
+const safeHeaders = 'Accept, Accept-Language, Content-Language';
+const exposed =
+  'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit';
+
+/**
+ * Answers a browser that asks before it sends a page's request.
+ * @param allowedOrigins null for all
+ * @returns null when the request is no such question
+ */
+export function answerPreflight(
+  { method, headers }: Request,
+  allowedOrigins: readonly string[] | null,
+): Response | null {
+  const origin = headers.get('origin');
+  if (method !== 'OPTIONS' || origin === null || !headers.has('access-control-request-method')) return null;
+  const asked = headers.get('access-control-request-headers')?.split(',') ?? [];
+  const names = ['Authorization', ...asked.map((name) => name.trim()).filter(Boolean), safeHeaders];
+  return new Response(null, {
+    status: 200,
+    headers: {
+      ...allowed(origin, allowedOrigins),
+      'Access-Control-Allow-Methods': methods,
+      'Access-Control-Allow-Headers': names.join(', '),
+      'Access-Control-Max-Age': '86400',
+    },
+  });
+}
+
+/** Lets a page see the answer to its request, where its site may. */
+export function allowPage(
+  request: Request,
+  response: Response,
+  allowedOrigins: readonly string[] | null,
+): void {
+  const origin = request.headers.get('origin');
+  if (origin === null) return;
+  const entries = Object.entries(allowed(origin, allowedOrigins));
+  for (const [name, value] of entries) response.headers.set(name, value);
+  if (entries.length > 0) response.headers.set('Access-Control-Expose-Headers', exposed);
+}
+
+function allowed(origin: string, allowedOrigins: readonly string[] | null): Record<string, string> {
+  if (allowedOrigins === null) return { 'Access-Control-Allow-Origin': '*' };
+  if (!allowedOrigins.includes(origin)) return {};
+  return {
+    'Access-Control-Allow-Origin': origin,
+    'Access-Control-Allow-Credentials': 'true',
+    Vary: 'Origin',
+  };
+}
