@@ -11,6 +11,10 @@ const texts = {
   shortcode: 'DARAJA_SHORTCODE',
   passkey: 'DARAJA_PASSKEY',
   merchantName: 'DARAJA_MERCHANT_NAME',
+  tillNumber: 'DARAJA_TILL_NUMBER',
+  initiatorName: 'DARAJA_INITIATOR_NAME',
+  initiatorPassword: 'DARAJA_INITIATOR_PASSWORD',
+  onlyPhone: 'DARAJA_ONLY_PHONE',
 } as const satisfies { [Key in keyof SimulatorOptions]: string };
 
 const numbers = {
@@ -18,6 +22,8 @@ const numbers = {
   lateSuccessDelayMs: 'DARAJA_LATE_SUCCESS_DELAY_MS',
   promptTimeoutMs: 'DARAJA_PROMPT_TIMEOUT_MS',
   repeatRuleMs: 'DARAJA_REPEAT_RULE_MS',
+  confirmationDelayMs: 'DARAJA_CONFIRMATION_DELAY_MS',
+  resultDelayMs: 'DARAJA_RESULT_DELAY_MS',
 } as const satisfies { [Key in keyof SimulatorOptions]: string };
 
 const DEFAULT_PORT = 4010;

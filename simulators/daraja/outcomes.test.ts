@@ -156,6 +156,27 @@ test('a till is paid under its own number, which is not the shortcode, and no ot
   expect((await shop.settled()).moneyMoved).toBe(951);
 });
 
+test('a phone with an open prompt can also fail a second one late, the first goes on', async () => {
+  const own = await openShop({ ...quick, locksLate: true, decisionDelayMs: 60_000 });
+  const first = await own.accepted();
+  const second = await own.accepted();
+  await own.control(`prompts/${second}/pin`, { pin: '1234' });
+  await own.control(`prompts/${first}/pin`, { pin: '1234' });
+  const { prompts, moneyMoved } = await own.settled();
+  expect(prompts.map(({ resultCode }: { resultCode: number }) => resultCode)).toEqual([0, 1001]);
+  expect(moneyMoved).toBe(951);
+  await own.close();
+});
+
+test('as a sandbox it lets one phone pay and refuses every other', async () => {
+  const own = await openShop({ ...quick, onlyPhone: '254708374149' });
+  await own.accepted();
+  await own.accepted({ PhoneNumber: '254708374149' });
+  const { prompts } = await own.settled();
+  expect(prompts.map(({ resultCode }: { resultCode: unknown }) => resultCode)).toEqual(['E3008', 0]);
+  await own.close();
+});
+
 test('the same reference twice is two payments', async () => {
   await shop.accepted();
   await shop.settled();

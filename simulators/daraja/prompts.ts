@@ -145,12 +145,21 @@ export function keepPrompts(world: {
   }
 
   function scriptedDecision({ push }: Prompt): Decision {
-    const overruled = isWrongReceiver(push, settings) ? 'SFC_IC0003' : isRepeat(push) ? 17 : null;
+    const overruled = overrulingCode(push);
     return {
       resultCode: overruled ?? outcomeFor(push.phone).resultCode,
       decidedBy: 'script',
       followsScript: overruled === null,
     };
+  }
+
+  /** What M-PESA itself finds wrong, whatever the phone would say. */
+  function overrulingCode(push: PushAccepted): ResultCode | null {
+    const older = ledger.ofPhone(push.phone).find((prompt) => prompt.decisions.length === 0);
+    if (isWrongReceiver(push, settings)) return 'SFC_IC0003';
+    if (settings.onlyPhone !== null && push.phone !== settings.onlyPhone) return 'E3008';
+    if (older && older.push.checkoutRequestId !== push.checkoutRequestId) return 1001;
+    return isRepeat(push) ? 17 : null;
   }
 
   /** The same amount from the same phone, paid again too soon (result 17). */

@@ -26,13 +26,14 @@ export async function answerPush(c: SimulatorContext, world: PushWorld): Promise
 
   const reading = readPushRequest(fields, world.settings);
   if ('error' in reading) return refuse(fields, reading.error, world);
-  if (isLocked(reading.push, world.prompts)) return refuse(fields, subscriberLocked, world);
+  if (isLocked(reading.push, world)) return refuse(fields, subscriberLocked, world);
   return answerAccepted(c, await world.prompts.open(reading.push), world.prompts);
 }
 
 /** One open prompt per phone; some numbers are always busy. */
-function isLocked({ phone }: PushRequest, prompts: Prompts): boolean {
-  return outcomeFor(phone).pushAnswer === 'refused' || prompts.openPromptOf(phone) !== undefined;
+function isLocked({ phone }: PushRequest, { settings, prompts }: PushWorld): boolean {
+  if (outcomeFor(phone).pushAnswer === 'refused') return true;
+  return !settings.locksLate && prompts.openPromptOf(phone) !== undefined;
 }
 
 async function refuse(fields: Fields, error: DarajaError, { clock, ledger }: PushWorld): Promise<Response> {

@@ -22,6 +22,7 @@ const wordings: Record<string, Wording> = {
     query: 'DS timeout user cannot be reached.',
   },
   '2001': { callback: 'The initiator information is invalid.' },
+  E3008: { callback: 'The phone number is not allowed in this environment.' },
   SFC_IC0003: { callback: 'The operator does not exist.' },
 };
 

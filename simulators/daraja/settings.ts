@@ -38,6 +38,10 @@ export type SimulatorOptions = {
   screenOpenMs?: number;
   /** Result 17 for the same paid amount from the same phone within this time; 0 (default) switches the rule off. */
   repeatRuleMs?: number;
+  /** True: a push to a phone with an open prompt is taken and fails later (result 1001); false: it is refused at once. */
+  locksLate?: boolean;
+  /** The only phone that pays, as in Daraja's sandbox: every other one ends with E3008. Null (default): every phone pays. */
+  onlyPhone?: string | null;
   /** How long an answer to a callback is waited for. */
   callbackTimeoutMs?: number;
   /** From a payment to its confirmation. */
@@ -91,6 +95,8 @@ export function withDefaults(options: SimulatorOptions): SimulatorSettings {
     promptTimeoutMs: 60_000,
     screenOpenMs: 5_000,
     repeatRuleMs: 0,
+    locksLate: false,
+    onlyPhone: null,
     callbackTimeoutMs: 8_000,
     confirmationDelayMs: 1_000,
     resultDelayMs: 2_000,
