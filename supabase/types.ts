@@ -134,6 +134,13 @@ export type Database = {
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
       };
+      reconciliation_events: {
+        Row: { actor_email: string | null; actor_id: string | null; happened_at: string; id: number; kind: string; note: string | null; order_id: string | null; payment_id: string | null; receipt: string | null; };
+        Insert: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind: string; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
+        Update: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind?: string; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
+        Relationships: [
+        ];
+      };
       refunds: {
         Row: { amount: number; approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: string; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; status: string; test_id: string | null; transaction_receipt: string | null; updated_at: string; };
         Insert: { amount: number; approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: string; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; status: string; test_id?: string | null; transaction_receipt?: string | null; updated_at?: string; };
@@ -141,6 +148,13 @@ export type Database = {
         Relationships: [
           { foreignKeyName: "a refund is of a payment"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "refunds_test_id_fkey"; columns: ['test_id']; isOneToOne: false; referencedRelation: 'payment_tests'; referencedColumns: ['id'] },
+        ];
+      };
+      statement_pulls: {
+        Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; news: number | null; outcome: string; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
+        Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; news?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
+        Update: { finished_at?: string | null; id?: never; leased_until?: string; missed_since?: string | null; news?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from?: string; window_to?: string; };
+        Relationships: [
         ];
       };
       store_settings: {
@@ -166,11 +180,13 @@ export type Database = {
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; paid_revenue: number; }[] };
       decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
+      extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_payment_test_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
+      finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       judge_till_payment: { Args: { reference: string; amount: number; }; Returns: string };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
@@ -180,6 +196,7 @@ export type Database = {
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
+      lease_statement_pull: { Args: { every?: string | null; }; Returns: Json };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_till_messages_to_take_up: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
@@ -190,8 +207,12 @@ export type Database = {
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
+      receipts_unheard: { Args: { receipts: string; }; Returns: string[] };
       receive_mpesa_transaction: { Args: { source: string; receipt: string; amount: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
+      reconciliation_day: { Args: { day: string; }; Returns: Json };
+      reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
+      record_mpesa_registration: { Args: { kind: string; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
@@ -199,6 +220,7 @@ export type Database = {
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { payment_id: string; reason: string; }; Returns: Json };
       request_test_refund: { Args: { test_id: string; }; Returns: Json };
+      resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; }; Returns: Json };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
@@ -208,7 +230,9 @@ export type Database = {
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       settle_payment_test: { Args: { test_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; amount?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Json };
+      statement_status: { Args: Record<PropertyKey, never>; Returns: Json };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
+      suggest_orders: { Args: { receipt: string; }; Returns: Json };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Json };

@@ -418,8 +418,8 @@ begin
     outcome := 'needs_review';
   elsif other.id is not null and (other.order_id <> attempt.order_id or (other.method = 'prompt' and other.presumption is null)) then
     outcome := 'receipt_replayed';
-  elsif other.id is not null and (private.is_being_refunded(other.id) or private.is_being_refunded(attempt.id)) then
-    -- All of it is in the books already, and what is being sent back keeps its name.
+  elsif other.method = 'prompt' and private.is_being_refunded(other.id) then
+    -- It is in the books already, and what is being sent back keeps its place.
     outcome := 'already_completed';
   end if;
 

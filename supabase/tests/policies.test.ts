@@ -183,6 +183,28 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'statement_pulls',
+    row: 'that ended',
+    where: `payments = 7`,
+    set: 'payments = 7',
+    insert: `(window_from, window_to, leased_until, outcome, finished_at) values (now() - interval '1 day', now(), now(), 'failed', now())`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'reconciliation_events',
+    row: 'any',
+    where: `receipt = 'UKL1234567'`,
+    set: `note = 'x'`,
+    insert: `(receipt, kind) values ('UKL1234567', 'accepted')`,
+    select: staff,
+    inserts: 'nobody',
+    updates: 'nobody',
+    deletes: 'nobody',
+  },
+  {
     table: 'payment_tests',
     row: 'any',
     where: `id = '${id(1)}'`,
@@ -374,6 +396,16 @@ const procedures: Record<string, Person[]> = {
   receive_mpesa_transaction: service,
   judge_till_payment: service,
   read_till_secret: service,
+  record_mpesa_registration: service,
+  lease_statement_pull: service,
+  extend_statement_pull: service,
+  finish_statement_pull: service,
+  receipts_unheard: service,
+  reconciliation_day: signedIn,
+  reconciliation_days: signedIn,
+  suggest_orders: signedIn,
+  resolve_difference: signedIn,
+  statement_status: signedIn,
   search_messages: signedIn,
   send_message_again: signedIn,
   lease_messages: service,
@@ -485,6 +517,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
       insert into private.till_secret default values;
+      insert into private.mpesa_registrations (kind) values ('till');
+      insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
+        values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
+      insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
       insert into public.mpesa_transactions (receipt, amount, transacted_at) values ('UKL1234567', 100, now());
       insert into public.payment_tests (id, phone, requested_by) values ('${id(1)}', '+254712345678', '${personIds.staff}');
       insert into private.payment_test_secrets (test_id, notice_secret) values ('${id(1)}', 'secret');

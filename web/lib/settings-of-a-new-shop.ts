@@ -14,5 +14,7 @@ export const settingsOfANewShop: Database['public']['Tables']['store_settings'][
   reservation_minutes: 15,
   till_number: '',
   paybill_number: '',
+  refund_approval_above: 100_000,
+  refuses_unknown_payments: false,
   updated_at: '1970-01-01T00:00:00Z',
 };
