@@ -135,6 +135,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       await world.control('faults', { tokens: { next: 1, kind } });
       expect(await daraja.post('/mpesa/stkpushquery/v1/query', {}), kind).toMatchObject({ kind: 'not sent' });
     }
+    await world.control('faults', { tokens: { next: 1, kind: 'forbidden-html' } });
+    expect(await daraja.post('/mpesa/stkpushquery/v1/query', {})).toMatchObject({
+      reason: 'no access token: a web page, HTTP 403',
+    });
     expect(await isLetIn(daraja)).toBe(true);
     const wrong = world.startProcess({ consumerSecret: 'wrong' });
     expect(await wrong.post('/mpesa/stkpushquery/v1/query', {})).toEqual({

@@ -48,7 +48,9 @@ export function keepAccessToken(
     const answer = parseFields(text);
     const value = answer?.access_token;
     if (!response.ok || typeof value !== 'string' || value === '') {
-      throw new Error(`no access token: HTTP ${response.status}`);
+      // A web page is the firewall's: it says nothing about the credentials.
+      const isPage = answer === null && text.trim() !== '';
+      throw new Error(`no access token: ${isPage ? 'a web page, ' : ''}HTTP ${response.status}`);
     }
     // A number in the documentation, a string in the wild.
     const lifetimeMs = Number(answer?.expires_in) * 1000 || USUAL_LIFETIME_MS;
