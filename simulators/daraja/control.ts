@@ -71,7 +71,8 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
           : views.reduce((sum, view) => sum + view.moneyMoved, 0),
       moneyReturned: ledger.moneyReturned(),
       queriesTurnedAway: world.queryCounts.turnedAway,
-      tokensMade: world.tokens.made(),
+      tokensMade: ledger.tokensMade(),
+      faultsStruck: ledger.faultsStruck(),
       prompts: views,
       refused: ledger.refusals().filter(isWanted),
       transactions: ledger.transactions(),
@@ -159,7 +160,7 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
 
   api.post('/tokens/invalidate', (c) => {
     world.tokens.invalidate();
-    return c.json({ tokensMade: world.tokens.made() });
+    return c.json({ tokensMade: ledger.tokensMade() });
   });
 
   api.get('/clock', (c) => c.json({ now: clock.now(), advancedMs: ledger.clockAdvancedMs() }));

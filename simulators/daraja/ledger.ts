@@ -1,6 +1,7 @@
 // The truth of the simulator: every push, its decisions, the messages about it, and all money that came and went.
 import type {
   CallbackDelivered,
+  FaultStruck,
   LedgerEntry,
   MaintenanceSet,
   NoticeDelivered,
@@ -68,6 +69,8 @@ export type Ledger = {
   notices(): Iterable<Notice>;
   requestRefusals(): readonly RequestRefused[];
   maintenance(): MaintenanceSet | null;
+  faultsStruck(): readonly FaultStruck[];
+  tokensMade(): number;
   hasReceipt(receipt: string): boolean;
   /** Whole shillings that came in, by prompts and by hand. */
   moneyMoved(): number;
@@ -92,6 +95,8 @@ export async function openLedger(path: string | null): Promise<Ledger> {
   let urls: UrlsRegistered | null = null;
   let statement: StatementRegistered | null = null;
   let maintenance: MaintenanceSet | null = null;
+  let faultsStruck: FaultStruck[] = [];
+  let tokensMade = 0;
   let moneyMoved = 0;
   let moneyReturned = 0;
   let clockAdvancedMs = 0;
@@ -162,6 +167,12 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       case 'maintenance set':
         maintenance = entry;
         break;
+      case 'token made':
+        tokensMade += 1;
+        break;
+      case 'fault struck':
+        faultsStruck.push(entry);
+        break;
     }
   }
 
@@ -218,6 +229,8 @@ export async function openLedger(path: string | null): Promise<Ledger> {
     notices: () => notices.values(),
     requestRefusals: () => requestRefusals,
     maintenance: () => maintenance,
+    faultsStruck: () => faultsStruck,
+    tokensMade: () => tokensMade,
     hasReceipt: (receipt) => receipts.has(receipt),
     moneyMoved: () => moneyMoved,
     moneyReturned: () => moneyReturned,
@@ -236,6 +249,8 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       urls = null;
       statement = null;
       maintenance = null;
+      faultsStruck = [];
+      tokensMade = 0;
       moneyMoved = 0;
       moneyReturned = 0;
       clockAdvancedMs = 0;

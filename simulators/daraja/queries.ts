@@ -33,6 +33,14 @@ export async function answerQuery(c: SimulatorContext, world: QueryWorld): Promi
   if (fields === null) return errorResponse(invalidPayload);
   if (!world.spikeArrest.admits(fieldText(fields, 'BusinessShortCode'))) {
     queryCounts.turnedAway += 1;
+    await ledger.write({
+      kind: 'request refused',
+      at: clock.now(),
+      api: 'queries',
+      status: 429,
+      errorCode: 'policies.ratelimit.SpikeArrestViolation',
+      errorMessage: fieldText(fields, 'CheckoutRequestID'),
+    });
     return spikeArrestResponse(settings.queryLimit);
   }
   const merchantError = checkMerchant(fields, settings);

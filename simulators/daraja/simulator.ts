@@ -54,9 +54,12 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const ledger = await openLedger(settings.ledgerFile);
   const clock = startClock(settings.clock);
   clock.advance(ledger.clockAdvancedMs());
-  const faults = noFaults();
+  const faults = noFaults((target, fault, occurrence) => {
+    const struck = { kind: 'fault struck', at: clock.now(), target, fault: fault.kind, occurrence } as const;
+    void ledger.write(struck);
+  });
   const screens = watchScreens(settings.screenOpenMs);
-  const tokens = issueTokens(settings, clock);
+  const tokens = issueTokens(settings, clock, ledger);
   const spikeArrest = arrestSpikes(settings.queryLimit, clock);
   const queryCounts: QueryCounts = { ofPrompt: new Map(), turnedAway: 0 };
   const messages = shopMessages(settings.callbackTimeoutMs);
@@ -130,7 +133,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const limitControlBody = bodyLimit({ maxSize: LARGEST_CONTROL_BODY_BYTES, onError: refuseLarge });
   app.use((c, next) => (c.req.path.startsWith('/simulator/') ? limitControlBody : limitBody)(c, next));
   app.get(TOKEN_PATH, (c) =>
-    despiteFaults(c, 'tokens', async () =>
+    despiteFaults(c, 'tokens', () =>
       tokens.generate(c.req.header('authorization'), c.req.query('grant_type')),
     ),
   );

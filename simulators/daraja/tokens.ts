@@ -7,6 +7,7 @@ import {
   invalidAccessToken,
   invalidAuthenticationHeader,
 } from './daraja-errors.ts';
+import type { Ledger } from './ledger.ts';
 import type { SimulatorSettings } from './settings.ts';
 
 const LIFETIME_S = 3599;
@@ -14,23 +15,20 @@ const ALPHANUMERICS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 export type Tokens = {
   /** The answer of GET /oauth/v1/generate. */
-  generate(authorization: string | undefined, grantType: string | undefined): Response;
+  generate(authorization: string | undefined, grantType: string | undefined): Promise<Response>;
   /** Why this Authorization header does not open the other endpoints; null when it does. */
   refuse(authorization: string | undefined): DarajaError | null;
-  /** How many were given out. */
-  made(): number;
   /** As when somebody else asked for one: the newest becomes invalid. */
   invalidate(): void;
   reset(): void;
 };
 
-export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock): Tokens {
-  let made = 0;
+export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock, ledger: Ledger): Tokens {
   let current: { token: string; expiresAt: number } | null = null;
   const ownCredentials = `${settings.consumerKey}:${settings.consumerSecret}`;
 
   return {
-    generate(authorization, grantType) {
+    async generate(authorization, grantType) {
       const basic = /^Basic\s+(\S+)$/i.exec(authorization ?? '')?.[1];
       if (basic === undefined) {
         return errorResponse({
@@ -50,9 +48,11 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock):
       if (!isSame(Buffer.from(basic, 'base64').toString('utf8'), ownCredentials)) {
         return new Response(null, { status: 400 });
       }
-      made += 1;
-      current = { token: drawToken(), expiresAt: clock.now() + LIFETIME_S * 1000 };
-      return Response.json({ access_token: current.token, expires_in: String(LIFETIME_S) });
+      const at = clock.now();
+      const made = { token: drawToken(), expiresAt: at + LIFETIME_S * 1000 };
+      current = made;
+      await ledger.write({ kind: 'token made', at, expiresAt: made.expiresAt });
+      return Response.json({ access_token: made.token, expires_in: String(LIFETIME_S) });
     },
     refuse(authorization) {
       const bearer = /^Bearer\s+(\S+)$/i.exec(authorization ?? '')?.[1];
@@ -60,13 +60,11 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock):
       const isValid = current !== null && isSame(bearer, current.token) && clock.now() < current.expiresAt;
       return isValid ? null : invalidAccessToken;
     },
-    made: () => made,
     invalidate() {
       current = null;
     },
     reset() {
       current = null;
-      made = 0;
     },
   };
 }

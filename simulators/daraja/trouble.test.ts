@@ -20,6 +20,11 @@ test('a script spoils the occurrences it names and no others', async () => {
   for (let n = 1; n <= 5; n += 1) statuses.push((await shop.query('unknown')).body?.errorMessage ?? null);
   const unknown = 'The transaction does not Exist';
   expect(statuses).toEqual([unknown, 'The transaction is being processed', null, null, unknown]);
+  expect((await shop.ledger()).faultsStruck).toMatchObject([
+    { target: 'queries', fault: 'busy', occurrence: 2 },
+    { target: 'queries', fault: 'unavailable', occurrence: 3 },
+    { target: 'queries', fault: 'empty-400', occurrence: 4 },
+  ]);
 });
 
 test('a share with a seed spoils the same occurrences in every run, about as many as it says', async () => {

@@ -21,6 +21,11 @@ if (transactionType !== 'CustomerPayBillOnline' && transactionType !== 'Customer
   throw new Error('MPESA_TRANSACTION_TYPE is neither CustomerPayBillOnline nor CustomerBuyGoodsOnline');
 }
 const till = Deno.env.get('MPESA_TILL');
+if (transactionType === 'CustomerBuyGoodsOnline' && mpesaEnvironment === 'production' && !till) {
+  throw new Error(
+    'MPESA_TILL is not set: MPESA_SHORTCODE is the store number, and the money goes to the till',
+  );
+}
 const nominatedNumber = Deno.env.get('MPESA_NOMINATED_NUMBER');
 const initiatorName = Deno.env.get('MPESA_INITIATOR_NAME');
 
