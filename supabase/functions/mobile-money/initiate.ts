@@ -8,7 +8,8 @@ import { type PushOutcome, sendPush } from './stk-push.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const RECORDING_TRIES = 3;
+/** Without M-PESA's id nobody can ask about the prompt: a database that is away for some seconds is waited for. */
+const RECORDING_PAUSES_MS = [100, 400, 1500, 4000];
 
 export type InitiateAnswer =
   | {
@@ -106,12 +107,14 @@ async function recordOutcome(world: MobileMoneyWorld, payment: Payment, outcome:
       ? { refusal_code: outcome.code, refusal_description: outcome.description }
       : {}),
   };
-  for (let attempt = 1; attempt <= RECORDING_TRIES; attempt += 1) {
+  for (const pauseMs of [...RECORDING_PAUSES_MS, null]) {
     try {
       await world.store.recordPush(push);
       return;
     } catch (problem) {
       world.log({ level: 'error', event: 'push not recorded', paymentId, detail: String(problem) });
+      if (pauseMs === null || problem instanceof StoreRefusal) return;
+      await new Promise((done) => setTimeout(done, pauseMs));
     }
   }
 }

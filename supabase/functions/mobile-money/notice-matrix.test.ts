@@ -51,6 +51,7 @@ async function openTwoInstances(kind: Database['kind']) {
   const data = await createDataService({ database, schemas: ['public'] });
   const paths = new Map<string, { path: string; checkoutRequestId: string }>();
   let onPush = async () => {};
+  let storeFailures = 0;
   let answerQuery: () => Response | Promise<Response> = () => new Response(null, { status: 500 });
 
   const daraja: typeof fetch = async (input, init) => {
@@ -75,8 +76,13 @@ async function openTwoInstances(kind: Database['kind']) {
       store: {
         url: 'http://store.test',
         secretKey,
-        fetch: async (input, init) =>
-          data.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null }),
+        fetch: async (input, init) => {
+          if (storeFailures > 0) {
+            storeFailures -= 1;
+            throw new TypeError('fetch failed');
+          }
+          return data.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null });
+        },
       },
       daraja: {
         baseUrl: 'http://daraja.test',
@@ -140,6 +146,10 @@ async function openTwoInstances(kind: Database['kind']) {
       onPush = async () => {};
       expect(answer).toMatchObject({ success: true });
       return attempt();
+    },
+    /** The database cannot be asked, this many times. */
+    failStore(times: number) {
+      storeFailures = times;
     },
     async query(answer: () => Response | Promise<Response>) {
       answerQuery = answer;
@@ -330,6 +340,15 @@ describe.each(testDatabases())('on %s', (kind) => {
         { seed: 6, numRuns: kind === 'pglite' ? 20 : 60 },
       );
     });
+  });
+
+  test('the answer to a push is written down although the database was away for a moment', async () => {
+    const attempt = await shop.prompt(order, async () => shop.failStore(3));
+    const { rows } = await shop.database.query(
+      'select status, checkout_request_id from public.payments where order_id = $1',
+      [order.id],
+    );
+    expect(rows).toEqual([{ status: 'processing', checkout_request_id: attempt.checkoutRequestId }]);
   });
 
   describe('forged', () => {
