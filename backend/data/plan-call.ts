@@ -132,7 +132,8 @@ function suggestion(
     const similar = mostSimilar(name, cache.functions.get(schema)?.keys() ?? [], 0.75);
     return similar ? `Perhaps you meant to call the function ${schema}.${similar}` : null;
   }
-  const signatures = overloads.map(({ parameters }) => parameters.map((each) => each.name).join(', '));
-  const similar = mostSimilar(sorted.join(', '), signatures, 0.33);
-  return similar === null ? null : `Perhaps you meant to call the function ${schema}.${name}(${similar})`;
+  const signatureOf = (names: readonly string[]) => `(${names.join(', ')})`;
+  const signatures = overloads.map(({ parameters }) => signatureOf(parameters.map((each) => each.name)));
+  const similar = mostSimilar(signatureOf(sorted), signatures, 0.33);
+  return similar === null ? null : `Perhaps you meant to call the function ${schema}.${name}${similar}`;
 }

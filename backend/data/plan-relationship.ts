@@ -85,16 +85,22 @@ function suggestion(
   cache: SchemaCache,
 ): string | null {
   if (candidates.length === 0) {
-    const names = cache.relations.get(schema)?.keys() ?? [];
-    const similar = mostSimilar(parent, names, 0.75);
+    const related = [...(cache.relations.get(schema)?.values() ?? [])].filter(
+      ({ relationships }) => relationships.length > 0,
+    );
+    const names = related.map(({ name }) => name);
+    const similar = mostSimilar(parent, names, 0.33);
     return similar && similar !== parent ? `Perhaps you meant '${similar}' instead of '${parent}'.` : null;
   }
   const names = candidates.map(({ foreign }) => foreign.name);
-  const similar = mostSimilar(target, names, 0.75);
+  const similar = mostSimilar(target, names, 0.33);
   return similar && similar !== target ? `Perhaps you meant '${similar}' instead of '${target}'.` : null;
 }
 
-function ambiguous(parent: string, target: string, matching: readonly Relationship[]): Fault {
+function ambiguous(parent: string, target: string, found: readonly Relationship[]): Fault {
+  // Those from the other side's keys come first, as PostgREST tells them.
+  const isMany = ({ cardinality }: Relationship) => cardinality === 'one-to-many';
+  const matching = [...found.filter(isMany), ...found.filter((each) => !isMany(each))];
   const choices = matching.map(
     ({ foreign, junction, name }) => `'${foreign.name}!${junction?.table.name ?? name}'`,
   );

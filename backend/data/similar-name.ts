@@ -1,29 +1,44 @@
 // Guesses what a misspelt name may have meant.
 
+/** How many of the names that share letters are compared letter by letter. */
+const mostCompared = 50;
+
 /**
- * Finds the candidate most like a name.
- * @param atLeast how alike it must be, 0 to 1
+ * Finds the candidate most like a name: of those that share most groups of three letters, else of two, the one that takes
+ * the fewest edits.
+ * @param atLeast how alike it must be, 0 to 1: one less the edits per letter
  * @returns the most similar candidate, or null
  */
 export function mostSimilar(name: string, candidates: Iterable<string>, atLeast: number): string | null {
-  const wanted = gramsOf(name);
-  let best: string | null = null;
-  let bestScore = atLeast;
-  for (const candidate of candidates) {
-    const score = cosine(wanted, gramsOf(candidate));
-    if (score >= bestScore && (best === null || score > bestScore)) {
-      best = candidate;
-      bestScore = score;
+  const wanted = name.toLowerCase();
+  const names = [...candidates];
+  for (const size of [3, 2]) {
+    const grams = gramsOf(wanted, size);
+    const near = names
+      .map((candidate) => ({ candidate, score: cosine(grams, gramsOf(candidate.toLowerCase(), size)) }))
+      .filter(({ score }) => score > 0)
+      .sort((a, b) => b.score - a.score)
+      .slice(0, mostCompared);
+    let best: string | null = null;
+    let bestScore = 0;
+    for (const { candidate } of near) {
+      const other = candidate.toLowerCase();
+      const score = 1 - editsBetween(wanted, other) / Math.max(wanted.length, other.length);
+      if (score >= atLeast && score > bestScore) {
+        best = candidate;
+        bestScore = score;
+      }
     }
+    if (best !== null) return best;
   }
-  return best;
+  return null;
 }
 
-function gramsOf(name: string): Map<string, number> {
-  const padded = `-${name.toLowerCase()}-`;
+function gramsOf(name: string, size: number): Map<string, number> {
+  const padded = `-${name.replace(/[^\p{L}\p{N}, ]+/gu, '')}-`.padEnd(size, '-');
   const grams = new Map<string, number>();
-  for (let at = 0; at + 2 <= padded.length; at++) {
-    const gram = padded.slice(at, at + 2);
+  for (let at = 0; at + size <= padded.length; at++) {
+    const gram = padded.slice(at, at + size);
     grams.set(gram, (grams.get(gram) ?? 0) + 1);
   }
   return grams;
@@ -32,7 +47,23 @@ function gramsOf(name: string): Map<string, number> {
 function cosine(left: Map<string, number>, right: Map<string, number>): number {
   let dot = 0;
   for (const [gram, count] of left) dot += count * (right.get(gram) ?? 0);
+  if (dot === 0) return 0;
   const length = (grams: Map<string, number>) =>
     Math.sqrt([...grams.values()].reduce((sum, count) => sum + count * count, 0));
   return dot / (length(left) * length(right));
+}
+
+/** Levenshtein's distance. */
+function editsBetween(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
+  for (let at = 1; at <= left.length; at++) {
+    const next = [at];
+    for (let other = 1; other <= right.length; other++) {
+      const isSame = left[at - 1] === right[other - 1];
+      const kept = (row[other - 1] ?? 0) + (isSame ? 0 : 1);
+      next.push(Math.min(kept, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[right.length] ?? 0;
 }
