@@ -166,16 +166,18 @@ async function restart(town: Town): Promise<number> {
 
 /** How long after M-PESA's decision the books knew of it. */
 export async function recognitionDelays(town: Town): Promise<Record<string, number>> {
-  const decidedAt = new Map(
-    (await town.ledger()).prompts.flatMap(({ checkoutRequestId, decisions }) =>
-      decisions.filter(({ receipt }) => receipt !== null).map(({ at }) => [checkoutRequestId, at] as const),
-    ),
-  );
+  const { transactions } = await town.ledger();
+  const movedAt = new Map(transactions.map(({ receipt, at }) => [receipt, at]));
+  const promptMovedAt = new Map(transactions.map(({ checkoutRequestId, at }) => [checkoutRequestId, at]));
   const rows = await town.query(
-    `select checkout_request_id, extract(epoch from completed_at) * 1000 as at from public.payments where status = 'completed'`,
+    `select receipt, checkout_request_id, extract(epoch from completed_at) * 1000 as at
+     from public.payments where status = 'completed'`,
   );
   const delays = rows
-    .map(({ checkout_request_id, at }) => Number(at) - (decidedAt.get(checkout_request_id) ?? Number.NaN))
+    .map(
+      ({ receipt, checkout_request_id, at }) =>
+        Number(at) - (movedAt.get(receipt) ?? promptMovedAt.get(checkout_request_id) ?? Number.NaN),
+    )
     .filter((delay) => !Number.isNaN(delay))
     .sort((a, b) => a - b);
   return {

@@ -110,11 +110,13 @@ where p.status in ('completed', 'failed', 'review') and not exists (
 select p.id::text as subject, p.status as found
 from public.payments as p where p.next_query_at is not null and p.status <> 'processing';
 
--- [at rest] no failed payment has money at M-PESA
+-- [at rest] no failed payment has money at M-PESA that is not in the books under its receipt
 select p.id::text as subject, t.receipt as found
 from public.payments as p
 join ledger as t on t.checkout_request_id = p.checkout_request_id
-where p.status = 'failed';
+where p.status = 'failed'
+  and not exists (select from public.payments as own where own.receipt = t.receipt and own.status = 'completed')
+  and not exists (select from unmatched as u where u.receipt = t.receipt);
 
 -- [at rest] no payment is open that M-PESA has decided
 select p.id::text as subject, format('%s, %s', p.status, r.checkout_request_id) as found

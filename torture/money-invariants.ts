@@ -3,15 +3,22 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 
+/** What the pretend M-PESA knows: all money that came, and all prompts. */
 export interface LedgerPage {
+  transactions: {
+    receipt: string;
+    at: number;
+    /** Whole shillings. */
+    amount: number;
+    reference: string;
+    /** Null for money by hand. */
+    checkoutRequestId: string | null;
+  }[];
   prompts: {
     checkoutRequestId: string;
     accountReference: string;
     phone: string;
-    amount: number;
     state: 'open' | 'decided';
-    callbacksOutstanding: number;
-    decisions: { at: number; receipt: string | null; moneyMoved: number }[];
   }[];
 }
 
@@ -75,16 +82,12 @@ export async function findBrokenPromises(
 }
 
 async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<string, number>): Promise<void> {
-  const transactions = page.prompts.flatMap((prompt) =>
-    prompt.decisions
-      .filter(({ receipt }) => receipt !== null)
-      .map(({ receipt, moneyMoved }) => ({
-        receipt,
-        amount: moneyMoved * 100,
-        checkout_request_id: prompt.checkoutRequestId,
-        reference: prompt.accountReference,
-      })),
-  );
+  const transactions = page.transactions.map(({ receipt, amount, reference, checkoutRequestId }) => ({
+    receipt,
+    amount: amount * 100,
+    checkout_request_id: checkoutRequestId,
+    reference,
+  }));
   const prompts = page.prompts.map((prompt) => ({
     checkout_request_id: prompt.checkoutRequestId,
     reference: prompt.accountReference,
