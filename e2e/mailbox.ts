@@ -14,6 +14,18 @@ export async function mailsTo(outbox: string, address: string): Promise<string[]
   return mails;
 }
 
+/** Text messages to a phone, oldest first. */
+export async function textsTo(outbox: string, phone: string): Promise<{ kind: string; text: string }[]> {
+  const files = await readdir(outbox).catch(() => []);
+  const kept = await Promise.all(
+    files
+      .filter((name) => name.endsWith('.json'))
+      .sort()
+      .map(async (name) => JSON.parse(await readFile(join(outbox, name), 'utf8').catch(() => '{}'))),
+  );
+  return kept.filter(({ to }) => to === phone);
+}
+
 /** Waits for the mail after the first `known` ones and gives the link in it. */
 export async function linkInMail(outbox: string, address: string, known = 0): Promise<string> {
   const mail = await nextMail(outbox, address, known);

@@ -22,6 +22,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'store_settings',
       ].map((name) => ({ name, is_watched: true })),
     );
+    await database.query('delete from realtime.changes');
     await database.query(
       `insert into public.orders
          (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)

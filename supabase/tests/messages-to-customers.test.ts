@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
-import { placeholders } from '../../domain/customer-message.ts';
+import {
+  exampleFacts,
+  type MessageTemplate,
+  placeholders,
+  writeMessage,
+} from '../../domain/customer-message.ts';
+import { textLength } from '../../domain/text-message.ts';
 import {
   call,
   expectRefusal,
@@ -111,6 +117,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       order.id,
     ]);
     expect(rows).toEqual([]);
+  });
+
+  test('every text fits one message as it comes, with an amount of five figures', async () => {
+    const { rows } = await database.query<MessageTemplate & { kind: string }>(
+      `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
+    );
+    expect(rows).toHaveLength(6);
+    const payment = { amount: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
+    const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
+    for (const template of rows) {
+      const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');
+      expect(textLength(body).places, body).toBeLessThanOrEqual(160);
+    }
   });
 
   describe('a template', () => {

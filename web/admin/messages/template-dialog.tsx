@@ -177,7 +177,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
                     <button
                       type="button"
                       onClick={() => insert(name)}
-                      className="inline-block rounded-sm px-1 py-1 font-mono font-semibold text-dusk-600 underline"
+                      className="relative inline-block rounded-sm px-1 py-1 font-mono font-semibold text-dusk-600 underline"
                     >
                       <span className="sr-only">Insert </span>
                       {`{${name}}`}

@@ -1,0 +1,250 @@
+// Customers are told of each step, by mail and by text, and have a receipt; staff see what was said and look after it.
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { mailsTo, textsTo } from './mailbox.ts';
+import { amina, order, payButton, type Shopper } from './shopper.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser, { viewport: desktop });
+
+interface Message {
+  id: string;
+  kind: string;
+  channel: string;
+  status: string;
+}
+const messagesTo = async (recipient: string): Promise<Message[]> =>
+  (await (
+    await asOwner(shop, `/rest/v1/outbox_messages?recipient=eq.${encodeURIComponent(recipient)}`, 'GET')
+  ).json()) as Message[];
+
+/** Orders and pays, and waits until both messages of the payment have left. */
+async function orderAndPay(page: Page, shopper: Shopper): Promise<{ trackingNumber: string }> {
+  await order(page, shop.url, 'hibiscus-bottle', shopper);
+  await payButton(page).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
+  await page.waitForURL(/\/track-order\/JJ-/);
+  await until(
+    async () =>
+      (await mailsTo(shop.outbox, shopper.email)).some((mail) => mail.includes('received your payment')),
+    'the mail about the payment is in the outbox',
+  );
+  return { trackingNumber: /JJ-\d{8}-\d{4,6}/.exec(page.url())?.[0] ?? '' };
+}
+
+story('a customer is told of the payment, and keeps its receipt', async ({ newVisitor }) => {
+  const shopper = { ...amina, email: 'receipt@example.com', phone: '0711005601' };
+  const { page } = await newVisitor({ viewport: phone });
+  const { trackingNumber } = await orderAndPay(page, shopper);
+
+  // The device that ordered has the receipt without being asked for anything.
+  await page.getByRole('link', { name: 'View receipt' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Receipt' }).waitFor();
+  const receipt = page.getByRole('article', { name: 'Receipt' });
+  await receipt.waitFor();
+  const words = (await receipt.innerText()).replaceAll(/\s+/g, ' ');
+  for (const said of [
+    'Jani Juice',
+    '0700 000 000',
+    'hello@jani.example',
+    trackingNumber,
+    'Amina Otieno',
+    '1 × KSh 1,050.00',
+    'Delivery fee KSh 1.00',
+    'Total KSh 1,051.00',
+    'KSh 1,051.00 by M-PESA',
+  ]) {
+    expect(words, said).toContain(said);
+  }
+  const number = /M-PESA receipt: ([A-Z0-9]{10})/.exec(words)?.[1];
+  expect(number).toBeTruthy();
+  await awake(page);
+  await expectAccessible(page, 'the receipt on a phone');
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+
+  // On paper it is alone.
+  await page.emulateMedia({ media: 'print' });
+  expect(await page.getByRole('banner').isVisible()).toBe(false);
+  expect(await page.getByRole('button', { name: 'Print' }).isVisible()).toBe(false);
+  expect(await receipt.isVisible()).toBe(true);
+  await page.emulateMedia({ media: 'screen' });
+
+  // Both messages lead to the order, in full, from any device.
+  const told = await textsTo(shop.outbox, '254711005601');
+  const text = told.find(({ kind }) => kind === 'order_paid')?.text ?? '';
+  expect(text.length).toBeLessThanOrEqual(160);
+  expect(text).toContain(number);
+  const elsewhere = await newVisitor({ viewport: desktop });
+  await elsewhere.page.goto(/https?:\/\/\S+/.exec(text)?.[0] ?? '');
+  await elsewhere.page.waitForURL(/\/track-order\/JJ-.*\?key=/);
+  await elsewhere.page.getByText('Amina Otieno').waitFor();
+  const mail = (await mailsTo(shop.outbox, shopper.email)).find((each) => each.includes('your payment'));
+  expect(mail).toContain(number);
+  const link = /http:\/\/\S+\/receipt\?key=[0-9a-f]{32}/.exec(mail ?? '')?.[0] ?? '';
+  await elsewhere.page.goto(link);
+  await elsewhere.page.getByText(`KSh 1,051.00 by M-PESA`).waitFor();
+  await expectAccessible(elsewhere.page, 'the receipt on a desktop');
+
+  // Who has only the number shows that the order is theirs.
+  const stranger = await newVisitor({ viewport: phone });
+  const answer = await stranger.page.goto(`${shop.url}/track-order/${trackingNumber}/receipt`);
+  expect(answer?.headers()['cache-control']).toContain('no-store');
+  expect(answer?.headers()['x-robots-tag']).toBe('noindex');
+  expect(await answer?.text()).not.toMatch(/Amina|711005601|[A-Z0-9]{10} by/);
+  const digits = stranger.page.getByLabel('Last four digits of the phone');
+  await digits.fill('0000');
+  await stranger.page.getByRole('button', { name: 'Show receipt' }).click();
+  await stranger.page.getByText('These are not the last four digits').waitFor();
+  await expectAccessible(stranger.page, 'a receipt that is not shown');
+  await digits.fill('5601');
+  await stranger.page.getByRole('button', { name: 'Show receipt' }).click();
+  await stranger.page.getByText('Amina Otieno').waitFor();
+
+  // Each of them left once.
+  const messages = [...(await messagesTo(shopper.email)), ...(await messagesTo('+254711005601'))];
+  expect(messages.map(({ kind, channel, status }) => `${kind} ${channel} ${status}`).sort()).toEqual([
+    'order_paid mail sent',
+    'order_paid text sent',
+    'order_received mail sent',
+    'order_received text sent',
+  ]);
+  expect(await mailsTo(shop.outbox, shopper.email)).toHaveLength(2);
+});
+
+const rowOf = (page: Page, words: RegExp) =>
+  page.getByRole('main').locator('tbody tr, ul[aria-label="Messages"] > li').filter({ hasText: words });
+
+story.for([
+  ['on a phone', phone, '0711005611'],
+  ['on a desktop', desktop, '0711005612'],
+] as const)(
+  'staff see what a customer was told, and send again what did not get through, %s',
+  async ([size, viewport, number], { newVisitor }) => {
+    const shopper = {
+      ...amina,
+      name: `Zawadi ${size}`,
+      email: `zawadi-${number}@example.com`,
+      phone: number,
+    };
+    const customer = await newVisitor({ viewport: phone });
+    const { trackingNumber } = await orderAndPay(customer.page, shopper);
+    const { page } = await newVisitor({ viewport });
+    await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/messages?search=${trackingNumber}`);
+    await page.getByRole('heading', { level: 1, name: 'Messages' }).waitFor();
+    await until(async () => (await rowOf(page, /Sent/).count()) === 4, 'four messages are shown as sent');
+    await expectAccessible(page, 'the messages');
+
+    // Two of them did not get through, which is seen without a reload.
+    const [mail] = (await messagesTo(shopper.email)).filter(({ kind }) => kind === 'order_received');
+    const [text] = (await messagesTo(`+254${number.slice(1)}`)).filter(
+      ({ kind }) => kind === 'order_received',
+    );
+    const change = (message: Message | undefined, status: string, problem: string) =>
+      asOwner(shop, `/rest/v1/outbox_messages?id=eq.${message?.id}`, 'PATCH', { status, problem });
+    await change(mail, 'failed', 'Given up after a day: 450 mailbox busy');
+    await change(text, 'unsure', 'The shop stopped while it was sending this.');
+    await rowOf(page, /Failed/).waitFor();
+    await rowOf(page, /Unsure/)
+      .getByRole('button', { name: /^View/ })
+      .click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('Nobody knows whether it left').waitFor();
+    await dialog.getByText('we have your order').waitFor();
+    await expectAccessible(page, 'a message');
+    await dialog.getByRole('button', { name: 'Send again' }).click();
+    await dialog.getByText(/^Sent /).waitFor();
+    await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
+    await dialog.waitFor({ state: 'hidden' });
+    expect(
+      (await textsTo(shop.outbox, `254${number.slice(1)}`)).filter(({ kind }) => kind === 'order_received'),
+    ).toHaveLength(2);
+
+    await page.getByLabel('Status', { exact: true }).selectOption('failed');
+    await rowOf(page, /Order received/)
+      .getByRole('button', { name: /^Send again/ })
+      .click();
+    await page.getByText('No messages found').waitFor();
+    await until(
+      async () => (await mailsTo(shop.outbox, shopper.email)).length === 3,
+      'the mail was sent again',
+    );
+    // A mailbox knows it by its id.
+    const ids = (await mailsTo(shop.outbox, shopper.email)).map(
+      (each) => /^Message-ID: (.+)$/m.exec(each)?.[1],
+    );
+    expect(ids.filter((id) => id === ids[0])).toHaveLength(2);
+
+    // The order tells of it.
+    await page.getByRole('button', { name: 'Show all messages' }).click();
+    await page.goto(`${shop.url}/admin/messages?search=${trackingNumber}`);
+    await rowOf(page, /Payment received/)
+      .first()
+      .getByRole('link', { name: /^ORD-/ })
+      .click();
+    const timeline = page.getByRole('dialog').getByRole('region', { name: 'Timeline' });
+    await timeline.getByText('Customer told by mail').first().waitFor();
+    await timeline.getByText(`“Payment received” to ${shopper.email}`).waitFor();
+    expect(await timeline.getByText(/^Customer told by/).count()).toBe(4);
+  },
+);
+
+story(
+  'the words are edited with their placeholders checked, and the next customer reads them',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await enterAsStaff(shop, page);
+    await page.getByRole('link', { name: 'Messages' }).click();
+    await page.getByRole('link', { name: 'Edit the words' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Message templates' }).waitFor();
+    const shown = page.getByRole('region', { name: 'On its way: Text' });
+    await shown.getByText('Jani Juice: your order ORD-1042 is on its way').waitFor();
+    await expectAccessible(page, 'the templates');
+    await shown.getByRole('button', { name: /^Edit/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'On its way: text message' });
+    const words = dialog.getByLabel('Words');
+    await words.fill('{shop}: karibu {nmae}');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('There is no placeholder {nmae}').waitFor();
+    await words.fill('{shop}: karibu , your drinks ride! {link}');
+    await words.evaluate((field: HTMLTextAreaElement) => field.setSelectionRange(15, 15));
+    await dialog.getByText('Placeholders', { exact: true }).click();
+    await dialog.getByRole('button', { name: 'Insert {name}' }).click();
+    await dialog
+      .getByRole('region', { name: 'Preview' })
+      .getByText('Jani Juice: karibu Amina Kamau, your drinks')
+      .waitFor();
+    await expectAccessible(page, 'a template');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    await shown.getByText('Jani Juice: karibu Amina Kamau').waitFor();
+
+    const shopper = { ...amina, email: 'ride@example.com', phone: '0711005621' };
+    const customer = await newVisitor({ viewport: phone });
+    await order(customer.page, shop.url, 'hibiscus-bottle', shopper);
+    await asOwner(shop, `/rest/v1/orders?customer_email=eq.${shopper.email}`, 'PATCH', { status: 'shipped' });
+    await until(
+      async () =>
+        (await textsTo(shop.outbox, '254711005621')).some(({ text }) =>
+          text.startsWith('Jani Juice: karibu Amina Otieno, your drinks ride! '),
+        ),
+      'the customer reads the new words',
+    );
+  },
+);

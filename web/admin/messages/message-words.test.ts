@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { describeMessage } from './message-words.ts';
+
+const mail = {
+  kind: 'order_paid',
+  channel: 'mail',
+  status: 'sent',
+  recipient: 'amina@example.com',
+  problem: null,
+};
+
+test.each([
+  [{}, 'Customer told by mail', '“Payment received” to amina@example.com', 'plain'],
+  [{ channel: 'text' }, 'Customer told by text', '“Payment received” to amina@example.com', 'plain'],
+  [
+    { status: 'failed', problem: '550 no such person' },
+    'Customer not told by mail',
+    '“Payment received” to amina@example.com: 550 no such person',
+    'bad',
+  ],
+  [
+    { status: 'unsure' },
+    'Nobody knows whether a mail left',
+    '“Payment received” to amina@example.com',
+    'bad',
+  ],
+  [
+    { status: 'waiting', channel: 'text', problem: '503' },
+    'A text to the customer waits',
+    '“Payment received” to amina@example.com: 503',
+    'plain',
+  ],
+] as const)('a message that is %j is told as %s', (change, what, more, tone) => {
+  expect(describeMessage({ ...mail, ...change })).toEqual({ what, more, tone });
+});
