@@ -52,7 +52,14 @@ const allowed: Record<string, string[]> = {
 };
 // Tests wire up what they need for themselves.
 const allowedInTests: Record<string, string[]> = {
-  'supabase/functions': ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts'],
+  'supabase/functions': [
+    'backend',
+    'backend/database',
+    'backend/data',
+    'simulators',
+    'scripts',
+    'supabase/tests',
+  ],
   'supabase/tests': ['backend/database', 'scripts', 'domain'],
   conformance: [
     'backend',

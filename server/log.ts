@@ -28,7 +28,7 @@ export function openLog(level = 'info'): Log {
  */
 export function maskPath(path: string): string {
   return path
-    .replace(/(\/notice\/)[^/?]+/g, '$1•••')
+    .replace(/(\/(?:notice|till|check|reversal|reach)\/)[^/?]+/g, '$1•••')
     .replace(/([?&](?:key|apikey|token|access_token|tracking)=)[^&]*/g, '$1•••')
     .replace(/(\/track-order\/)[^/?]+/g, '$1•••')
     .replace(/^(\/t\/)[^/?]+/, '$1•••');

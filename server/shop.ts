@@ -106,6 +106,8 @@ async function wire(
       store: { url: servicesUrl, secretKey: keys.secret, ...(serviceFetch ? { fetch: serviceFetch } : {}) },
       daraja: darajaSettings(config, simulator?.url),
       noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
+      publicNoticeBaseUrl: () =>
+        `${config.port === 0 ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
       log: ({ level, ...event }) => log[level](event, 'mobile money'),
     });
     backend = await createBackend({
@@ -332,6 +334,14 @@ function shopJobs(store: Store, database: Database | null): Job[] {
       everyMs: 3000,
       async run() {
         const { error } = await store.functions.invoke('mobile-money', { body: { action: 'query-open' } });
+        if (error) throw error;
+      },
+    },
+    {
+      name: 'send refunds',
+      everyMs: 3000,
+      async run() {
+        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'send-refunds' } });
         if (error) throw error;
       },
     },

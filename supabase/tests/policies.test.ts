@@ -413,6 +413,8 @@ const procedures: Record<string, Person[]> = {
   finish_message: service,
   request_refund: signedIn,
   request_test_refund: signedIn,
+  request_transaction_refund: signedIn,
+  note_transaction_refund_by_hand: signedIn,
   approve_refund: signedIn,
   withdraw_refund: signedIn,
   note_refund_by_hand: signedIn,

@@ -384,28 +384,37 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await customerTold()).toEqual([twice.id]);
     });
 
-    test('entered by hand and sent back, then told of as the order’s own: the order is refunded', async () => {
-      order = await place(1);
-      const open = await notice(await prompt(), null);
-      const code = receipt();
-      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
-        order_id: order.id,
-        receipt: code,
-        amount: cheap,
-      });
-      expect(payment).toMatchObject({ needs_refund: true });
-      const refund = await request(payment);
-      await workOf(refund);
-      await result(await pushed(refund));
-      expect(await notice(open, code)).toMatchObject({ receipt: code });
-      expect(await state()).toMatchObject({
-        order: 'cancelled',
-        money: 'refunded',
-        payments: ['completed, sent back'],
-        refunds: ['reversal completed'],
-        stock: 4,
-      });
-    });
+    test.each([true, false])(
+      'entered by hand, then told of as that of a prompt: its refund (sent: %s) stays with its money',
+      async (isSent) => {
+        order = await place(1);
+        const open = await prompt();
+        const code = receipt();
+        const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
+          order_id: order.id,
+          receipt: code,
+          amount: cheap,
+        });
+        await setStatus('cancelled');
+        await withdraw(await request(payment));
+        if (isSent) {
+          const refund = await request(payment);
+          await workOf(refund);
+          await result(await pushed(refund));
+        }
+        await notice(open, code);
+        const { rows } = await database.query<{ receipt: string; status: string }>(
+          `select p.receipt, r.status from public.refunds as r join public.payments as p on p.id = r.payment_id
+           where p.order_id = $1 order by r.created_at`,
+          [order.id],
+        );
+        expect(rows).toEqual([
+          { receipt: code, status: 'withdrawn' },
+          ...(isSent ? [{ receipt: code, status: 'completed' }] : []),
+        ]);
+        expect(await state()).toMatchObject({ order: 'cancelled', money: isSent ? 'refunded' : 'paid' });
+      },
+    );
   });
 
   describe('what M-PESA tells', () => {
@@ -619,6 +628,83 @@ describe.each(testDatabases())('on %s', (kind) => {
       await as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' });
       expect(await state()).toMatchObject({ money: 'refunded', refunds: ['by_hand completed'] });
       await expectRefusal(request(), 409, 'refund_exists');
+    });
+  });
+
+  describe('money without an order', () => {
+    const told = async (code: string, amount: number, reference = 'who knows') =>
+      service('receive_mpesa_transaction', { source: 'statement', receipt: code, amount, reference });
+    const ask = (code: string) =>
+      as<Refund>(first, 'request_transaction_refund', { receipt: code, reason: 'Nobody knows it' });
+
+    test('is sent back by its receipt, once', async () => {
+      const code = receipt();
+      await told(code, cheap);
+      const asked = await Promise.allSettled([ask(code), ask(code), ask(code)]);
+      expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const [{ work, refund } = { work: '', refund: {} as Refund }] = (await lease()).filter(
+        (leased) => leased.refund.receipt === code,
+      );
+      expect([work, refund.amount]).toEqual(['send', cheap]);
+      expect(await result(await pushed(refund))).toMatchObject({ outcome: 'completed' });
+      await expectRefusal(ask(code), 409, 'refund_exists');
+    });
+
+    test('above the limit waits for another member', async () => {
+      const code = receipt();
+      await told(code, dear);
+      const asked = await ask(code);
+      expect(asked).toMatchObject({ status: 'requested', needs_approval: true });
+      await expectRefusal(approve(asked, first), 403, 'second_member_needed');
+      expect(await approve(asked)).toMatchObject({ status: 'approved' });
+      await withdraw(asked);
+    });
+
+    test('that turns out to be a payment after all takes its refund along', async () => {
+      const code = receipt();
+      await told(code, cheap);
+      const asked = await ask(code);
+      order = await place(1);
+      await notice(await prompt(), code);
+      expect(await state()).toMatchObject({ money: 'paid', refunds: ['reversal approved'] });
+      await workOf(asked);
+      await result(await pushed(asked));
+      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
+    });
+
+    test('is noted by hand, and is no payment of an order', async () => {
+      const code = receipt();
+      await told(code, cheap);
+      const back = receipt();
+      const note = () =>
+        as<Refund>(first, 'note_transaction_refund_by_hand', {
+          receipt: code,
+          refund_receipt: back,
+          reason: 'By hand',
+        });
+      const noted = await note();
+      expect(noted).toMatchObject({ status: 'completed', amount: cheap });
+      expect(await note()).toMatchObject({ id: noted.id });
+      await expectRefusal(ask(paid.receipt ?? ''), 404, 'payment_not_found');
+      await told(paid.receipt ?? '', cheap);
+      await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');
+    });
+
+    test('no more goes back than M-PESA told of, whatever staff typed', async () => {
+      order = await place(1);
+      const code = receipt();
+      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, amount: cheap });
+      await told(code, 5_000);
+      const { rows } = await database.query<{ id: string }>(
+        'select id from public.payments where receipt = $1',
+        [code],
+      );
+      await setStatus('cancelled');
+      await expectRefusal(
+        as(first, 'request_refund', { payment_id: rows[0]?.id, reason: 'Customer cancelled' }),
+        409,
+        'amount_differs',
+      );
     });
   });
 

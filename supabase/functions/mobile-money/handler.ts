@@ -5,10 +5,16 @@ import { initiatePayment } from './initiate.ts';
 import { parseFields, readText } from './json-body.ts';
 import { receiveNotice } from './notice.ts';
 import { openPaymentStore } from './payment-store.ts';
+import { queryOpenTests, receiveTestNotice, startPaymentTest } from './payment-test.ts';
 import { carriesSecretKey, queryOpenPayments } from './query-open.ts';
+import { type RefundNotice, receiveRefundNotice } from './refund-notice.ts';
+import { sendRefunds } from './refund-send.ts';
+import { openRefundStore } from './refund-store.ts';
 import { redactor } from './secret.ts';
 import { senderOf } from './sender.ts';
 import type { MobileMoneySettings } from './settings.ts';
+import { answerReach, checkPublicAddress, describeSetup } from './setup-check.ts';
+import { staffCaller } from './staff-caller.ts';
 import { openTokenStore } from './token-store.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -16,7 +22,7 @@ export type { DarajaSettings, MobileMoneyEvent, MobileMoneySettings } from './se
 
 const LARGEST_REQUEST_BYTES = 16 * 1024;
 // The path is whole in our own runner; a hosted project leaves the prefix out. No "mpesa" in it: Daraja would refuse it.
-const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/notice\/([^/]*))?\/?$/;
+const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/([a-z]+)\/([^/]+)(?:\/([a-z]+))?)?\/?$/;
 
 /**
  * Makes the function.
@@ -24,11 +30,17 @@ const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/notice\/([^/]*))?\/?$/;
  * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (see initiate.ts)
  * - `POST {action: 'check-status', checkoutRequestId}` (see check-status.ts)
  * - `POST {action: 'query-open'}` with the secret key (see query-open.ts): `{asked, settled}`
+ * - `POST {action: 'send-refunds'}` with the secret key (see refund-send.ts): `{sent, asked, testsAsked}`
+ * - `POST {action: 'describe-setup'}`, `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
+ *   session (see setup-check.ts, payment-test.ts): `{setup}`, `{reach}`, `{test}` or `{error, code}`
  * - `POST /notice/{secret}`: M-PESA's notices (see notice.ts)
- * @returns answers a request, never rejects; 400, 401, 404, 405, 413 and 415 with `{error}` when it makes no sense
+ * - `POST /check/{secret}`: the same of tests (see payment-test.ts)
+ * - `POST /reversal/{secret}/result`, `/timeout` and `/status`: what it tells of refunds (see refund-notice.ts)
+ * - `POST /reach/{code}`: our own call of our public address (see setup-check.ts)
+ * @returns answers a request, never rejects; 400, 401, 403, 404, 405, 413 and 415 with `{error}` when it makes no sense
  */
 export function createMobileMoney(settings: MobileMoneySettings): (request: Request) => Promise<Response> {
-  const { store, daraja, noticeBaseUrl } = settings;
+  const { store, daraja, noticeBaseUrl, publicNoticeBaseUrl = noticeBaseUrl } = settings;
   const redact = redactor([
     store.secretKey,
     daraja.consumerKey,
@@ -39,7 +51,12 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
   const world: MobileMoneyWorld = {
     store: openPaymentStore(store),
     daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(store, daraja) }),
+    refunds: openRefundStore(store),
     noticeBaseUrl: typeof noticeBaseUrl === 'string' ? () => noticeBaseUrl : noticeBaseUrl,
+    publicNoticeBaseUrl:
+      typeof publicNoticeBaseUrl === 'string' ? () => publicNoticeBaseUrl : publicNoticeBaseUrl,
+    fetch: settings.fetch ?? fetch,
+    secretKey: store.secretKey,
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),
   };
 
@@ -48,9 +65,10 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
       const path = PATH.exec(new URL(request.url).pathname);
       if (!path) return refuse(404, 'Not found');
       if (request.method !== 'POST') return refuse(405, 'Only POST is answered here', { allow: 'POST' });
-      return path[1] === undefined
-        ? await answerAction(world, request, store.secretKey)
-        : await receiveNotice(world, request, path[1]);
+      const [, purpose, secret = '', part] = path;
+      return purpose === undefined
+        ? await answerAction(world, request)
+        : await answerAddress(world, request, purpose, secret, part);
     } catch (problem) {
       world.log({ level: 'error', event: 'request failed', detail: String(problem) });
       return refuse(503, 'The payment service is not available right now');
@@ -58,7 +76,32 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
   };
 }
 
-async function answerAction(world: MobileMoneyWorld, request: Request, secretKey: string): Promise<Response> {
+/** What comes to the addresses that are known to nobody but M-PESA and ourselves. */
+async function answerAddress(
+  world: MobileMoneyWorld,
+  request: Request,
+  purpose: string,
+  secret: string,
+  part: string | undefined,
+): Promise<Response> {
+  const address = part === undefined ? purpose : `${purpose}/${part}`;
+  switch (address) {
+    case 'notice':
+      return receiveNotice(world, request, secret);
+    case 'check':
+      return receiveTestNotice(world, request, secret);
+    case 'reversal/result':
+    case 'reversal/timeout':
+    case 'reversal/status':
+      return receiveRefundNotice(world, request, secret, part as RefundNotice);
+    case 'reach':
+      return answerReach(world, secret);
+    default:
+      return refuse(404, 'Not found');
+  }
+}
+
+async function answerAction(world: MobileMoneyWorld, request: Request): Promise<Response> {
   // Another origin's page can send this type only after a preflight.
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     return refuse(415, 'Send application/json');
@@ -73,11 +116,39 @@ async function answerAction(world: MobileMoneyWorld, request: Request, secretKey
     case 'check-status':
       return checkStatus(world, fields);
     case 'query-open':
-      if (!(await carriesSecretKey(request, secretKey))) return refuse(401, 'This needs the secret key');
-      return Response.json(await queryOpenPayments(world));
+      return forTheShop(world, request, () => queryOpenPayments(world));
+    case 'send-refunds':
+      return forTheShop(world, request, async () => ({
+        ...(await sendRefunds(world)),
+        testsAsked: await queryOpenTests(world),
+      }));
+    case 'describe-setup':
+      return forStaff(world, request, async () => ({ setup: describeSetup(world) }));
+    case 'check-address':
+      return forStaff(world, request, async () => ({ reach: await checkPublicAddress(world) }));
+    case 'start-test':
+      return forStaff(world, request, (member) => startPaymentTest(world, fields, member));
     default:
       return refuse(400, 'Unknown action');
   }
+}
+
+async function forTheShop(
+  world: MobileMoneyWorld,
+  request: Request,
+  answer: () => Promise<object>,
+): Promise<Response> {
+  if (!(await carriesSecretKey(request, world.secretKey))) return refuse(401, 'This needs the secret key');
+  return Response.json(await answer());
+}
+
+async function forStaff(
+  world: MobileMoneyWorld,
+  request: Request,
+  answer: (member: string) => Promise<object>,
+): Promise<Response> {
+  const member = await staffCaller(world, request);
+  return member ? Response.json(await answer(member)) : refuse(403, 'Only staff may do this');
 }
 
 function refuse(status: number, error: string, headers: Record<string, string> = {}): Response {

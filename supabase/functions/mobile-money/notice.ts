@@ -60,7 +60,7 @@ export async function receiveNotice(
 }
 
 /** A notice comes once: a database that is away for a moment, or gave way to another transaction, is asked again. */
-async function insistently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+export async function insistently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   for (const pauseMs of PAUSES_MS) {
     try {
       return await ask();

@@ -98,7 +98,11 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
   };
 }
 
-function read(answer: { data: unknown; error: PostgrestError | null; status: number }): unknown {
+/**
+ * The data of a procedure's answer.
+ * @throws StoreRefusal when the database decided against it, StoreFailure for everything else
+ */
+export function read(answer: { data: unknown; error: PostgrestError | null; status: number }): unknown {
   const { data, error, status } = answer;
   if (!error) return data;
   // PT… is how our procedures refuse; everything else is trouble of the machinery.

@@ -51,7 +51,9 @@ export interface MobileMoneySettings {
    * when it is known only once we listen.
    */
   noticeBaseUrl: string | (() => string);
-  /** The way to Daraja; default the global fetch. */
+  /** The same as the outside world would call it; default `noticeBaseUrl`. For the check of the public address. */
+  publicNoticeBaseUrl?: string | (() => string);
+  /** The way to Daraja, and to our own public address; default the global fetch. */
   fetch?: typeof fetch;
   now?: () => Date;
   log?: (event: MobileMoneyEvent) => void;

@@ -1,12 +1,20 @@
 // What every action of the payment function works with.
 import type { DarajaClient } from './daraja-client.ts';
 import type { PaymentStore } from './payment-store.ts';
+import type { RefundStore } from './refund-store.ts';
 import type { MobileMoneyEvent } from './settings.ts';
 
 export interface MobileMoneyWorld {
   store: PaymentStore;
+  refunds: RefundStore;
   daraja: DarajaClient;
   noticeBaseUrl(): string;
+  /** What the outside world would call it. */
+  publicNoticeBaseUrl(): string;
+  /** The way to our own public address. */
+  fetch: typeof fetch;
+  /** Signs what only we can have written. */
+  secretKey: string;
   /** Redacts what it is given. */
   log(event: MobileMoneyEvent): void;
 }

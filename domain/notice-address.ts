@@ -1,0 +1,97 @@
+// Whether M-PESA could reach an address of ours, as far as the address itself tells.
+
+export interface AddressProblem {
+  /** Whether M-PESA refuses it or cannot reach it; otherwise it is only worth knowing. */
+  isFatal: boolean;
+  sentence: string;
+}
+
+// Daraja, C2B: words that no address may contain.
+const forbiddenWords = ['mpesa', 'm-pesa', 'safaricom', 'exec', 'exe', 'cmd', 'sql', 'query'];
+const tunnels = ['ngrok', 'requestbin', 'mockbin', 'localtunnel', 'loca.lt', 'trycloudflare'];
+
+/**
+ * What is wrong with an address at which M-PESA is to tell us of payments (Daraja, STK push and C2B: CallBackURL).
+ * @param address in full, without its secret
+ * @returns the problems, in words for staff; none when nothing can be said against it
+ */
+export function judgeNoticeAddress(address: string): AddressProblem[] {
+  if (!URL.canParse(address)) return [{ isFatal: true, sentence: 'This is no address at all.' }];
+  const { protocol, hostname, port } = new URL(address);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const problems: AddressProblem[] = [];
+  const fatal = (sentence: string) => problems.push({ isFatal: true, sentence });
+  if (protocol !== 'https:') {
+    fatal('It begins with http://. M-PESA tells of payments only at https:// addresses.');
+  }
+  if (isOwnMachine(host)) {
+    fatal(`${host} means "this very machine" to everybody who reads it. M-PESA would call itself.`);
+  } else if (isPrivate(host)) {
+    fatal(`${host} lies in a private network. M-PESA is outside of it and cannot reach it.`);
+  } else if (/^[\d.]+$/.test(host) || host.includes(':')) {
+    fatal('It is a number, not a name. Certificates are made for names, so M-PESA will not trust it.');
+  } else if (!host.includes('.')) {
+    fatal(`${host} is a name that only your own network knows.`);
+  }
+  const word = forbiddenWords.find((forbidden) => address.toLowerCase().includes(forbidden));
+  if (word) fatal(`It contains "${word}". M-PESA refuses addresses with this word. Choose another domain.`);
+  const tunnel = tunnels.find((name) => host.includes(name));
+  if (tunnel) fatal(`M-PESA refuses addresses of ${tunnel} in production. Use a domain of your own.`);
+  const spelled = /^[a-z]+:\/\/([^/?#]+)/i.exec(address)?.[1] ?? '';
+  if (spelled !== spelled.toLowerCase())
+    fatal('It has capital letters in its name. M-PESA refuses some of these.');
+  if (port !== '') {
+    problems.push({
+      isFatal: false,
+      sentence: `It names port ${port}. M-PESA is known to reach port 443; others may be blocked on the way.`,
+    });
+  }
+  return problems;
+}
+
+const isOwnMachine = (host: string) =>
+  host === 'localhost' ||
+  host.endsWith('.localhost') ||
+  /^127\./.test(host) ||
+  host === '::1' ||
+  host === '0.0.0.0';
+
+/** Whether a host is a number of a private network, or a name that is only used in one. */
+export function isPrivate(host: string): boolean {
+  return (
+    /^(10\.|192\.168\.|169\.254\.|172\.(1[6-9]|2\d|3[01])\.|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)/.test(
+      host,
+    ) ||
+    /^(fc|fd|fe80)[0-9a-f]*:/i.test(host) ||
+    /\.(local|internal|lan|home|test|example|invalid)$/.test(host)
+  );
+}
+
+/** What kind of sender a network address is. */
+export type SenderKind =
+  | 'mpesa'
+  | 'mpesa network'
+  | 'this machine'
+  | 'private network'
+  | 'somebody else'
+  | 'unknown';
+
+// The list of Daraja's portal, "Callback and IP Whitelisting", and the historical two.
+const published = new Set([
+  ...[200, 206, 207, 208].map((last) => `196.201.214.${last}`),
+  ...[44, 114].map((last) => `196.201.213.${last}`),
+  ...[69, 74, 127, 128, 129, 132, 136, 138].map((last) => `196.201.212.${last}`),
+]);
+
+/**
+ * Who a notice came from, as far as its network address tells. A sign, no proof: the proof is the secret address.
+ * @param address as the server in front saw it; null when it was not told
+ */
+export function senderKind(address: string | null): SenderKind {
+  const plain = address?.replace(/^::ffff:/i, '') ?? '';
+  if (plain === '') return 'unknown';
+  if (published.has(plain)) return 'mpesa';
+  if (/^196\.201\.21[2-4]\./.test(plain)) return 'mpesa network';
+  if (isOwnMachine(plain)) return 'this machine';
+  return isPrivate(plain) ? 'private network' : 'somebody else';
+}

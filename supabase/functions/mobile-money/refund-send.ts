@@ -1,0 +1,72 @@
+// Sends refunds that staff have agreed on, each once, and asks M-PESA about those of which nothing is known.
+import { addressFor } from './addresses.ts';
+import type { InitiatedRequest } from './initiated-request.ts';
+import { insistently } from './notice.ts';
+import type { RefundWork } from './refund-store.ts';
+import { reverse } from './reversal.ts';
+import { askTransactionStatus } from './transaction-status.ts';
+import type { MobileMoneyWorld } from './world.ts';
+
+const AT_MOST = 1;
+
+/**
+ * Does the work there is for refunds. Without an initiator nothing is sent: it stays agreed on.
+ * @returns how many were sent and how many asked about; throws StoreFailure
+ */
+export async function sendRefunds(world: MobileMoneyWorld): Promise<{ sent: number; asked: number }> {
+  if (!world.daraja.settings.initiator) return { sent: 0, asked: 0 };
+  const done = { sent: 0, asked: 0 };
+  for (const work of await world.refunds.lease(AT_MOST)) {
+    if (work.work === 'send') {
+      await send(world, work);
+      done.sent += 1;
+    } else {
+      await ask(world, work);
+      done.asked += 1;
+    }
+  }
+  return done;
+}
+
+async function send(world: MobileMoneyWorld, { refund, secret }: RefundWork): Promise<void> {
+  const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
+  const answer = await reverse(world.daraja, {
+    receipt: refund.receipt ?? '',
+    amountCents: refund.amount,
+    resultUrl: `${base}/result`,
+    timeoutUrl: `${base}/timeout`,
+    remarks: 'Refund of an order',
+  });
+  log(world, 'refund', refund.id, answer);
+  const push = {
+    refund_id: refund.id,
+    body: answer.body,
+    ...(answer.kind === 'accepted'
+      ? {
+          conversation_id: answer.conversationId,
+          originator_conversation_id: answer.originatorConversationId,
+        }
+      : {}),
+    ...(answer.kind === 'refused'
+      ? { refusal_code: answer.code, refusal_description: answer.description }
+      : {}),
+  };
+  // What cannot be written down is found by the lease that runs out: it is asked about, not sent again.
+  await insistently(() => world.refunds.recordPush(push));
+}
+
+async function ask(world: MobileMoneyWorld, { refund, secret }: RefundWork): Promise<void> {
+  const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
+  const about = { resultUrl: `${base}/status`, timeoutUrl: `${base}/timeout` };
+  // The status of the money that came in tells whether it went back, whoever sent it.
+  const answer = await askTransactionStatus(world.daraja, { ...about, receipt: refund.receipt ?? '' });
+  log(world, 'question about a refund', refund.id, answer);
+}
+
+function log(world: MobileMoneyWorld, what: string, refundId: string, answer: InitiatedRequest): void {
+  const detail =
+    answer.kind === 'accepted'
+      ? refundId
+      : `${refundId} ${answer.kind === 'refused' ? `${answer.code} ${answer.description}` : answer.reason}`;
+  world.log({ level: answer.kind === 'accepted' ? 'info' : 'warn', event: `${what} ${answer.kind}`, detail });
+}

@@ -1,0 +1,92 @@
+// The procedures of refunds and of tests with KSh 1, called over the table API with the secret key.
+import { PostgrestClient } from '@supabase/postgrest-js';
+import type { Database } from '../../types.ts';
+import { read } from './payment-store.ts';
+import type { StoreSettings } from './settings.ts';
+
+const TIMEOUT_MS = 15_000;
+
+export type Refund = Database['public']['Tables']['refunds']['Row'];
+export type PaymentTest = Database['public']['Tables']['payment_tests']['Row'];
+type Procedures = Database['public']['Functions'];
+
+/** What is to be done for a refund: sent, once; or asked about. */
+export interface RefundWork {
+  work: 'send' | 'ask';
+  refund: Refund;
+  /** The unguessable part of the addresses at which M-PESA tells of it. */
+  secret: string;
+}
+
+export interface RefundStore {
+  /** Work to do now; each is out of reach for the next caller, and sending comes up only once. */
+  lease(atMost: number): Promise<RefundWork[]>;
+  recordPush(push: Procedures['record_reversal_push']['Args']): Promise<void>;
+  settle(settlement: Procedures['settle_reversal']['Args']): Promise<{ outcome: string; refund: Refund }>;
+  /** The refund whose results come to this secret address. */
+  findBySecret(secret: string): Promise<string | null>;
+  beginTest(test: { phone: string; noticeSecret: string; requestedBy: string }): Promise<PaymentTest>;
+  recordTestPush(push: Procedures['record_test_push']['Args']): Promise<PaymentTest>;
+  settleTest(
+    settlement: Procedures['settle_payment_test']['Args'],
+  ): Promise<{ outcome: string; test: PaymentTest }>;
+  findTestBySecret(secret: string): Promise<string | null>;
+  /** Tests to ask M-PESA about now; each is out of reach for the next caller. */
+  leaseTestQueries(): Promise<PaymentTest[]>;
+  /** Whether the bearer of a token is staff, as the database judges it; the token may be anything. */
+  isStaff(token: string): Promise<boolean>;
+}
+
+/**
+ * The database as refunds and tests see it. Its methods throw StoreRefusal and StoreFailure, as those of the payments.
+ * @param settings where it is, and the secret key
+ */
+export function openRefundStore(settings: StoreSettings): RefundStore {
+  const connect = (authorization: string) =>
+    new PostgrestClient<Database>(`${settings.url}/rest/v1`, {
+      headers: { apikey: settings.secretKey, Authorization: authorization },
+      timeout: TIMEOUT_MS,
+      ...(settings.fetch ? { fetch: settings.fetch } : {}),
+    });
+  const client = connect(`Bearer ${settings.secretKey}`);
+
+  return {
+    async lease(atMost) {
+      return (read(await client.rpc('lease_refunds', { at_most: atMost })) ?? []) as RefundWork[];
+    },
+    async recordPush(push) {
+      read(await client.rpc('record_reversal_push', push));
+    },
+    async settle(settlement) {
+      return read(await client.rpc('settle_reversal', settlement)) as { outcome: string; refund: Refund };
+    },
+    async findBySecret(secret) {
+      return read(await client.rpc('find_refund_by_secret', { notice_secret: secret })) as string | null;
+    },
+    async beginTest({ phone, noticeSecret, requestedBy }) {
+      const test = { phone, notice_secret: noticeSecret, requested_by: requestedBy };
+      return read(await client.rpc('begin_payment_test', test)) as PaymentTest;
+    },
+    async recordTestPush(push) {
+      return read(await client.rpc('record_test_push', push)) as PaymentTest;
+    },
+    async settleTest(settlement) {
+      return read(await client.rpc('settle_payment_test', settlement)) as {
+        outcome: string;
+        test: PaymentTest;
+      };
+    },
+    async findTestBySecret(secret) {
+      return read(await client.rpc('find_payment_test_by_secret', { notice_secret: secret })) as
+        | string
+        | null;
+    },
+    async leaseTestQueries() {
+      return (read(await client.rpc('lease_payment_test_queries')) ?? []) as PaymentTest[];
+    },
+    async isStaff(token) {
+      const { data, error } = await connect(`Bearer ${token}`).rpc('is_admin');
+      return !error && data === true;
+    },
+  };
+}

@@ -1,0 +1,474 @@
+// Refunds, tests with KSh 1 and the check of the settings, between a real database and a pretend M-PESA, over HTTP.
+import { randomUUID } from 'node:crypto';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer } from '@hono/node-server';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createDataService } from '../../../backend/data/service.ts';
+import { asRole } from '../../../backend/database/as-role.ts';
+import type { Database } from '../../../backend/database/database.ts';
+import { testDatabases } from '../../../backend/database/throwaway.ts';
+import { certificate } from '../../../simulators/daraja/certificate.ts';
+import { defaultCredentials, defaultMerchant } from '../../../simulators/daraja/settings.ts';
+import { startDarajaSimulator } from '../../../simulators/daraja/simulator.ts';
+import {
+  call,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+} from '../../tests/shop-database.ts';
+import type { Database as Types } from '../../types.ts';
+import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from './handler.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+type Refund = Types['public']['Tables']['refunds']['Row'];
+type PaymentTest = Types['public']['Tables']['payment_tests']['Row'];
+
+const secretKey = 'sb_secret_for_tests';
+const tokenOf = (person: keyof typeof people) =>
+  `head.${Buffer.from(JSON.stringify(people[person])).toString('base64url')}.signature`;
+const staffToken = tokenOf('staff');
+
+async function openShop(kind: Database['kind'], changes: Partial<MobileMoneySettings> = {}) {
+  const database = await openShopDatabase(kind);
+  const product = await makeProduct(database, 1000);
+  const data = await createDataService({ database, schemas: ['public'] });
+  const simulator = await startDarajaSimulator({
+    decisionDelayMs: 20,
+    resultDelayMs: 20,
+    confirmationDelayMs: 0,
+    tooEarlyMs: 0,
+    queryLimit: { requests: 1_000, perMs: 60_000 },
+  });
+  const logged: MobileMoneyEvent[] = [];
+  const tokens = new Map(
+    Object.entries(people).map(([person, claims]) => [tokenOf(person as keyof typeof people), claims]),
+  );
+  const handle = createMobileMoney({
+    store: {
+      url: 'http://store.test',
+      secretKey,
+      fetch: async (input, init) => {
+        const request = new Request(input, init);
+        const bearer = request.headers.get('authorization')?.replace('Bearer ', '') ?? '';
+        const claims = bearer === secretKey ? people.service : tokens.get(bearer);
+        if (!claims) return Response.json({ message: 'Invalid token' }, { status: 401 });
+        return data.fetch(request, { claims, address: null });
+      },
+    },
+    daraja: {
+      baseUrl: simulator.url,
+      ...defaultCredentials,
+      transactionType: 'CustomerPayBillOnline',
+      timeoutMs: 1000,
+      initiator: {
+        name: defaultMerchant.initiatorName,
+        password: defaultMerchant.initiatorPassword,
+        certificate,
+      },
+      ...changes.daraja,
+    },
+    noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
+    log: (event) => logged.push(event),
+    ...(changes.publicNoticeBaseUrl ? { publicNoticeBaseUrl: changes.publicNoticeBaseUrl } : {}),
+  });
+  const server = createAdaptorServer({ fetch: handle, overrideGlobalObjects: false }) as Server;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  async function post(path: string, body: unknown, token?: string) {
+    const answer = await fetch(`${url}/functions/v1/mobile-money${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    // biome-ignore lint/suspicious/noExplicitAny: the tests read answers of many shapes.
+    return { status: answer.status, body: (text ? JSON.parse(text) : null) as any };
+  }
+  async function control(path: string, body: unknown): Promise<void> {
+    const answer = await fetch(`${simulator.url}/simulator/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+  }
+  const row = async <Row>(table: string, id: string) =>
+    (
+      await database.query<{ row: Row }>(
+        `select to_jsonb(t) as row from public.${table} as t where id = $1`,
+        [id],
+      )
+    ).rows[0]?.row as Row;
+
+  let phones = 0;
+  const nextPhone = (ending = '5555') => {
+    phones += 1;
+    return `07${String(phones).padStart(4, '0')}${ending}`;
+  };
+  return {
+    database,
+    logged,
+    url,
+    post,
+    control,
+    row,
+    nextPhone,
+    shopDoes: () => post('', { action: 'send-refunds' }, secretKey),
+    /** A cancelled order that was paid, and the refund a member asked for. */
+    async refundOfPaidOrder(): Promise<{ order: PlacedOrder; payment: Payment; refund: Refund }> {
+      const order = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+        ...orderForm(product),
+        idempotency_key: randomUUID(),
+      });
+      const { body } = await post('', {
+        action: 'initiate',
+        phoneNumber: nextPhone(),
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: order.id,
+      });
+      expect(body).toMatchObject({ success: true });
+      const payment = await vi.waitFor(async () => {
+        const { rows } = await database.query<{ row: Payment }>(
+          `select to_jsonb(p) as row from public.payments as p where order_id = $1 and status = 'completed' and receipt is not null`,
+          [order.id],
+        );
+        expect(rows).toHaveLength(1);
+        return rows[0]?.row as Payment;
+      });
+      await asRole(database, people.staff, (session) =>
+        session.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]),
+      );
+      const refund = await call<Refund>(database, 'staff', 'request_refund', {
+        payment_id: payment.id,
+        reason: 'Customer cancelled',
+      });
+      return { order, payment, refund };
+    },
+    settled: (id: string, status: string) =>
+      vi.waitFor(
+        async () => {
+          const now = await row<Refund>('refunds', id);
+          expect(now).toMatchObject({ status });
+          return now;
+        },
+        { timeout: 5000 },
+      ),
+    dueNow: (id: string) =>
+      database.query(
+        `update public.refunds set next_check_at = now(), sent_at = sent_at - interval '11 minutes' where id = $1`,
+        [id],
+      ),
+    async close() {
+      await simulator.close();
+      await new Promise((resolve) => server.close(resolve));
+      await database.close();
+    },
+  };
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let shop: Awaited<ReturnType<typeof openShop>>;
+  beforeAll(async () => {
+    shop = await openShop(kind);
+  });
+  afterAll(() => shop.close());
+  beforeEach(async () => {
+    await shop.database.execute('delete from private.rate_limits');
+  });
+  const reversalsOf = async (receipt: string | null) => {
+    const { reversals } = (await (await fetch(`${shop.url}`)).json().catch(() => ({}))) as {
+      reversals?: unknown[];
+    };
+    void reversals;
+    const { rows } = await shop.database.query(
+      `select from public.payment_messages as m join public.refunds as r on r.id = m.refund_id
+       where m.source = 'reversal' and r.receipt = $1`,
+      [receipt],
+    );
+    return rows.length;
+  };
+
+  describe('a refund', () => {
+    test('goes back by M-PESA, and order, payment and customer are told', async () => {
+      const { order, payment, refund } = await shop.refundOfPaidOrder();
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 1 });
+      const done = await shop.settled(refund.id, 'completed');
+      expect(done.refund_receipt).toMatch(/^[A-Z0-9]{10}$/);
+      expect(await shop.row('orders', order.id)).toMatchObject({
+        payment_status: 'refunded',
+        status: 'cancelled',
+      });
+      expect(await shop.row('payments', payment.id)).toMatchObject({ refund_receipt: done.refund_receipt });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+    });
+
+    test('whose result is lost is found out by asking about the payment', async () => {
+      const { refund, payment } = await shop.refundOfPaidOrder();
+      await shop.control('faults', { results: { kind: 'drop', next: 1 } });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'sent');
+      await shop.dueNow(refund.id);
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      await shop.settled(refund.id, 'completed');
+      expect(await reversalsOf(payment.receipt)).toBe(1);
+    });
+
+    test('whose answer is lost is asked about, and not sent again', async () => {
+      const { refund, payment } = await shop.refundOfPaidOrder();
+      await shop.control('faults', {
+        reversals: { kind: 'lose-answer', next: 1 },
+        results: { kind: 'drop', next: 1 },
+      });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'unknown');
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+      await shop.dueNow(refund.id);
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      await shop.settled(refund.id, 'completed');
+      expect(await reversalsOf(payment.receipt)).toBe(1);
+    });
+
+    test('that never reached M-PESA is failed once M-PESA says that the payment stands', async () => {
+      const { refund } = await shop.refundOfPaidOrder();
+      await shop.control('faults', { reversals: { kind: 'drop-connection', next: 1 } });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'unknown');
+      await shop.dueNow(refund.id);
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'failed');
+    });
+
+    test('that M-PESA was too busy for is tried again', async () => {
+      const { refund } = await shop.refundOfPaidOrder();
+      await shop.control('faults', { reversals: { kind: 'too-many', next: 1 } });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'approved');
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0 });
+      await shop.database.query(
+        `update public.refunds set updated_at = now() - interval '1 hour' where id = $1`,
+        [refund.id],
+      );
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 1 });
+      await shop.settled(refund.id, 'completed');
+    });
+
+    test('that M-PESA cannot carry out is failed, with its code', async () => {
+      const { refund, order } = await shop.refundOfPaidOrder();
+      await shop.control('faults', { reversalResults: { kind: 'fail', resultCode: 1, next: 1 } });
+      await shop.shopDoes();
+      expect(await shop.settled(refund.id, 'failed')).toMatchObject({ result_code: '1' });
+      expect(await shop.row('orders', order.id)).toMatchObject({ payment_status: 'paid' });
+    });
+
+    test('of money that went back already is done once its status says so', async () => {
+      const { refund, payment } = await shop.refundOfPaidOrder();
+      // Reversed in M-PESA's own portal meanwhile: the simulator's answer to the same request a second time.
+      await shop.control('faults', { results: { kind: 'drop', next: 1 } });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'sent');
+      const { rows } = await shop.database.query<{ secret: string }>(
+        'select notice_secret as secret from private.refund_secrets where refund_id = $1',
+        [refund.id],
+      );
+      const told = await shop.post(`/reversal/${rows[0]?.secret}/result`, {
+        Result: { ResultCode: 'R000001', ResultDesc: 'already reversed', TransactionID: payment.receipt },
+      });
+      expect(told).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
+      await shop.settled(refund.id, 'unknown');
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      await shop.settled(refund.id, 'completed');
+    });
+
+    test('is not moved by what comes to another address, is no result, or is too much', async () => {
+      const { refund } = await shop.refundOfPaidOrder();
+      await shop.control('faults', { results: { kind: 'drop', next: 1 } });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'sent');
+      const { rows } = await shop.database.query<{ secret: string }>(
+        'select notice_secret as secret from private.refund_secrets where refund_id = $1',
+        [refund.id],
+      );
+      const secret = rows[0]?.secret ?? '';
+      const success = { Result: { ResultCode: 0, TransactionID: 'UKL0000001' } };
+      expect((await shop.post(`/reversal/${'0'.repeat(64)}/result`, success)).status).toBe(404);
+      expect((await shop.post(`/reversal/${secret}/other`, success)).status).toBe(404);
+      expect((await shop.post(`/reversal/${secret}`, success)).status).toBe(404);
+      expect((await shop.post(`/notice/${secret}`, success)).status).toBe(404);
+      expect((await shop.post(`/check/${secret}`, success)).status).toBe(404);
+      for (const body of [
+        '',
+        'null',
+        '[]',
+        '{"Result":{"ResultCode":""}}',
+        '\u0000',
+        '{"Result":{"ResultCode":"0 "}',
+      ]) {
+        expect((await shop.post(`/reversal/${secret}/result`, body)).status).toBe(200);
+        expect((await shop.post(`/reversal/${secret}/status`, body)).status).toBe(200);
+      }
+      expect((await shop.post(`/reversal/${secret}/timeout`, success)).status).toBe(200);
+      expect((await shop.post(`/reversal/${secret}/result`, 'x'.repeat(70_000))).status).toBe(413);
+      expect(await shop.row('refunds', refund.id)).toMatchObject({ status: 'sent' });
+      expect(JSON.stringify(shop.logged)).not.toContain(secret);
+    });
+  });
+
+  test('sending refunds needs the secret key; the settings and tests need a member of staff', async () => {
+    expect((await shop.post('', { action: 'send-refunds' }, staffToken)).status).toBe(401);
+    for (const action of ['describe-setup', 'check-address', 'start-test']) {
+      for (const token of [
+        undefined,
+        'nonsense',
+        'a.b.c',
+        secretKey,
+        tokenOf('customer'),
+        tokenOf('half-way staff'),
+      ]) {
+        expect((await shop.post('', { action }, token)).status, `${action} with ${token}`).toBe(403);
+      }
+    }
+  });
+
+  describe('a test with KSh 1', () => {
+    const start = async (ending?: string) =>
+      (await shop.post('', { action: 'start-test', phoneNumber: shop.nextPhone(ending) }, staffToken)).body
+        .test as PaymentTest;
+    const ended = (id: string, status: string) =>
+      vi.waitFor(async () => {
+        const now = await shop.row<PaymentTest>('payment_tests', id);
+        expect(now).toMatchObject({ status });
+        return now;
+      });
+
+    test('comes to the phone, is paid, and is sent back', async () => {
+      const begun = await start();
+      expect(begun).toMatchObject({ status: 'processing', amount: 100 });
+      const paid = await ended(begun.id, 'completed');
+      expect(paid.receipt).toMatch(/^[A-Z0-9]{10}$/);
+      const refund = await call<Refund>(shop.database, 'staff', 'request_test_refund', { test_id: begun.id });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'completed');
+      expect((await shop.row<PaymentTest>('payment_tests', begun.id)).refunded_at).not.toBeNull();
+    });
+
+    test('tells why it failed', async () => {
+      expect(await ended((await start('1032')).id, 'failed')).toMatchObject({ result_code: '1032' });
+      expect(await start('9007')).toMatchObject({ status: 'failed', result_code: expect.any(String) });
+    });
+
+    test('whose notice never comes is asked about', async () => {
+      const begun = await start('9001');
+      await shop.database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [
+        begun.id,
+      ]);
+      await vi.waitFor(async () => {
+        await shop.database.execute(
+          `delete from private.rate_limits; update public.payment_tests set next_query_at = now() where status = 'processing'`,
+        );
+        await shop.shopDoes();
+        expect(await shop.row('payment_tests', begun.id)).toMatchObject({
+          status: 'completed',
+          receipt: null,
+        });
+      });
+    });
+
+    test('is not begun for a phone that is none', async () => {
+      const { body } = await shop.post('', { action: 'start-test', phoneNumber: '123' }, staffToken);
+      expect(body).toEqual({ error: 'Please enter a valid phone number', code: 'phone_invalid' });
+    });
+  });
+
+  describe('the check of the settings', () => {
+    test('tells what is set and nothing of what is secret', async () => {
+      const { body } = await shop.post('', { action: 'describe-setup' }, staffToken);
+      expect(body.setup).toMatchObject({
+        environment: 'simulator',
+        mode: 'paybill',
+        shortcode: defaultCredentials.shortcode,
+        canReverse: true,
+        addressProblems: expect.arrayContaining([expect.objectContaining({ isFatal: true })]),
+      });
+      const told = JSON.stringify(body);
+      for (const secret of [
+        defaultCredentials.consumerKey,
+        defaultCredentials.consumerSecret,
+        defaultCredentials.passkey,
+        defaultMerchant.initiatorPassword,
+      ]) {
+        expect(told).not.toContain(secret);
+      }
+    });
+
+    test('reaches its own address', async () => {
+      const { body } = await shop.post('', { action: 'check-address' }, staffToken);
+      expect(body.reach).toMatchObject({ isReached: true });
+      expect(body.reach.steps.map(({ name }: { name: string }) => name)).toEqual([
+        'Name',
+        'Connection',
+        'Status',
+        'Answer',
+      ]);
+    });
+
+    test('nobody can make up the code that is answered there', async () => {
+      const soon = String(Date.now() + 30_000);
+      for (const code of ['x', `${soon}-${'0'.repeat(64)}`, `${soon}-`]) {
+        expect((await shop.post(`/reach/${code}`, {})).status).toBe(404);
+      }
+    });
+  });
+});
+
+describe('the check of an address where', () => {
+  const [kind] = testDatabases();
+  const check = async (publicNoticeBaseUrl: string) => {
+    const shop = await openShop(kind ?? 'pglite', { publicNoticeBaseUrl });
+    try {
+      return (await shop.post('', { action: 'check-address' }, staffToken)).body.reach as {
+        isReached: boolean;
+        steps: { name: string; state: string; detail: string }[];
+      };
+    } finally {
+      await shop.close();
+    }
+  };
+  const failedStep = ({ steps }: { steps: { name: string; state: string; detail: string }[] }) =>
+    steps.find(({ state }) => state === 'failed');
+
+  test('there is no such name says so', async () => {
+    expect(
+      failedStep(await check('http://no-such-shop.invalid/functions/v1/mobile-money/notice')),
+    ).toMatchObject({
+      name: 'Name',
+    });
+  });
+
+  test('nothing listens says so', async () => {
+    expect(failedStep(await check('http://127.0.0.1:1/functions/v1/mobile-money/notice'))).toMatchObject({
+      name: 'Connection',
+    });
+  });
+
+  test('somebody else answers, or sends on to another place, says so', async () => {
+    let answer = () => new Response('<html>Parked</html>');
+    const other = createAdaptorServer({ fetch: () => answer(), overrideGlobalObjects: false }) as Server;
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(other.address() as AddressInfo).port}/functions/v1/mobile-money/notice`;
+    expect(failedStep(await check(address))).toMatchObject({
+      name: 'Answer',
+      detail: expect.stringMatching(/Parked/),
+    });
+    answer = () => new Response(null, { status: 301, headers: { location: 'https://elsewhere.test/' } });
+    expect(failedStep(await check(address))).toMatchObject({
+      name: 'Status',
+      detail: expect.stringMatching(/elsewhere/),
+    });
+    await new Promise((resolve) => other.close(resolve));
+  });
+});

@@ -1,0 +1,168 @@
+// What staff may know of the payment settings, and whether the world reaches us: never a secret.
+import { judgeNoticeAddress } from '../../../domain/notice-address.ts';
+import { addressFor } from './addresses.ts';
+import { readText } from './json-body.ts';
+import { isSameSecret } from './secret.ts';
+import type { MobileMoneyWorld } from './world.ts';
+
+const TIMEOUT_MS = 10_000;
+const LIFETIME_MS = 60_000;
+const LARGEST_ANSWER_BYTES = 2048;
+
+/** The settings, without what is secret in them. */
+export interface Setup {
+  environment: 'simulator' | 'sandbox' | 'production';
+  mode: 'paybill' | 'till';
+  shortcode: string;
+  till: string | null;
+  /** What is set, by what it is called. */
+  configured: { name: string; isSet: boolean; what: string }[];
+  /** Whether money can be sent back by M-PESA. */
+  canReverse: boolean;
+  /** Where M-PESA is to tell us of payments, without the secret at its end. */
+  noticeAddress: string;
+  addressProblems: ReturnType<typeof judgeNoticeAddress>;
+}
+
+/** Describes the settings for staff. */
+export function describeSetup(world: MobileMoneyWorld): Setup {
+  const { settings } = world.daraja;
+  const noticeAddress = world.publicNoticeBaseUrl();
+  const isTill = settings.transactionType === 'CustomerBuyGoodsOnline';
+  return {
+    environment: settings.baseUrl.includes('sandbox.safaricom')
+      ? 'sandbox'
+      : settings.baseUrl.includes('safaricom')
+        ? 'production'
+        : 'simulator',
+    mode: isTill ? 'till' : 'paybill',
+    shortcode: settings.shortcode,
+    till: isTill ? (settings.partyB ?? settings.shortcode) : null,
+    configured: [
+      { name: 'MPESA_CONSUMER_KEY', isSet: settings.consumerKey !== '', what: 'signs the shop in at M-PESA' },
+      {
+        name: 'MPESA_CONSUMER_SECRET',
+        isSet: settings.consumerSecret !== '',
+        what: 'signs the shop in at M-PESA',
+      },
+      { name: 'MPESA_PASSKEY', isSet: settings.passkey !== '', what: 'allows prompts on phones' },
+      { name: 'MPESA_INITIATOR_NAME', isSet: Boolean(settings.initiator), what: 'sends money back' },
+      {
+        name: 'MPESA_NOMINATED_NUMBER',
+        isSet: Boolean(settings.nominatedNumber),
+        what: 'asks for the statement',
+      },
+    ],
+    canReverse: Boolean(settings.initiator),
+    noticeAddress,
+    addressProblems: judgeNoticeAddress(noticeAddress),
+  };
+}
+
+/** What came of calling our own public address, step by step as far as it got. */
+export interface Reach {
+  address: string;
+  isReached: boolean;
+  steps: { name: string; state: 'ok' | 'failed' | 'not reached'; detail: string }[];
+  tookMs: number;
+}
+
+/**
+ * Calls our own public address as M-PESA would, with a code that only we can answer and that is good for a minute.
+ * Never throws.
+ */
+export async function checkPublicAddress(world: MobileMoneyWorld): Promise<Reach> {
+  const base = addressFor(world.publicNoticeBaseUrl(), 'reach');
+  const expires = String(world.daraja.now().getTime() + LIFETIME_MS);
+  const code = `${expires}-${await sign(world, `reach ${expires}`)}`;
+  const began = Date.now();
+  const isHttps = base.startsWith('https:');
+  const done = (steps: Reach['steps']): Reach => ({
+    address: base,
+    isReached: steps.every(({ state }) => state === 'ok'),
+    steps,
+    tookMs: Date.now() - began,
+  });
+  const upTo = (names: string[], failed: string, detail: string): Reach['steps'] =>
+    names.map((name, index) => ({
+      name,
+      state: name === failed ? 'failed' : index < names.indexOf(failed) ? 'ok' : 'not reached',
+      detail: name === failed ? detail : '',
+    }));
+  const names = ['Name', 'Connection', ...(isHttps ? ['Certificate'] : []), 'Status', 'Answer'];
+  try {
+    const response = await world.fetch(`${base}/${code}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+      // M-PESA does not follow either.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    const { text } = await readText(response, LARGEST_ANSWER_BYTES);
+    if (response.status !== 200) {
+      const location = response.headers.get('location');
+      const detail = `HTTP ${response.status}${location ? `, sent on to ${location}` : ''}. ${hintFor(response.status)}`;
+      return done(upTo(names, 'Status', detail));
+    }
+    const proof = /"proof":"([0-9a-f]{64})"/.exec(text)?.[1] ?? '';
+    if (!(await isSameSecret(proof, await sign(world, `answer ${code}`)))) {
+      const seen = text.replace(/\s+/g, ' ').slice(0, 120);
+      return done(upTo(names, 'Answer', `Somebody else answered, not this shop: ${seen || 'an empty page'}`));
+    }
+    return done(names.map((name) => ({ name, state: 'ok', detail: name === 'Status' ? 'HTTP 200' : '' })));
+  } catch (problem) {
+    const [step, detail] = stepOf(problem);
+    return done(upTo(names, names.includes(step) ? step : 'Connection', detail));
+  }
+}
+
+/** Answers the call of `checkPublicAddress`; 404 for everybody else. */
+export async function answerReach(world: MobileMoneyWorld, code: string): Promise<Response> {
+  const [, expires = '', signature = ''] = /^(\d{13})-([0-9a-f]{64})$/.exec(code) ?? [];
+  const isGenuine =
+    Number(expires) > world.daraja.now().getTime() &&
+    (await isSameSecret(signature, await sign(world, `reach ${expires}`)));
+  return isGenuine
+    ? Response.json({ ResultCode: 0, ResultDesc: 'Accepted', proof: await sign(world, `answer ${code}`) })
+    : Response.json({ error: 'Not found' }, { status: 404 });
+}
+
+async function sign(world: MobileMoneyWorld, text: string): Promise<string> {
+  const bytes = new TextEncoder();
+  const key = await crypto.subtle.importKey(
+    'raw',
+    bytes.encode(world.secretKey),
+    { name: 'HMAC', hash: 'SHA-256' },
+    false,
+    ['sign'],
+  );
+  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode(text)));
+  return Array.from(signature, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+function hintFor(status: number): string {
+  if (status === 404) return 'The address leads to another server, or to another path of this one.';
+  if (status === 401 || status === 403)
+    return 'Something in front of the shop (a firewall, a password) turned it away.';
+  if (status >= 300 && status < 400) return 'M-PESA does not follow to another address.';
+  if (status >= 500) return 'What stands in front of the shop does not reach it.';
+  return '';
+}
+
+/** Which step a failed call got to, and why it failed, by the code that Node and Deno name. */
+function stepOf(problem: unknown): [step: string, detail: string] {
+  const cause = problem instanceof Error && problem.cause ? problem.cause : problem;
+  const { code, message } = cause as { code?: unknown; message?: unknown };
+  const word = `${typeof code === 'string' ? code : ''} ${typeof message === 'string' ? message : ''}`.trim();
+  const said = word.slice(0, 160);
+  if (/ENOTFOUND|EAI_AGAIN|dns error|failed to lookup/i.test(word)) {
+    return ['Name', `No such name: check the DNS entry of the domain (${said})`];
+  }
+  if (/CERT|SELF_SIGNED|UNABLE_TO|SSL|TLS|certificate|EPROTO/i.test(word)) {
+    return ['Certificate', `The certificate is not trusted, and M-PESA will not trust it either (${said})`];
+  }
+  if (/ECONNREFUSED/i.test(word)) return ['Connection', `Nothing listens there (${said})`];
+  if (/timeout|aborted/i.test(word)) return ['Connection', 'No answer within 10 seconds'];
+  return ['Connection', said || 'The connection failed'];
+}
