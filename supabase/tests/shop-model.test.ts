@@ -290,8 +290,8 @@ const answerPush = (number: number, back: number, answer: 'accepted' | 'refused'
     if (payment.status === 'initiating') payment.status = answer === 'refused' ? 'failed' : 'processing';
   });
 
-const settle = (real: Real, payment: ModelPayment, change: Record<string, unknown>) =>
-  call(real.database, 'service', 'settle_payment', {
+const settle = ({ database }: Real, payment: ModelPayment, change: Record<string, unknown>) =>
+  call(database, 'service', 'settle_payment', {
     payment_id: payment.id,
     source: 'notice',
     body: '{}',
@@ -451,6 +451,130 @@ describe.each(testDatabases())('on %s', (kind) => {
         },
       ),
       { seed: SEED, numRuns: kind === 'pglite' ? 80 : 250 },
+    );
+  });
+
+  test('the books are the truth of all that M-PESA told, in whatever order and however often it told it', async () => {
+    const product = await makeProduct(database, 100_000, PRICE);
+    units.set(product, 100_000);
+    const charge = PRICE + FEE;
+    const times = fc.nat({ max: 2 });
+    const attempt = fc.record({
+      isPaid: fc.boolean(),
+      /** What tells of its money; one of those that name its receipt at least. */
+      notices: times,
+      queries: times,
+      confirmations: times,
+      statements: times,
+      surely: fc.constantFrom('notice' as const, 'confirmation' as const, 'statement' as const),
+      failures: times,
+    });
+    const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
+
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(attempt, { minLength: 1, maxLength: 3 }),
+        fc.array(byHand, { maxLength: 2 }),
+        fc.infiniteStream(fc.nat({ max: 1_000 })),
+        async (attempts, payments, choices) => {
+          const form = { ...orderForm(product), expected_total: charge };
+          const order = await call<{ id: string; tracking_number: string }>(
+            database,
+            'visitor',
+            'place_order',
+            form,
+          );
+          const receipts = new Map<string, number>();
+          const newReceipt = (amount: number) => {
+            const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+            receipts.set(receipt, amount);
+            return receipt;
+          };
+          const tell = (source: string, receipt: string, amount: number) => () =>
+            call(database, 'service', 'receive_mpesa_transaction', {
+              source,
+              receipt,
+              amount,
+              reference: order.tracking_number.replaceAll('-', '').replace(/^JJ20/, 'JJ'),
+              transacted_at: new Date().toISOString(),
+              body: '{}',
+            });
+          const again = (count: number, message: () => Promise<unknown>) =>
+            Array.from({ length: count }, () => message);
+
+          const waiting: (() => Promise<unknown>)[] = payments.flatMap((payment) => {
+            const amount = payment.isWhole ? charge : charge - 100;
+            const receipt = newReceipt(amount);
+            return [
+              ...again(payment.confirmations, tell('confirmation', receipt, amount)),
+              ...again(payment.statements + 1, tell('statement', receipt, amount)),
+            ];
+          });
+          const prompt = async (index: number): Promise<void> => {
+            const truth = attempts[index];
+            if (!truth) return;
+            const begun = await call<{ is_new: boolean; payment: { id: string } }>(
+              database,
+              'service',
+              'begin_payment',
+              {
+                order_id: order.id,
+                phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+                notice_secret: randomBytes(32).toString('hex'),
+              },
+            ).catch(() => null);
+            // Money has come meanwhile: nobody is prompted again.
+            if (!begun?.is_new) return;
+            const payment: ModelPayment = {
+              id: begun.payment.id,
+              checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+              receipt: '',
+              status: 'initiating',
+              needsRefund: false,
+            };
+            await call(database, 'service', 'record_push', {
+              payment_id: payment.id,
+              body: '{}',
+              checkout_request_id: payment.checkoutRequestId,
+            });
+            const fails = (source: string) => () =>
+              settle({ database }, payment, { source, verdict: 'failed', result_code: '1037' });
+            waiting.push(...again(truth.failures, fails('query')));
+            // A first failure, after which the customer tries again; money may still come late.
+            waiting.push(async () => {
+              await fails('notice')();
+              await prompt(index + 1);
+            });
+            if (!truth.isPaid) return;
+            const receipt = newReceipt(charge);
+            const succeeds = (source: string, named: Record<string, unknown>) => () =>
+              settle({ database }, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
+            const sure = (source: string) => (truth.surely === source ? 1 : 0);
+            waiting.push(
+              ...again(truth.notices + sure('notice'), succeeds('notice', { amount: charge, receipt })),
+              ...again(truth.queries, succeeds('query', {})),
+              ...again(truth.confirmations + sure('confirmation'), tell('confirmation', receipt, charge)),
+              ...again(truth.statements + sure('statement'), tell('statement', receipt, charge)),
+            );
+          };
+
+          await prompt(0);
+          while (waiting.length > 0) {
+            const [message] = waiting.splice((choices.next().value ?? 0) % waiting.length, 1);
+            await message?.();
+          }
+
+          const { rows } = await database.query<{ receipt: string; amount: number; needs_refund: boolean }>(
+            `select receipt, amount, needs_refund from public.payments where order_id = $1 and status = 'completed'`,
+            [order.id],
+          );
+          expect(new Map(rows.map(({ receipt, amount }) => [receipt, amount]))).toEqual(receipts);
+          expect(rows.length).toBe(receipts.size);
+          expect(rows.filter(({ needs_refund }) => !needs_refund)).toHaveLength(Math.min(receipts.size, 1));
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      { seed: SEED, numRuns: kind === 'pglite' ? 60 : 200 },
     );
   });
 });
