@@ -1,6 +1,6 @@
 // Search text and filters of a list. They live in the address, so that a list can be reloaded, shared and gone back to.
 import { useEffect, useRef, useState } from 'react';
-import { useSearchParams } from 'react-router';
+import { useNavigation, useSearchParams } from 'react-router';
 
 /** So long after the last key the search is made. */
 const pauseMs = 250;
@@ -21,18 +21,22 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
   const values = Object.fromEntries(
     names.map((name) => [name, (parameters.get(name) ?? '').trim()]),
   ) as Record<Name, string>;
-  const change = (changes: Partial<Record<string, string>>) =>
-    setParameters(
-      (before) => {
-        const next = new URLSearchParams(before);
-        for (const [name, value] of Object.entries(changes)) {
-          if (value) next.set(name, value);
-          else next.delete(name);
-        }
-        return next;
-      },
-      { replace: true, preventScrollReset: true },
-    );
+  // One change may follow another before the address shows the first: it is made on top of that one.
+  const wanted = useRef<URLSearchParams>(null);
+  const { state } = useNavigation();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once the address shows what was wanted
+  useEffect(() => {
+    if (state === 'idle') wanted.current = null;
+  }, [state, parameters]);
+  const change = (changes: Partial<Record<string, string>>) => {
+    const next = new URLSearchParams(wanted.current ?? parameters);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) next.set(name, value);
+      else next.delete(name);
+    }
+    wanted.current = next;
+    setParameters(next, { replace: true, preventScrollReset: true });
+  };
   return {
     values,
     set: (name, value) => change({ [name]: value.trim() }),

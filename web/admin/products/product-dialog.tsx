@@ -100,7 +100,7 @@ function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string
   const { data, error, refetch, isFetching } = useQuery({
     queryKey: ['opened product', id, opening],
     queryFn: () => readProduct(tables, id),
-    staleTime: Number.POSITIVE_INFINITY,
+    staleTime: 'static',
     gcTime: 0,
   });
   if (data) return <ProductFormFields product={data} {...content} />;
