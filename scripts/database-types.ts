@@ -177,6 +177,7 @@ const shortName = (type: string) => shortNames[type] ?? type;
 
 function typeScriptType(type: string): string {
   if (type.startsWith('_')) return `${typeScriptType(type.slice(1))}[]`;
+  if (type.endsWith('[]')) return `${typeScriptType(shortName(type.slice(0, -2)))}[]`;
   if (['int2', 'int4', 'int8', 'float4', 'float8', 'numeric'].includes(type)) return 'number';
   if (type === 'bool') return 'boolean';
   if (type === 'json' || type === 'jsonb') return 'Json';

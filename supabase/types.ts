@@ -209,7 +209,7 @@ export type Database = {
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
-      receipts_unheard: { Args: { receipts: string; }; Returns: string[] };
+      receipts_unheard: { Args: { receipts: string[]; }; Returns: string[] };
       receive_mpesa_transaction: { Args: { source: string; receipt: string; amount: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
       reconciliation_day: { Args: { day: string; }; Returns: Json };
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };

@@ -15,6 +15,10 @@ import { senderOf } from './sender.ts';
 import type { MobileMoneySettings } from './settings.ts';
 import { answerReach, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
+import { pullDueStatement } from './statement-pull.ts';
+import { receiveTillMessage, type TillPurpose, takeUpTillMessages } from './till-message.ts';
+import { registerTill } from './till-registration.ts';
+import { openTillStore } from './till-store.ts';
 import { openTokenStore } from './token-store.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -24,16 +28,31 @@ const LARGEST_REQUEST_BYTES = 16 * 1024;
 // The path is whole in our own runner; a hosted project leaves the prefix out. No "mpesa" in it: Daraja would refuse it.
 const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/([a-z]+)\/([^/]+)(?:\/([a-z]+))?)?\/?$/;
 
+// What only the shop itself may have done, with the secret key.
+const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknown>> = {
+  'query-open': queryOpenPayments,
+  'take-up-till': takeUpTillMessages,
+  'pull-statement': pullDueStatement,
+  'register-till': registerTill,
+  'send-refunds': async (world) => ({
+    ...(await sendRefunds(world)),
+    testsAsked: await queryOpenTests(world),
+  }),
+};
+
 /**
  * Makes the function.
  *
  * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (see initiate.ts)
  * - `POST {action: 'check-status', checkoutRequestId}` (see check-status.ts)
- * - `POST {action: 'query-open'}` with the secret key (see query-open.ts): `{asked, settled}`
- * - `POST {action: 'send-refunds'}` with the secret key (see refund-send.ts): `{sent, asked, testsAsked}`
+ * - with the secret key: `POST {action: 'query-open'}` (see query-open.ts): `{asked, settled}`; `'take-up-till'` (see
+ *   till-message.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
+ *   `'register-till'` (see till-registration.ts): `{till, statement}`; `'send-refunds'` (see refund-send.ts): `{sent,
+ *   asked, testsAsked}`
  * - `POST {action: 'describe-setup'}`, `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
  *   session (see setup-check.ts, payment-test.ts): `{setup}`, `{reach}`, `{test}` or `{error, code}`
- * - `POST /notice/{secret}`: M-PESA's notices (see notice.ts)
+ * - `POST /notice/{secret}`: M-PESA's notices of prompts (see notice.ts)
+ * - `POST /till/{secret}/validation` and `/confirmation`: of money without a prompt (see till-message.ts)
  * - `POST /check/{secret}`: the same of tests (see payment-test.ts)
  * - `POST /reversal/{secret}/result`, `/timeout` and `/status`: what it tells of refunds (see refund-notice.ts)
  * - `POST /reach/{code}`: our own call of our public address (see setup-check.ts)
@@ -50,6 +69,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
   ]);
   const world: MobileMoneyWorld = {
     store: openPaymentStore(store),
+    till: openTillStore(store),
     daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(store, daraja) }),
     refunds: openRefundStore(store),
     noticeBaseUrl: typeof noticeBaseUrl === 'string' ? () => noticeBaseUrl : noticeBaseUrl,
@@ -88,6 +108,9 @@ async function answerAddress(
   switch (address) {
     case 'notice':
       return receiveNotice(world, request, secret);
+    case 'till/validation':
+    case 'till/confirmation':
+      return receiveTillMessage(world, request, secret, part as TillPurpose);
     case 'check':
       return receiveTestNotice(world, request, secret);
     case 'reversal/result':
@@ -110,18 +133,19 @@ async function answerAction(world: MobileMoneyWorld, request: Request): Promise<
   if (isCut) return refuse(413, 'The request is too large');
   const fields = parseFields(text);
   if (!fields) return refuse(400, 'The body is not a JSON object');
+  const serviceAction =
+    typeof fields.action === 'string' && Object.hasOwn(serviceActions, fields.action)
+      ? serviceActions[fields.action]
+      : undefined;
+  if (serviceAction) {
+    if (!(await carriesSecretKey(request, world.secretKey))) return refuse(401, 'This needs the secret key');
+    return Response.json(await serviceAction(world));
+  }
   switch (fields.action) {
     case 'initiate':
       return Response.json(await initiatePayment(world, fields, senderOf(request)));
     case 'check-status':
       return checkStatus(world, fields);
-    case 'query-open':
-      return forTheShop(world, request, () => queryOpenPayments(world));
-    case 'send-refunds':
-      return forTheShop(world, request, async () => ({
-        ...(await sendRefunds(world)),
-        testsAsked: await queryOpenTests(world),
-      }));
     case 'describe-setup':
       return forStaff(world, request, async () => ({ setup: describeSetup(world) }));
     case 'check-address':
@@ -131,15 +155,6 @@ async function answerAction(world: MobileMoneyWorld, request: Request): Promise<
     default:
       return refuse(400, 'Unknown action');
   }
-}
-
-async function forTheShop(
-  world: MobileMoneyWorld,
-  request: Request,
-  answer: () => Promise<object>,
-): Promise<Response> {
-  if (!(await carriesSecretKey(request, world.secretKey))) return refuse(401, 'This needs the secret key');
-  return Response.json(await answer());
 }
 
 async function forStaff(

@@ -59,7 +59,10 @@ export async function receiveNotice(
   }
 }
 
-/** A notice comes once: a database that is away for a moment, or gave way to another transaction, is asked again. */
+/**
+ * A notice comes once: a database that is away for a moment, or gave way to another transaction, is asked again.
+ * @param ask asks the database; throws StoreFailure when it could not be asked
+ */
 export async function insistently<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   for (const pauseMs of PAUSES_MS) {
     try {

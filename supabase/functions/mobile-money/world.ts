@@ -3,9 +3,11 @@ import type { DarajaClient } from './daraja-client.ts';
 import type { PaymentStore } from './payment-store.ts';
 import type { RefundStore } from './refund-store.ts';
 import type { MobileMoneyEvent } from './settings.ts';
+import type { TillStore } from './till-store.ts';
 
 export interface MobileMoneyWorld {
   store: PaymentStore;
+  till: TillStore;
   refunds: RefundStore;
   daraja: DarajaClient;
   noticeBaseUrl(): string;
