@@ -2,10 +2,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DarajaReply } from './daraja-client.ts';
-import { darajaTimestamp, merchantFields } from './merchant-password.ts';
+import { darajaDateTime, darajaTimestamp, merchantFields, readDarajaTime } from './merchant-password.ts';
+import { judgeRequest } from './request-verdict.ts';
+import { readReversalResult } from './reversal.ts';
+import { readStatementLine } from './statement.ts';
 import { centsOf, readStkCallback } from './stk-callback.ts';
 import { judgePush } from './stk-push.ts';
 import { judgeQuery } from './stk-query.ts';
+import { readTransactionStatus } from './transaction-status.ts';
 
 function answered(status: number, body: unknown): DarajaReply {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
@@ -281,5 +285,100 @@ describe('a notice', () => {
         expect(['pending', 'succeeded', 'failed']).toContain(readStkCallback(text).verdict);
       }),
     );
+  });
+});
+
+describe('the result of a reversal', () => {
+  const result = (fields: Record<string, unknown>) => JSON.stringify({ Result: fields });
+
+  test.each([
+    [0, 'reversed'],
+    ['0', 'reversed'],
+    ['R000001', 'already reversed'],
+    ['R000002', 'failed'],
+    [1, 'failed'],
+    ['2001', 'failed'],
+    [8006, 'failed'],
+    ['26', 'unknown'],
+    ['31415', 'unknown'],
+    ['', 'unknown'],
+    [null, 'unknown'],
+  ])('with code %j is %s', (ResultCode, verdict) => {
+    const read = readReversalResult(result({ ResultCode, TransactionID: 'UKL1234567' }));
+    expect(read).toMatchObject({ verdict, receipt: verdict === 'reversed' ? 'UKL1234567' : null });
+  });
+
+  test('may come with one parameter that is no list', () => {
+    const parameter = { Key: 'Amount', Value: '951.00' };
+    const text = result({ ResultCode: 0, ResultParameters: { ResultParameter: parameter } });
+    expect(readReversalResult(text).amountCents).toBe(95_100);
+  });
+
+  test('like every other answer, is read without throwing, and never names what a database cannot keep', () => {
+    const badText = fc.constantFrom('\0', '\ud800', 'a\udc00b', 'x'.repeat(1000), '0');
+    const anything = fc.oneof(fc.jsonValue(), badText);
+    fc.assert(
+      fc.property(anything, anything, anything, anything, (code, id, Key, Value) => {
+        const fields = {
+          ResultCode: code,
+          ResultDesc: Value,
+          TransactionID: id,
+          ConversationID: Value,
+          ResultParameters: {
+            ResultParameter: [{ Key: 'OriginalTransactionID', Value }, { Key, Value }, id],
+          },
+        };
+        const line = { transactionId: id, amount: Value, trxDate: code, msisdn: Value, billreference: Key };
+        const { raw: _, ...read } = readStatementLine(line) ?? { raw: null };
+        const all = [readReversalResult(result(fields)), readTransactionStatus(result(fields)), read];
+        for (const text of all.flatMap((answer) => Object.values(answer))) {
+          if (typeof text === 'string') expect(text).not.toMatch(/\0|\p{Surrogate}/u);
+        }
+      }),
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+        expect(readReversalResult(text).verdict).not.toBe('failed');
+        expect(readTransactionStatus(text).answered).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('any answer', () => {
+  test('of 500 and more decides nothing, unless it names one of the few codes that do', () => {
+    const body = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.record({ errorCode: fc.string(), errorMessage: fc.string(), ResponseCode: fc.jsonValue() }),
+    );
+    fc.assert(
+      fc.property(fc.integer({ min: 500, max: 599 }), body, (status, answer) => {
+        expect(judgeRequest(answered(status, answer)).kind).toBe('unknown');
+      }),
+    );
+  });
+});
+
+describe('a time of M-PESA', () => {
+  test.each([
+    ['20261121100000', '2026-11-21T07:00:00.000Z'],
+    [20261121100000, '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21 10:00:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21 10:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00.123', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00Z', '2026-11-21T10:00:00.000Z'],
+    ['2026-11-21T10:00:00+03:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00+0300', '2026-11-21T07:00:00.000Z'],
+  ])('%j is %s', (value, moment) => {
+    expect(readDarajaTime(value)?.toISOString()).toBe(moment);
+  });
+
+  test.each(['', 'today', '20261321100000', '2026-11-21', null, {}, 1e99])('%j is none', (value) => {
+    expect(readDarajaTime(value)).toBeNull();
+  });
+
+  test('of the statement is in Nairobi', () => {
+    expect(darajaDateTime(new Date('2026-12-31T21:30:05.999Z'))).toBe('2027-01-01 00:30:05');
   });
 });

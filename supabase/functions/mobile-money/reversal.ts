@@ -1,6 +1,7 @@
 // Sends money back: asks M-PESA to reverse a payment that came in, and reads what it tells of it later.
 import type { DarajaClient } from './daraja-client.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
+import { storableText } from './json-body.ts';
 import { centsOf } from './stk-callback.ts';
 
 const REVERSAL_PATH = '/mpesa/reversal/v1/request';
@@ -65,13 +66,12 @@ const finalFailures = new Set(['R000002', '1', '11', '21', '2001', '2006', '2028
  */
 export function readReversalResult(text: string): ReversalResult {
   const { parameters, ...result } = readConversationResult(text);
-  const original = parameters.OriginalTransactionID;
   const verdict = judgeReversalCode(result.resultCode);
   return {
     verdict,
     ...result,
     receipt: verdict === 'reversed' ? result.receipt : null,
-    originalReceipt: typeof original === 'string' ? original.trim().slice(0, 40) || null : null,
+    originalReceipt: storableText(parameters.OriginalTransactionID, 40)?.trim() || null,
     amountCents: centsOf(parameters.Amount),
   };
 }

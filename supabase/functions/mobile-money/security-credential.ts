@@ -1,5 +1,5 @@
 // The initiator's password as M-PESA wants it: encrypted with the certificate of its portal.
-import { constants, publicEncrypt } from 'node:crypto';
+import { constants, createPublicKey, publicEncrypt } from 'node:crypto';
 import type { DarajaSettings } from './settings.ts';
 
 /** Whoever may move the shop's money at M-PESA, by name and encrypted password. */
@@ -29,8 +29,10 @@ export function initiatorFields(settings: DarajaSettings): InitiatorFields | nul
  * @throws when it is neither
  */
 export function encryptPassword(password: string, certificate: string): string {
+  // Not every runtime encrypts with a certificate, but all do with its key.
+  const key = createPublicKey(certificate).export({ type: 'spki', format: 'pem' });
   return publicEncrypt(
-    { key: certificate, padding: constants.RSA_PKCS1_PADDING },
+    { key, padding: constants.RSA_PKCS1_PADDING },
     new TextEncoder().encode(password),
   ).toString('base64');
 }
