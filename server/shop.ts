@@ -207,6 +207,7 @@ async function wire(
   ownUrl = `http://127.0.0.1:${port}`;
 
   const jobs = shopJobs(secretStore, database);
+  if (simulator) jobs.push(registerAtSimulator(secretStore));
   jobs.push({
     name: 'send messages to customers',
     everyMs: 2500,
@@ -346,6 +347,24 @@ function shopJobs(store: Store, database: Database | null): Job[] {
       },
     },
     {
+      name: 'take up confirmations that were left',
+      everyMs: 30_000,
+      async run() {
+        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'take-up-till' } });
+        if (error) throw error;
+      },
+    },
+    {
+      // Whether one is due is decided by the database, for all processes.
+      name: "pull M-PESA's statement",
+      everyMs: 60_000,
+      firstAfterMs: 45_000,
+      async run() {
+        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'pull-statement' } });
+        if (error) throw error;
+      },
+    },
+    {
       name: 'expire reservations',
       everyMs: 30_000,
       async run() {
@@ -368,6 +387,19 @@ function shopJobs(store: Store, database: Database | null): Job[] {
     });
   }
   return jobs;
+}
+
+/** The real M-PESA is told once, by a person (docs/operating.md); the simulator by itself, since our port may be another. */
+function registerAtSimulator(store: Store): Job {
+  return {
+    name: 'register at the simulator',
+    everyMs: 6 * 60 * 60 * 1000,
+    firstAfterMs: 0,
+    async run() {
+      const { error } = await store.functions.invoke('mobile-money', { body: { action: 'register-till' } });
+      if (error) throw error;
+    },
+  };
 }
 
 async function backUpNightly(
