@@ -360,7 +360,9 @@ function shopJobs(store: Store, database: Database | null): Job[] {
       everyMs: 60_000,
       firstAfterMs: 45_000,
       async run() {
-        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'pull-statement' } });
+        const { error } = await store.functions.invoke('mobile-money', {
+          body: { action: 'pull-statement' },
+        });
         if (error) throw error;
       },
     },
