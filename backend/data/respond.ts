@@ -47,6 +47,7 @@ export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: An
  * Makes the response of a request that went well.
  * @param answer the one row its statement gave, checked by `checkAnswer`
  * @param isRolledBack whether the transaction was undone on the client's wish
+ * @param stream the body, when the answer does not hold it
  */
 export function respond(
   request: ParsedRequest,
@@ -54,6 +55,7 @@ export function respond(
   answer: Answer,
   search: string,
   isRolledBack: boolean | null,
+  stream: ReadableStream<Uint8Array> | null = null,
 ): Response {
   const headers = new Headers();
   const { status, body } =
@@ -74,7 +76,7 @@ export function respond(
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
   const isBytes = plan.media.handler?.isBinary && body !== null;
-  return new Response(isBodyless ? null : isBytes ? Buffer.from(body, 'base64') : body, {
+  return new Response(isBodyless ? null : isBytes ? Buffer.from(body, 'base64') : (stream ?? body), {
     status: finalStatus,
     headers,
   });

@@ -5,20 +5,30 @@ import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.t
 import { checkAnswer, respond, respondDocument } from './respond.ts';
 import { type Answer, writeEstimate, writeExplanation, writeStatement } from './sql.ts';
 import { type DescribedSchema, writeDescription } from './sql-description.ts';
+import { isStreamable, mostRowsAtOnce, streamRows } from './stream-rows.ts';
+
+/** How a plan is run. */
+export interface RunOptions {
+  /** The query string, for what the response says of itself. */
+  search: string;
+  /** Whether the transaction is to be undone on the client's wish; null when it did not say. */
+  isRolledBack: boolean | null;
+  /** Takes a response whose body is still being read; null when answers are only given whole. */
+  deliver: ((response: Response) => void) | null;
+}
 
 /**
  * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
- * @param isRolledBack whether the transaction is to be undone on the client's wish; null when it did not say
  * @throws Fault when the answer is not what was asked for; DatabaseError
  */
 export async function runPlan(
   session: Session,
   parsed: ParsedRequest,
   plan: ReadPlan | MutationPlan | CallPlan,
-  search: string,
-  isRolledBack: boolean | null,
+  { search, isRolledBack, deliver }: RunOptions,
 ): Promise<Response> {
-  const statement = writeStatement(plan);
+  const mayStream = deliver !== null && plan.kind === 'read' && isStreamable(plan);
+  const statement = writeStatement(mayStream ? withLimit(plan, mostRowsAtOnce + 1) : plan);
   const { explanation } = plan.media;
   if (explanation) {
     const { sql, parameters } = writeExplanation(statement, explanation);
@@ -35,8 +45,19 @@ export async function runPlan(
   if (!answer) throw new Error('the statement gave no answer');
   if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer);
   checkAnswer(plan, answer);
+  if (mayStream && answer.page_total > mostRowsAtOnce) {
+    const stream = await streamRows(session, plan);
+    const ofRows = { ...answer, ...stream.answer };
+    checkAnswer(plan, ofRows);
+    const response = respond(parsed, plan, ofRows, search, isRolledBack, stream.body);
+    deliver(response);
+    await stream.ended;
+    return response;
+  }
   return respond(parsed, plan, answer, search, isRolledBack);
 }
+
+const withLimit = (plan: ReadPlan, limit: number): ReadPlan => ({ ...plan, node: { ...plan.node, limit } });
 
 /**
  * Reads what a schema's description needs, as the role of the transaction.

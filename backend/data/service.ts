@@ -15,6 +15,7 @@ import { runDescription, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-cache.ts';
 import { ServerTiming } from './server-timing.ts';
 import { nameOf } from './sql-writer.ts';
+import { isStreamable } from './stream-rows.ts';
 import { createTransactionSettings } from './transaction-settings.ts';
 
 /** Settings of the service. */
@@ -115,21 +116,27 @@ export async function createDataService(
       return response;
     }
     const isRolledBack = rollbackWish(parsed, plan);
-    const work = async (session: Session) => {
+    const work = (deliver: Deliver | null) => async (session: Session) => {
       if (callBefore) await session.query(callBefore);
       const response =
         plan.kind === 'description'
           ? await describe(session, parsed, plan, cache, url)
-          : await runPlan(session, parsed, plan, search, isRolledBack);
+          : await runPlan(session, parsed, plan, { search, isRolledBack, deliver });
       if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
     const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
-    const response = await asRole(database, caller.claims, work, {
-      readOnly: plan.isReadOnly,
-      allowsAnyRole,
-      ...settingsOf(request, path, parsed, plan, ofRole),
-    }).catch(responseOfUndone);
+    const inTransaction = (deliver: Deliver | null) =>
+      asRole(database, caller.claims, work(deliver), {
+        readOnly: plan.isReadOnly,
+        allowsAnyRole,
+        ...settingsOf(request, path, parsed, plan, ofRole),
+      });
+    // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
+    const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
+    const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
+      responseOfUndone,
+    );
     if (timing) {
       timing.lap('transaction');
       // Next to nothing: the answer is made within the transaction, which it may undo.
@@ -181,6 +188,15 @@ class Undone extends Error {
     super('undone on the wish of the client');
     this.response = response;
   }
+}
+
+type Deliver = (response: Response) => void;
+
+/** Gives the response as soon as it is delivered, which may be before the transaction it is read in has ended. */
+function delivered(run: (deliver: Deliver) => Promise<Response>): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    run(resolve).then(resolve, reject);
+  });
 }
 
 function responseOfUndone(thrown: unknown): Response {

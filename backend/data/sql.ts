@@ -48,6 +48,21 @@ export function writeEstimate({ relation, node }: ReadPlan): Statement {
   return { sql, parameters: writer.parameters };
 }
 
+/** What is told of rows besides themselves. */
+export type RowsAnswer = Pick<Answer, 'page_total' | 'response_headers' | 'response_status'>;
+
+/** Writes the statement that gives a read's rows one by one, each as JSON text named `row`. */
+export function writeRows({ relation, node, media }: ReadPlan): Statement {
+  const writer = new Writer();
+  const rows = selectFrom(writer, node, nameOf(relation), 't');
+  const row = media.isNullStripped ? 'json_strip_nulls(row_to_json(_rows))' : 'row_to_json(_rows)';
+  return { sql: `select ${row}::text as row from (${rows}) as _rows`, parameters: writer.parameters };
+}
+
+/** Writes the statement that gives one `RowsAnswer`, after the rows, whose number is known, have been read. */
+export const writeRowSettings = (rowCount: number) =>
+  `select ${Number(rowCount)}::int8 as page_total, ${responseSettings}`;
+
 /**
  * Writes the statement that gives the plan of another.
  * @returns a statement whose rows, or one row of JSON, are named `QUERY PLAN`

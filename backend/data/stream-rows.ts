@@ -1,0 +1,94 @@
+// Long answers, sent as they are read: the database keeps the rows, this process only the few that are on their way.
+import type { Session } from '../database/database.ts';
+import type { ReadPlan } from './plan.ts';
+import { type RowsAnswer, writeRowSettings, writeRows } from './sql.ts';
+
+/** Up to how many rows an answer is built as a whole, in one statement. */
+export const mostRowsAtOnce = 2000;
+const rowsAtATime = 100;
+/** Milliseconds a client may take for what is read at a time: it holds a connection to the database. */
+const longestPause = 30_000;
+
+/** Rows on their way. */
+export interface RowStream {
+  /** How many there are, and what functions that ran while they were read said of the response. */
+  answer: RowsAnswer;
+  body: ReadableStream<Uint8Array>;
+  /** Resolves when the last row is sent or nobody wants more; rejects when the rows cannot be read to their end. */
+  ended: Promise<void>;
+}
+
+/** Whether a plan's rows may be sent one after another, and may be too many for one piece. */
+export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
+  return (
+    hasBody &&
+    media.format === 'json' &&
+    !media.explanation &&
+    (node.limit === null || node.limit > mostRowsAtOnce)
+  );
+}
+
+/**
+ * Reads the rows of a plan inside the database, so that what fails does so before anything is sent, and then hands them
+ * over as they are taken. The transaction must last until they have ended.
+ * @param session an open transaction of a server
+ * @throws DatabaseError
+ */
+export async function streamRows(session: Session, plan: ReadPlan): Promise<RowStream> {
+  const { sql, parameters } = writeRows(plan);
+  await session.query(`declare answered scroll cursor for ${sql}`, parameters);
+  const { rowCount } = await session.query('move forward all in answered');
+  const { rows } = await session.query<RowsAnswer>(writeRowSettings(rowCount));
+  const [answer] = rows;
+  if (!answer) throw new Error('the statement gave no answer');
+  await session.query('move absolute 0 in answered');
+  return { answer, ...bodyOf(session) };
+}
+
+function bodyOf(session: Session): Omit<RowStream, 'answer'> {
+  let end = () => {};
+  let fail: (error: unknown) => void = () => {};
+  const ended = new Promise<void>((resolve, reject) => {
+    end = resolve;
+    fail = reject;
+  });
+  let pause: NodeJS.Timeout | undefined;
+  let isFirst = true;
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        pause = setTimeout(() => {
+          const error = new Error('the client takes too long to take its rows');
+          controller.error(error);
+          fail(error);
+        }, longestPause).unref();
+      },
+      async pull(controller) {
+        try {
+          const { rows } = await session.query<{ row: string }>(`fetch forward ${rowsAtATime} from answered`);
+          pause?.refresh();
+          const isLast = rows.length < rowsAtATime;
+          const text = rows.map(({ row }) => row).join(', \n ');
+          const before = isFirst ? '[' : text === '' ? '' : ', \n ';
+          isFirst = false;
+          controller.enqueue(encoder.encode(`${before}${text}${isLast ? ']' : ''}`));
+          if (!isLast) return;
+          controller.close();
+          clearTimeout(pause);
+          end();
+        } catch (error) {
+          clearTimeout(pause);
+          fail(error);
+          throw error;
+        }
+      },
+      cancel() {
+        clearTimeout(pause);
+        end();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+  return { body, ended };
+}
