@@ -1,4 +1,4 @@
-// The road between one shop process and the pretend Daraja: it tells of every question and answer, and can lose them.
+// The road between the shop and the pretend Daraja: it tells of every question and answer, and can lose them.
 import { type ClientRequest, createServer, type IncomingMessage, request as send } from 'node:http';
 import { listenAnywhere } from './listen-anywhere.ts';
 
@@ -6,6 +6,8 @@ export type DarajaCall = 'token' | 'push' | 'query' | 'other';
 
 export interface DarajaMessage {
   call: DarajaCall;
+  /** The port of the process that asks, where the message names it: a push does. */
+  port: number | null;
   /** The nine digits of the phone it is about; '' where it names none. */
   phone: string;
   /** `before`: it has not reached Daraja. `answered`: Daraja has done it, and the shop does not know yet. */
@@ -15,6 +17,9 @@ export interface DarajaMessage {
 /** What becomes of a message: it goes on, the connection breaks, or the shop gets this answer instead. */
 export type DarajaFate = 'on' | 'lost' | { status: number; body: string; type?: string };
 
+/** Where a process asks to be told. */
+const ownAddress = /http:\/\/127\.0\.0\.1:(\d+)/;
+
 export interface DarajaRoad {
   port: number;
   close(): Promise<void>;
@@ -23,7 +28,8 @@ export interface DarajaRoad {
 /**
  * Opens a road.
  * @param simulatorUrl where it leads
- * @param noticeUrl the origin that M-PESA is told to send notices to, instead of the process's own
+ * @param noticeUrl the origin that M-PESA is told to send notices to, instead of the process's own: the way through the
+ *   one public address
  * @param decide what becomes of each message
  */
 export async function openDarajaRoad(
@@ -37,8 +43,10 @@ export async function openDarajaRoad(
       answer.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       return;
     }
-    const body = (await read(asked)).replaceAll(/http:\/\/127\.0\.0\.1:\d+/g, noticeUrl());
-    const message = { call: callOf(asked.url ?? ''), phone: phoneIn(body) };
+    const own = await read(asked).catch(() => '');
+    const port = Number(ownAddress.exec(own)?.[1]) || null;
+    const body = own.replaceAll(new RegExp(ownAddress, 'g'), noticeUrl());
+    const message = { call: callOf(asked.url ?? ''), port, phone: phoneIn(body) };
     const before = decide({ ...message, moment: 'before' });
     if (before !== 'on') return meet(answer, before);
     const headers = { ...asked.headers, 'content-length': String(Buffer.byteLength(body)) };

@@ -2,7 +2,7 @@
 import { type Chance, chanceOf } from './chance.ts';
 import type { BrokenPromise } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
-import { openTown, type Roads, type Town } from './town.ts';
+import { openTown, type Roads, recognisedBy, type Town } from './town.ts';
 import { startTownLife } from './town-life.ts';
 
 export interface Kill {
@@ -45,6 +45,8 @@ const drawnPlaces = places.flatMap((place) => Array.from({ length: shares[place]
 const LONGEST_WAIT_MS = 4_000;
 const KILLS_PER_LOOK = 20;
 const REST_WITHIN_MS = 30_000;
+/** What only the statement can tell is waited for as little as the rest. */
+const PULL_AFTER_MS = 20_000;
 
 interface Trap {
   shop: number;
@@ -53,7 +55,8 @@ interface Trap {
   passing: number;
   /** How long after that moment. */
   afterMs: number;
-  spring(): void;
+  /** Kills the process, or both where nobody can tell which one it was. */
+  spring(isBoth: boolean): void;
 }
 
 /** Runs it and gives what was found. */
@@ -61,14 +64,14 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
   const chance = chanceOf(seed, 'kill');
   let trap: Trap | null = null;
   /** Whether the process died of it, so that what was on its way is lost. */
-  const passes = (shop: number, place: Place): boolean => {
-    if (trap?.shop !== shop || trap.place !== place) return false;
+  const passes = (shop: number | null, place: Place): boolean => {
+    if (!trap || trap.place !== place || (shop !== null && trap.shop !== shop)) return false;
     trap.passing -= 1;
     if (trap.passing >= 0) return false;
     const { afterMs, spring } = trap;
     trap = null;
-    if (afterMs > 0) setTimeout(spring, afterMs);
-    else spring();
+    if (afterMs > 0) setTimeout(spring, afterMs, shop === null);
+    else spring(shop === null);
     return afterMs === 0;
   };
   const roads: Roads = {
@@ -103,7 +106,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
       }
       await life.end();
       customers += life.counts().customers ?? 0;
-      const rest = await town.comeToRest(REST_WITHIN_MS);
+      const rest = await town.comeToRest(REST_WITHIN_MS, PULL_AFTER_MS);
       slowestRestMs = Math.max(slowestRestMs, rest.tookMs);
       broken.push(...rest.broken);
       if (broken.length > 0) break;
@@ -117,6 +120,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
         'died late, for want of such a moment': died.late ?? 0,
         customers,
         ...delays,
+        ...(await recognisedBy(town)),
         'slowest start, ms': Math.round(Math.max(...starts)),
         'slowest rest after the last kill, ms': Math.round(slowestRestMs),
       },
@@ -133,7 +137,8 @@ async function killOnce(town: Town, chance: Chance, setTrap: (trap: Trap) => voi
   const shop = chance.below(2);
   const victim = town.shops[shop];
   const place = chance.pick(drawnPlaces);
-  const passing = chance.below(6);
+  // Tokens and queries are rare.
+  const passing = /token|query/.test(place) ? 0 : chance.below(6);
   const afterMs = place === 'notice sent' ? chance.below(25) : chance.is(0.25) ? chance.below(30) : 0;
   if (place === 'any time') {
     await new Promise((done) => setTimeout(done, chance.below(800)));
@@ -150,9 +155,9 @@ async function killOnce(town: Town, chance: Chance, setTrap: (trap: Trap) => voi
       place,
       passing,
       afterMs,
-      spring() {
+      spring(isBoth) {
         clearTimeout(late);
-        victim?.kill();
+        for (const one of isBoth ? town.shops : [victim]) one?.kill();
         done(place);
       },
     });

@@ -3,7 +3,7 @@ import { chanceOf } from './chance.ts';
 import { recognitionDelays } from './kill.ts';
 import type { BrokenPromise } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
-import { openTown } from './town.ts';
+import { openTown, recognisedBy } from './town.ts';
 import { startTownLife } from './town-life.ts';
 
 export interface PostgresStop {
@@ -14,6 +14,8 @@ export interface PostgresStop {
 
 const STOPS_PER_LOOK = 10;
 const REST_WITHIN_MS = 30_000;
+/** What only the statement can tell is waited for as little as the rest. */
+const PULL_AFTER_MS = 20_000;
 
 /** Runs it and gives what was found. */
 export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promise<Outcome> {
@@ -42,7 +44,7 @@ export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promi
       }
       await life.end();
       customers += life.counts().customers ?? 0;
-      const rest = await town.comeToRest(REST_WITHIN_MS);
+      const rest = await town.comeToRest(REST_WITHIN_MS, PULL_AFTER_MS);
       slowestRestMs = Math.max(slowestRestMs, rest.tookMs);
       broken.push(...rest.broken);
       if (broken.length > 0) break;
@@ -61,6 +63,7 @@ export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promi
         stops: recoveries.length,
         customers,
         ...(await recognitionDelays(town)),
+        ...(await recognisedBy(town)),
         'slowest recovery of the shop, ms': Math.round(Math.max(...recoveries)),
         'slowest rest after the last stop, ms': Math.round(slowestRestMs),
       },

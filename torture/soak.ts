@@ -1,10 +1,11 @@
 // Many payments over bad roads: notices lost, doubled and late, answers to pushes lost, queries that fail.
+import { createHash } from 'node:crypto';
 import { chanceOf } from './chance.ts';
 import { lookAt, type Paid, type Purchase, payOrder, placeOrder } from './customer.ts';
 import type { DarajaFate } from './daraja-road.ts';
 import { phoneOf } from './phone.ts';
 import type { Outcome } from './report.ts';
-import { openTown } from './town.ts';
+import { openTown, recognisedBy } from './town.ts';
 
 export interface Soak {
   seed: number;
@@ -61,10 +62,10 @@ export async function soak({ seed, payments, customers = 64, logs }: Soak): Prom
   const town = await openTown(logs, {
     roads: {
       notice({ phone, path, body }) {
-        const chance = chanceOf(
-          seed,
-          `notice ${path.split('/').at(-2)} ${phone} ${body.includes('"ResultCode":0')}`,
-        );
+        // Those without a phone are told apart by their words.
+        const subject = phone || createHash('sha256').update(body).digest('hex');
+        const purpose = path.replace(/[0-9a-f]{64}/, '');
+        const chance = chanceOf(seed, `${purpose} ${subject} ${body.includes('"ResultCode":0')}`);
         if (chance.is(0.2)) {
           counts['notices lost'] += 1;
           return { isLost: true };
@@ -143,7 +144,7 @@ export async function soak({ seed, payments, customers = 64, logs }: Soak): Prom
       }),
     );
     const loadMs = performance.now() - startedAt;
-    const { tookMs, broken } = await town.comeToRest(120_000);
+    const { tookMs, broken } = await town.comeToRest(180_000, 10_000);
     const [figures] = await town.query(
       `select count(*)::integer as attempts,
               count(*) filter (where status = 'completed')::integer as completed,
@@ -161,6 +162,7 @@ export async function soak({ seed, payments, customers = 64, logs }: Soak): Prom
       figures: {
         'orders placed': next,
         ...figures,
+        ...(await recognisedBy(town)),
         'prompts in the ledger': page.prompts.length,
         'transactions in the ledger': page.transactions.length,
         ...counts,

@@ -15,8 +15,8 @@ import { type CommitMoment, openPostgresqlRoad } from './postgresql-road.ts';
 import { makeShopProcess, type ShopProcess } from './shop-process.ts';
 
 export interface Roads {
-  /** What becomes of a message between a process and Daraja. */
-  daraja?(shop: number, message: DarajaMessage): DarajaFate;
+  /** What becomes of a message between the shop and Daraja; `shop` is null where nobody can tell which process it was. */
+  daraja?(shop: number | null, message: DarajaMessage): DarajaFate;
   /** What becomes of a notice from Daraja. */
   notice?(notice: Notice): NoticeFate;
   /** Told when a notice has left for a process. */
@@ -49,10 +49,11 @@ export interface Town {
   query(sql: string, parameters?: unknown[]): Promise<any[]>;
   ledger(): Promise<LedgerPage>;
   broken(isAtRest: boolean): Promise<BrokenPromise[]>;
-  /** Waits until no promise is broken; gives how long that took, and what is broken still. */
-  comeToRest(withinMs: number): Promise<{ tookMs: number; broken: BrokenPromise[] }>;
-  /** What the shop lets staff do at once instead of waiting for the next turn of a job. */
-  runJob(action: string): Promise<unknown>;
+  /**
+   * Waits until no promise is broken; gives how long that took, and what is broken still.
+   * @param pullAfterMs when M-PESA's statement is pulled, which the shop does every half hour
+   */
+  comeToRest(withinMs: number, pullAfterMs: number): Promise<{ tookMs: number; broken: BrokenPromise[] }>;
   logs: string;
   close(): Promise<void>;
 }
@@ -88,17 +89,22 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
       (_, port) => roads.noticeSent?.(shops.findIndex((shop) => shop.port === port)),
     );
     closers.push(() => notices.close());
+    // One for both: the address of M-PESA is part of the account whose token they share.
+    const toDaraja = await openDarajaRoad(
+      simulator.url,
+      () => notices.url,
+      (message) => {
+        const shop = shops.findIndex(({ port }) => port === message.port);
+        return roads.daraja?.(shop < 0 ? null : shop, message) ?? 'on';
+      },
+    );
+    closers.push(toDaraja.close);
     for (const index of [0, 1]) {
       const toDatabase = await openPostgresqlRoad(
         cluster.url,
         (moment) => roads.commit?.(index, moment) ?? false,
       );
-      const toDaraja = await openDarajaRoad(
-        simulator.url,
-        () => notices.url,
-        (message) => roads.daraja?.(index, message) ?? 'on',
-      );
-      closers.push(toDatabase.close, toDaraja.close);
+      closers.push(toDatabase.close);
       const shop = await makeShopProcess(`shop ${index + 1}`, join(logs, `shop-${index + 1}.log`), {
         DATABASE_URL: toDatabase.url,
         SIMULATOR_PORT: String(toDaraja.port),
@@ -131,6 +137,17 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
 
     const ledger = async () =>
       (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as LedgerPage;
+    /** As if half an hour had gone by. */
+    const pullStatement = async () => {
+      await query(`update public.statement_pulls set finished_at = finished_at - interval '1 hour'`);
+      const shop = shops.find((one) => one.isUp());
+      const answer = await fetch(`http://127.0.0.1:${shop?.port}/functions/v1/mobile-money`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', apikey: secretKey },
+        body: JSON.stringify({ action: 'pull-statement' }),
+      });
+      if (!answer.ok) throw new Error(`the statement was not pulled: ${await answer.text()}`);
+    };
     const broken = (isAtRest: boolean) => findBrokenPromises(cluster.url, ledger, stock, isAtRest);
 
     return {
@@ -152,25 +169,21 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
       query,
       ledger,
       broken,
-      async comeToRest(withinMs) {
+      async comeToRest(withinMs, pullAfterMs) {
         const startedAt = performance.now();
+        let hasPulled = false;
         while (true) {
           const tookMs = performance.now() - startedAt;
           const found = await broken(true);
           if (found.length === 0 || tookMs > withinMs) return { tookMs, broken: found };
+          if (!hasPulled && tookMs > pullAfterMs) {
+            hasPulled = true;
+            await pullStatement();
+          }
           // Looking is work too: it must not keep the shop from coming to rest.
           const lookMs = performance.now() - startedAt - tookMs;
           await new Promise((done) => setTimeout(done, Math.max(500, lookMs)));
         }
-      },
-      async runJob(action) {
-        const shop = shops.find((one) => one.isUp());
-        const answer = await fetch(`http://127.0.0.1:${shop?.port}/functions/v1/mobile-money`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json', apikey: secretKey },
-          body: JSON.stringify({ action }),
-        });
-        return answer.json();
       },
       logs,
       close,
@@ -179,4 +192,14 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
     await close();
     throw problem;
   }
+}
+
+/** By what the shop first heard of the money in its books. */
+export async function recognisedBy(town: Town): Promise<Record<string, number>> {
+  const rows = await town.query(
+    `select m.source, count(*)::integer as payments from public.payment_messages as m
+     where m.outcome in ('paid', 'paid_twice', 'paid_needs_decision')
+     group by m.source order by m.source`,
+  );
+  return Object.fromEntries(rows.map(({ source, payments }) => [`recognised by ${source}`, payments]));
 }

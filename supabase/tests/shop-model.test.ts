@@ -48,6 +48,12 @@ interface Real {
 }
 type Command = fc.AsyncCommand<Model, Real>;
 
+let drawn = 0;
+/** A receipt that no other payment of the run has. */
+function drawReceipt(): string {
+  drawn += 1;
+  return `UKL${drawn.toString(36).toUpperCase().padStart(7, '0')}`;
+}
 const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
 const isOpen = ({ status }: ModelPayment) => status === 'initiating' || status === 'processing';
 const leftTheHouse = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
@@ -270,7 +276,7 @@ const begin = (number: number) =>
         order.payments.push({
           id: begun.payment.id,
           checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
-          receipt: `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`,
+          receipt: drawReceipt(),
           status: 'initiating',
           needsRefund: false,
         });
@@ -486,7 +492,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
           const receipts = new Map<string, number>();
           const newReceipt = (amount: number) => {
-            const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+            const receipt = drawReceipt();
             receipts.set(receipt, amount);
             return receipt;
           };
