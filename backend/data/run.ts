@@ -3,9 +3,10 @@ import type { Session } from '../database/database.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.ts';
 import { checkAnswer, respond, respondDocument } from './respond.ts';
-import { type Answer, writeEstimate, writeExplanation, writeStatement } from './sql.ts';
+import { type Answer, writeEstimate, writeExplanation } from './sql.ts';
 import { type DescribedSchema, writeDescription } from './sql-description.ts';
-import { isStreamable, mostRowsAtOnce, streamRows } from './stream-rows.ts';
+import type { Statement } from './sql-writer.ts';
+import { mostRowsAtOnce, streamRows } from './stream-rows.ts';
 
 /** How a plan is run. */
 export interface RunOptions {
@@ -19,16 +20,16 @@ export interface RunOptions {
 
 /**
  * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
+ * @param statement as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
  * @throws Fault when the answer is not what was asked for; DatabaseError
  */
 export async function runPlan(
   session: Session,
   parsed: ParsedRequest,
   plan: ReadPlan | MutationPlan | CallPlan,
+  statement: Statement,
   { search, isRolledBack, deliver }: RunOptions,
 ): Promise<Response> {
-  const mayStream = deliver !== null && plan.kind === 'read' && isStreamable(plan);
-  const statement = writeStatement(mayStream ? withLimit(plan, mostRowsAtOnce + 1) : plan);
   const { explanation } = plan.media;
   if (explanation) {
     const { sql, parameters } = writeExplanation(statement, explanation);
@@ -45,7 +46,7 @@ export async function runPlan(
   if (!answer) throw new Error('the statement gave no answer');
   if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer);
   checkAnswer(plan, answer);
-  if (mayStream && answer.page_total > mostRowsAtOnce) {
+  if (deliver && plan.kind === 'read' && answer.page_total > mostRowsAtOnce) {
     const stream = await streamRows(session, plan);
     const ofRows = { ...answer, ...stream.answer };
     checkAnswer(plan, ofRows);
@@ -56,8 +57,6 @@ export async function runPlan(
   }
   return respond(parsed, plan, answer, search, isRolledBack);
 }
-
-const withLimit = (plan: ReadPlan, limit: number): ReadPlan => ({ ...plan, node: { ...plan.node, limit } });
 
 /**
  * Reads what a schema's description needs, as the role of the transaction.

@@ -9,13 +9,15 @@ import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
 import { type DescriptionPlan, type PlanLimits, planRequest } from './plan.ts';
+import { PlanCache, planKeyOf } from './plan-cache.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
 import { runDescription, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-cache.ts';
 import { ServerTiming } from './server-timing.ts';
+import { writeStatement } from './sql.ts';
 import { nameOf } from './sql-writer.ts';
-import { isStreamable } from './stream-rows.ts';
+import { firstRowsOf, isStreamable } from './stream-rows.ts';
 import { createTransactionSettings } from './transaction-settings.ts';
 
 /** Settings of the service. */
@@ -91,6 +93,7 @@ export async function createDataService(
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const settingsOf = createTransactionSettings(options);
+  const plans = new PlanCache();
   const schema = await followSchema(database, schemas, onFault);
 
   async function serve(request: Request, caller: Caller): Promise<Response> {
@@ -103,25 +106,34 @@ export async function createDataService(
     const search = url.search.slice(1);
     const { cache } = schema;
     const body = await readBody(request, maxBodyBytes);
-    const parsed = parseRequest(
-      { method: request.method, path, search, headers: request.headers, body },
-      context,
-    );
+    const parts = { method: request.method, path, search, headers: request.headers, body };
+    const key = planKeyOf(parts);
+    const known = plans.find(key, cache);
+    const parsed = known?.parsed ?? parseRequest(parts, context);
     timing?.lap('parse');
-    const plan = planRequest(parsed, cache, limits);
-    timing?.lap('plan');
+    const plan = known?.plan ?? planRequest(parsed, cache, limits);
     if (plan.kind === 'options') {
+      timing?.lap('plan');
       const response = respondOptions(plan);
       timing?.tellIn(response);
       return response;
     }
     const isRolledBack = rollbackWish(parsed, plan);
+    // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
+    const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
+    let answer: (session: Session, deliver: Deliver | null) => Promise<Response>;
+    if (plan.kind === 'description') answer = (session) => describe(session, parsed, plan, cache, url);
+    else {
+      const statement =
+        known?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
+      if (!known && plan.kind !== 'mutation') plans.keep(key, cache, { parsed, plan, statement });
+      const options = { search, isRolledBack };
+      answer = (session, deliver) => runPlan(session, parsed, plan, statement, { ...options, deliver });
+    }
+    timing?.lap('plan');
     const work = (deliver: Deliver | null) => async (session: Session) => {
       if (callBefore) await session.query(callBefore);
-      const response =
-        plan.kind === 'description'
-          ? await describe(session, parsed, plan, cache, url)
-          : await runPlan(session, parsed, plan, { search, isRolledBack, deliver });
+      const response = await answer(session, deliver);
       if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
@@ -132,8 +144,6 @@ export async function createDataService(
         allowsAnyRole,
         ...settingsOf(request, path, parsed, plan, ofRole),
       });
-    // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
-    const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
     const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
       responseOfUndone,
     );

@@ -28,6 +28,11 @@ export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
   );
 }
 
+/** The part of a streamable plan that is built as a whole, and one row more: whether there is one tells whether to stream. */
+export function firstRowsOf(plan: ReadPlan): ReadPlan {
+  return { ...plan, node: { ...plan.node, limit: mostRowsAtOnce + 1 } };
+}
+
 /**
  * Reads the rows of a plan inside the database, so that what fails does so before anything is sent, and then hands them
  * over as they are taken. The transaction must last until they have ended.
