@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from './as-role.ts';
 import { type Database, DatabaseError } from './database.ts';
+import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
 const platform = { name: 'platform', folder: 'backend/platform' };
@@ -134,6 +135,26 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(told).toEqual(['lost', 'hears again']);
     await stop();
   });
+
+  test.runIf(kind === 'postgresql')(
+    'outlives connections that break while they are held, and makes new ones',
+    async () => {
+      const killer = openPostgresql(process.env.TEST_POSTGRESQL_URL ?? '', { poolSize: 2 });
+      const broken = Array.from({ length: 10 }, () =>
+        database.transaction(async (session) => {
+          const { rows } = await session.query<{ pid: number }>('select pg_backend_pid() as pid');
+          // Nothing is asked at the moment it breaks.
+          await new Promise((done) => setImmediate(done));
+          await killer.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
+          await killer.query('select pg_sleep(0.05)');
+          await session.query('select 1');
+        }),
+      );
+      for (const { status } of await Promise.allSettled(broken)) expect(status).toBe('rejected');
+      await killer.close();
+      expect((await database.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    },
+  );
 
   test('keeps transactions apart that run at once', async () => {
     await database.execute('create table public.counters (n int); insert into public.counters values (0)');

@@ -47,6 +47,9 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     application_name: 'backend',
   });
   pool.on('error', onFault);
+  // The pool listens only to idle connections. One that breaks while somebody holds it tells its holder by the failure of
+  // what he asks; an event that nobody listens to would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}));
   const notifications = new NotificationConnection(url, onFault);
 
   return {
