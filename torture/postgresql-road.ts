@@ -42,8 +42,8 @@ export async function openPostgresqlRoad(
       });
     }
     shop.on('data', (chunk: Buffer) => {
-      if (chunk.includes('begin\0')) isWriting = true;
-      if (chunk.includes('begin read only\0')) isWriting = false;
+      const begun = /begin(?: isolation level [a-z ]+?)?( read only)?\0/.exec(chunk.toString('latin1'));
+      if (begun) isWriting = begun[1] === undefined;
       if (isWriting && chunk.includes('commit\0')) {
         if (onCommit('commit before')) return end();
         awaitsCommit = true;
