@@ -28,6 +28,8 @@ export default [
     route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
     route('messages', 'admin/messages/messages-page.tsx'),
     route('messages/templates', 'admin/messages/templates-page.tsx'),
+    route('reconciliation', 'admin/reconciliation/reconciliation-page.tsx'),
+    route('reconciliation/days', 'admin/reconciliation/days-page.tsx'),
     route('settings', 'admin/settings/settings-page.tsx'),
     route('account', 'admin/account/account-page.tsx'),
   ]),

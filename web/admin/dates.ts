@@ -7,5 +7,8 @@ const dateTime = new Intl.DateTimeFormat(undefined, {
   timeZone: 'Africa/Nairobi',
 });
 
+const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', timeZone: 'Africa/Nairobi' });
+
+export const formatTime = (iso: string): string => time.format(new Date(iso));
 export const formatDate = (iso: string): string => date.format(new Date(iso));
 export const formatDateTime = (iso: string): string => dateTime.format(new Date(iso));

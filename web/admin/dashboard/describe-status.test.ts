@@ -1,10 +1,11 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   ago,
   describeAuthentication,
   describeBackup,
   describeDatabase,
   describePayments,
+  describeStatement,
   type SystemStatus,
 } from './describe-status.ts';
 
@@ -80,4 +81,37 @@ test.each<[string, boolean, SystemStatus | null, string, string]>([
 test('what went wrong with a backup is told', () => {
   const failed = { ...status, last_attempt_outcome: 'failed', last_attempt_problem: 'the disk is full' };
   expect(describeBackup(false, failed).detail).toBe('The last attempt failed: the disk is full');
+});
+
+describe("M-PESA's statement", () => {
+  const facts = {
+    checked_at: '2026-11-21T12:00:00Z',
+    statement_registered_at: '2026-11-01T00:00:00Z',
+    covered_until: '2026-11-21T11:30:00Z',
+    problem: null,
+    missed: [],
+  };
+  const write = (iso: string) => iso.slice(5, 16);
+
+  test('is no line of its own while it is read, or where it is not registered', () => {
+    expect(describeStatement(facts, write)).toBeNull();
+    expect(describeStatement(undefined, write)).toBeNull();
+    expect(
+      describeStatement({ ...facts, statement_registered_at: null, covered_until: null }, write),
+    ).toBeNull();
+  });
+
+  test('that is behind says until when it is read, and why', () => {
+    expect(
+      describeStatement({ ...facts, covered_until: '2026-11-21T06:00:00Z', problem: 'HTTP 503' }, write),
+    ).toEqual({ state: 'attention', value: 'Behind', detail: 'Read until 11-21T06:00. HTTP 503' });
+  });
+
+  test('that was not read for more than 48 hours says what it missed', () => {
+    const missed = [{ from: '2026-11-15T08:00:00Z', to: '2026-11-16T09:00:00Z' }];
+    expect(describeStatement({ ...facts, missed }, write)).toMatchObject({
+      state: 'fault',
+      detail: expect.stringContaining('11-15T08:00 to 11-16T09:00'),
+    });
+  });
 });

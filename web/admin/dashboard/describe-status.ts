@@ -83,6 +83,44 @@ export function describePayments(mode: keyof typeof modes, status: SystemStatus 
   };
 }
 
+/** What the database tells of M-PESA's statement (`statement_status`). Times are ISO. */
+export interface StatementFacts {
+  checked_at: string;
+  statement_registered_at: string | null;
+  covered_until: string | null;
+  problem: string | null;
+  missed: readonly { from: string; to: string }[];
+}
+
+/** The statement is pulled every half hour; some failed pulls are no news. */
+const statementAge = 3 * hour;
+
+/**
+ * Whether something is wrong with M-PESA's statement, by which lost payments are found.
+ * @param write a moment as staff read it
+ * @returns null when nothing is, or when it is not registered
+ */
+export function describeStatement(
+  facts: StatementFacts | undefined,
+  write: (iso: string) => string,
+): Line | null {
+  const [missed] = facts?.missed ?? [];
+  if (missed) {
+    return {
+      state: 'fault',
+      value: 'Gap',
+      detail: `No statement tells of ${write(missed.from)} to ${write(missed.to)}: it was not read for more than 48 hours. Compare that time in M-PESA's portal.`,
+    };
+  }
+  if (!facts?.statement_registered_at || !facts.covered_until) return null;
+  if (Date.parse(facts.checked_at) - Date.parse(facts.covered_until) <= statementAge) return null;
+  return {
+    state: 'attention',
+    value: 'Behind',
+    detail: `Read until ${write(facts.covered_until)}. ${facts.problem ?? 'It is tried again by itself'}`,
+  };
+}
+
 /**
  * @param isHosted whether the database belongs to a Supabase project
  * @param status null when the database did not answer

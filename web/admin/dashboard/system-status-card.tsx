@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { formatDateTime } from '../dates.ts';
+import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -12,6 +13,7 @@ import {
   describeBackup,
   describeDatabase,
   describePayments,
+  describeStatement,
   type Line,
   type State,
 } from './describe-status.ts';
@@ -46,6 +48,7 @@ export function SystemStatusCard() {
     onSuccess: () => setAwaited({ since: lastAttempt }),
   });
 
+  const statement = describeStatement(useStatementStatus().data, formatDateTime);
   const isBackupMade = !isHosted && status?.last_backup_at;
   return (
     <Card title="System Status">
@@ -63,6 +66,7 @@ export function SystemStatusCard() {
           }
         />
         <StatusLine label="Payments" line={system.isPending ? null : describePayments(paymentMode, status)} />
+        {statement ? <StatusLine label="M-PESA Statement" line={statement} /> : null}
         <StatusLine
           label="Last Backup"
           line={system.isPending && !isHosted ? null : describeBackup(isHosted, status)}

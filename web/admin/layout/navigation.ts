@@ -37,6 +37,12 @@ export const screens: readonly Entry[] = [
     icon: 'message',
     waiting: { count: 'messages', words: 'not sent' },
   },
+  {
+    label: 'Reconciliation',
+    to: '/admin/reconciliation',
+    icon: 'scales',
+    waiting: { count: 'money', words: 'payments nobody knows' },
+  },
 ];
 
 export const rarelyNeeded: readonly Entry[] = [

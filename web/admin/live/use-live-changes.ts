@@ -6,8 +6,8 @@ import { useMember } from '../use-member.tsx';
 
 /** Which queries, by their first word, show something of a table. */
 const shownIn: Record<string, readonly string[]> = {
-  orders: ['orders', 'deliveries', 'dashboard'],
-  payments: ['orders', 'dashboard'],
+  orders: ['orders', 'deliveries', 'dashboard', 'reconciliation'],
+  payments: ['orders', 'dashboard', 'reconciliation'],
   deliveries: ['deliveries', 'orders'],
   inquiries: ['inquiries', 'dashboard'],
   products: ['products', 'categories', 'dashboard'],
@@ -15,6 +15,9 @@ const shownIn: Record<string, readonly string[]> = {
   store_settings: ['settings'],
   outbox_messages: ['messages', 'orders'],
   message_templates: ['templates'],
+  mpesa_transactions: ['reconciliation'],
+  reconciliation_events: ['reconciliation'],
+  statement_pulls: ['reconciliation', 'dashboard'],
 };
 
 /** However much happens, nothing is read anew more often than this. */

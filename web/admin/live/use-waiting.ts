@@ -1,5 +1,5 @@
 // What waits for staff: payments that came in since they last looked at the orders, deliveries without a person, and
-// inquiries nobody has read, and messages to customers that did not get through.
+// inquiries nobody has read, messages to customers that did not get through, and money that nobody knows what it was for.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { TableProblem } from '../table-answer.ts';
@@ -10,6 +10,8 @@ export interface Waiting {
   deliveries: number;
   inquiries: number;
   messages: number;
+  /** Payments at M-PESA that are no order's. */
+  money: number;
 }
 
 interface Count {
@@ -33,7 +35,7 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
   const { tables } = useMember().staff;
   // The time of the newest payment that was seen at this device, by the database's clock.
   const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
-  const [orders, deliveries, inquiries, messages] = useQueries({
+  const [orders, deliveries, inquiries, messages, money] = useQueries({
     queries: [
       {
         queryKey: ['orders', 'paid since', seen],
@@ -83,6 +85,18 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
               .abortSignal(signal),
           ),
       },
+      {
+        queryKey: ['reconciliation', 'waiting'],
+        queryFn: async ({ signal }) =>
+          counted(
+            await tables
+              .from('mpesa_transactions')
+              .select('receipt', { count: 'exact', head: true })
+              .is('payment_id', null)
+              .is('resolution', null)
+              .abortSignal(signal),
+          ),
+      },
     ],
   });
   const newest = orders.data?.newest;
@@ -99,5 +113,6 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
     deliveries: deliveries.data ?? 0,
     inquiries: inquiries.data ?? 0,
     messages: messages.data ?? 0,
+    money: money.data ?? 0,
   };
 }

@@ -1,0 +1,55 @@
+// The sums of a day: both books, what lies between them, and how many rows of each kind there are.
+import { formatKes } from '../../../domain/money.ts';
+import type { BookRow } from './reconciliation-queries.ts';
+
+/** Cents of completed payments, and of what M-PESA told. */
+export function sumsOf(rows: readonly BookRow[]) {
+  let [ours, theirs, open, uncompared] = [0, 0, 0, 0];
+  for (const row of rows) {
+    if (row.payment_status === 'completed') ours += row.our_amount ?? 0;
+    theirs += row.their_amount ?? 0;
+    if (row.is_open) open += 1;
+    if (row.kind === 'not_compared') uncompared += row.our_amount ?? 0;
+  }
+  return { ours, theirs, open, uncompared };
+}
+
+export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
+  const { ours, theirs, open, uncompared } = sumsOf(rows);
+  const difference = ours - theirs - uncompared;
+  return (
+    <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
+      <Sum term="Our books" value={formatKes(ours)}>
+        {uncompared > 0 ? `${formatKes(uncompared)} of it not compared yet` : ''}
+      </Sum>
+      <Sum term="M-PESA" value={formatKes(theirs)} />
+      <Sum term="Difference" value={formatKes(difference)} isBad={difference !== 0}>
+        {difference === 0 ? 'The books agree' : difference > 0 ? 'Missing at M-PESA' : 'Missing here'}
+      </Sum>
+      <Sum term="To decide" value={open.toLocaleString('en-KE')} isBad={open > 0}>
+        {open === 0 ? 'Nothing is open' : ''}
+      </Sum>
+    </dl>
+  );
+}
+
+interface SumProps {
+  term: string;
+  value: string;
+  isBad?: boolean;
+  children?: string;
+}
+
+function Sum({ term, value, isBad = false, children }: SumProps) {
+  return (
+    <div
+      className={`rounded-md border px-4 py-3 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
+    >
+      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
+      <dd className={`font-display text-xl font-bold break-words tabular-nums ${isBad ? 'text-danger' : ''}`}>
+        {value}
+      </dd>
+      {children ? <dd className="text-sm text-ink-soft">{children}</dd> : null}
+    </div>
+  );
+}

@@ -1,0 +1,166 @@
+// The days of a range in both books: which of them have differences that nobody has decided yet.
+import { Link } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import type { CsvColumn } from '../list/csv.ts';
+import { ExportButton } from '../list/export-button.tsx';
+import { FilterSelect, ListToolbar } from '../list/list-toolbar.tsx';
+import { type Column, ListFrame, RowList } from '../list/row-list.tsx';
+import { useListFilters } from '../list/use-list-filters.ts';
+import { describeStaffPage } from '../staff-page.ts';
+import type { Route } from './+types/days-page.ts';
+import { dayAfter, dayOf, nameDayShortly } from './nairobi-day.ts';
+import { type DaySums, useBookDays, useStatementStatus } from './reconciliation-queries.ts';
+import { StatementNotices } from './statement-notices.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describeStaffPage(matches, 'Reconciliation, all days');
+
+const ranges = [
+  { value: '', label: 'Last 30 days' },
+  { value: '7', label: 'Last 7 days' },
+  { value: '90', label: 'Last 90 days' },
+  { value: '365', label: 'Last 365 days' },
+];
+
+type DayRow = DaySums & { id: string; created_at: string };
+
+export default function DaysPage() {
+  const filters = useListFilters(['range', 'show']);
+  const { range, show } = filters.values;
+  const today = dayOf(new Date());
+  const length = ranges.some(({ value }) => value === range) ? Number(range) || 30 : 30;
+  const days = useBookDays(dayAfter(today, 1 - length), today);
+  const status = useStatementStatus();
+  const rows: DayRow[] = (days.data ?? [])
+    .filter((row) => (show === 'open' ? row.open > 0 : show === 'all' || row.payments > 0))
+    .map((row) => ({ ...row, id: row.day, created_at: row.day }));
+
+  return (
+    <ListFrame
+      heading="Reconciliation"
+      subtitle="Which days have open differences"
+      actions={
+        <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
+          Today
+        </Link>
+      }
+      toolbar={
+        <>
+          <StatementNotices status={status.data} missed={status.data?.missed ?? []} />
+          <ListToolbar>
+            <FilterSelect
+              label="Range"
+              value={ranges.some(({ value }) => value === range) ? range : ''}
+              options={ranges}
+              onChoose={(value) => filters.set('range', value)}
+            />
+            <FilterSelect
+              label="Show"
+              value={show}
+              options={[
+                { value: '', label: 'Days with payments' },
+                { value: 'open', label: 'Days with open differences' },
+                { value: 'all', label: 'Every day' },
+              ]}
+              onChoose={(value) => filters.set('show', value)}
+            />
+            <ExportButton
+              name="days"
+              read={async ({ after }) => ({ data: after ? [] : rows, error: null })}
+              columns={exportColumns}
+            />
+          </ListToolbar>
+        </>
+      }
+    >
+      <RowList
+        rows={rows}
+        isLoading={days.isPending}
+        isOutdated={days.isPlaceholderData}
+        error={days.error}
+        retry={() => void days.refetch()}
+        label="Days"
+        columns={columns}
+        rowStyle={(row) => (row.open > 0 ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
+        empty={
+          show === 'open'
+            ? {
+                title: 'No open differences',
+                text: 'Every difference of this range is decided.',
+                action: (
+                  <Button tone="quiet" onClick={() => filters.set('show', '')}>
+                    Show the days with payments
+                  </Button>
+                ),
+              }
+            : { title: 'No payments in this range', text: 'Choose a longer one.' }
+        }
+      />
+    </ListFrame>
+  );
+}
+
+const differences = ({ missing_here, missing_there, doubles, wrong_amounts }: DaySums): string =>
+  [
+    [missing_here, 'missing here'],
+    [missing_there, 'missing at M-PESA'],
+    [doubles, 'double'],
+    [wrong_amounts, 'wrong amount'],
+  ]
+    .filter(([count]) => Number(count) > 0)
+    .map(([count, words]) => `${count} ${words}`)
+    .join(', ');
+
+const columns: Column<DayRow>[] = [
+  {
+    title: 'Day',
+    card: 'heading',
+    show: ({ day }) => <span className="font-semibold whitespace-nowrap">{nameDayShortly(day)}</span>,
+  },
+  {
+    title: 'State',
+    card: 'corner',
+    show: ({ open, payments, not_compared }) => (
+      <span className="whitespace-nowrap">
+        {open > 0 ? (
+          <Badge tone="red">{open} to decide</Badge>
+        ) : payments === 0 ? (
+          <Badge tone="grey">No payments</Badge>
+        ) : not_compared > 0 ? (
+          <Badge tone="grey">Not compared yet</Badge>
+        ) : (
+          <Badge tone="green">In order</Badge>
+        )}
+      </span>
+    ),
+  },
+  { title: 'Payments', isNumber: true, show: ({ payments }) => payments.toLocaleString('en-KE') },
+  { title: 'Our books', isNumber: true, show: ({ ours }) => formatKes(ours) },
+  { title: 'M-PESA', isNumber: true, show: ({ theirs }) => formatKes(theirs) },
+  { title: 'Differences', show: (row) => differences(row) || 'None' },
+  {
+    title: 'Actions',
+    card: 'actions',
+    show: ({ day }) => (
+      <Link to={`/admin/reconciliation?day=${day}`} className={buttonStyle('quiet')}>
+        Open<span className="sr-only"> {nameDayShortly(day)}</span>
+      </Link>
+    ),
+  },
+];
+
+const exportColumns: CsvColumn<DayRow>[] = [
+  { title: 'Day', value: ({ day }) => day },
+  { title: 'Our books (KES)', value: ({ ours }) => ours / 100 },
+  { title: 'M-PESA (KES)', value: ({ theirs }) => theirs / 100 },
+  { title: 'Payments', value: ({ payments }) => payments },
+  { title: 'Matched', value: ({ matched }) => matched },
+  { title: 'Missing here', value: ({ missing_here }) => missing_here },
+  { title: 'Missing at M-PESA', value: ({ missing_there }) => missing_there },
+  { title: 'Double', value: ({ doubles }) => doubles },
+  { title: 'Wrong amount', value: ({ wrong_amounts }) => wrong_amounts },
+  { title: 'Not compared yet', value: ({ not_compared }) => not_compared },
+  { title: 'To decide', value: ({ open }) => open },
+];

@@ -1,0 +1,316 @@
+// A row of the reconciliation opened whole: both sides, its history, and every decision about it. Open while the address
+// says so: `?view=<receipt or payment>`.
+import { type ReactNode, useId, useRef, useState } from 'react';
+import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { formatDateTime } from '../dates.ts';
+import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { SearchBox } from '../list/list-toolbar.tsx';
+import { statusWords } from '../status-badge.tsx';
+import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
+import {
+  type Decision,
+  decisionsFor,
+  decisionWords,
+  describeDecision,
+  describeState,
+  kindOf,
+  kinds,
+} from './difference-words.ts';
+import {
+  type BookDay,
+  type BookRow,
+  type Candidate,
+  type Resolve,
+  useCandidates,
+  useHistory,
+  useResolve,
+} from './reconciliation-queries.ts';
+
+interface DifferenceDialogProps {
+  book: { data: BookDay | undefined; error: Error | null; isFetching: boolean; refetch(): unknown };
+}
+
+export function DifferenceDialog({ book }: DifferenceDialogProps) {
+  const { id, close } = useDialogParameter('view');
+  // While it closes it shows what it showed.
+  const shown = useRef(id);
+  if (id) shown.current = id;
+  const row = book.data?.rows.find((one) => one.id === shown.current);
+  return (
+    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()} size="large">
+      {row ? (
+        <Whole key={row.id} row={row} onClose={close} />
+      ) : shown.current ? (
+        <DialogWithoutRow
+          title="Payment"
+          noun="payment"
+          row={book.data ? null : undefined}
+          error={book.error}
+          advice="Nothing was changed. Please check the connection and try again."
+          isFetching={book.isFetching}
+          onRetry={() => void book.refetch()}
+          onClose={close}
+        />
+      ) : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
+  const [note, setNote] = useState('');
+  const [isAsked, setAsked] = useState(false);
+  const resolve = useResolve(() => {
+    setNote('');
+    setAsked(false);
+  });
+  const decisions = decisionsFor(row);
+  const others = decisions.filter((decision) => decision !== 'give');
+  const decide = (decision: Decision) =>
+    decision === 'refund' && !isAsked ? setAsked(true) : resolve.resolve({ row, decision, note });
+  const state = describeState(row);
+  return (
+    <>
+      <DialogHeading
+        title={
+          <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
+            <span className="break-all">{row.receipt ?? 'Receipt not known yet'}</span>{' '}
+            <KindBadge row={row} />
+          </span>
+        }
+        description={state || kinds[kindOf(row)].meaning}
+      />
+      <DialogBody>
+        <div className="grid gap-6">
+          <Sides row={row} />
+          {decisions.includes('give') ? <GiveToOrder row={row} note={note} resolve={resolve} /> : null}
+          {decisions.length > 0 ? (
+            <TextField
+              label="Note"
+              name="note"
+              hint="Kept with your decision, for whoever reads this later"
+              maxLength={200}
+              autoComplete="off"
+              value={note}
+              disabled={resolve.isPending}
+              onChange={(event) => setNote(event.target.value)}
+            />
+          ) : null}
+          <History row={row} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        {isAsked ? (
+          <p className="mb-3 text-sm font-semibold text-danger">
+            Send {formatKes(row.their_amount ?? row.our_amount ?? 0)} back to who paid? What M-PESA has sent
+            back cannot be undone. Larger amounts wait for a second member of staff.
+          </p>
+        ) : null}
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={isAsked ? () => setAsked(false) : onClose}>
+            {isAsked ? 'Not now' : 'Close'}
+          </Button>
+          {others
+            .filter((decision) => !isAsked || decision === 'refund')
+            .map((decision) => (
+              <Button
+                key={decision}
+                tone={decision === 'refund' ? 'danger' : decision === 'accept' ? 'leaf' : 'dusk'}
+                isBusy={resolve.deciding(row) === decision}
+                onClick={() => decide(decision)}
+              >
+                {isAsked ? 'Yes, send it back' : decisionWords[decision]}
+              </Button>
+            ))}
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+function Sides({ row }: { row: BookRow }) {
+  const heard = [
+    row.heard_by_confirmation_at ? 'its confirmation' : '',
+    row.heard_by_statement_at ? 'its statement' : '',
+  ].filter(Boolean);
+  return (
+    <div className="grid gap-4 sm:grid-cols-2">
+      <Side title="Our books">
+        {row.payment_id ? (
+          <>
+            <Fact term="Amount">
+              {row.our_amount === null ? 'None' : formatKes(row.our_amount)}
+              {row.payment_status === 'review' ? ' asked for, not booked' : ''}
+            </Fact>
+            <Fact term="Order">
+              <OrderLink row={row} /> {row.customer_name}
+            </Fact>
+            <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
+            <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
+            <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
+          </>
+        ) : (
+          <p className="text-sm text-ink-soft">No payment of ours is this money.</p>
+        )}
+      </Side>
+      <Side title="M-PESA">
+        {row.their_amount === null ? (
+          <p className="text-sm text-ink-soft">
+            {row.kind === 'not_compared'
+              ? 'Its statement of that time is not read yet.'
+              : 'Neither a confirmation nor the statement tells of it.'}
+          </p>
+        ) : (
+          <>
+            <Fact term="Amount">{formatKes(row.their_amount)}</Fact>
+            <Fact term="Time">{formatDateTime(row.happened_at)}</Fact>
+            <Fact term="Payer">
+              {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Not told'}
+            </Fact>
+            <Fact term="Reference">{row.reference || 'None'}</Fact>
+            <Fact term="Told by">{heard.join(' and ') || 'its notice alone'}</Fact>
+          </>
+        )}
+      </Side>
+    </div>
+  );
+}
+
+function Side({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <section aria-labelledby={id} className="rounded-md border border-line bg-card px-4 py-3">
+      <h3 id={id} className="text-base">
+        {title}
+      </h3>
+      <dl className="mt-2 grid gap-1.5 text-sm">{children}</dl>
+    </section>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: ReactNode }) {
+  return (
+    <div className="flex flex-wrap justify-between gap-x-4">
+      <dt className="text-ink-soft">{term}</dt>
+      <dd className="min-w-0 break-words">{children}</dd>
+    </div>
+  );
+}
+
+function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resolve: Resolve }) {
+  const id = useId();
+  const [search, setSearch] = useState('');
+  const [chosen, setChosen] = useState<Candidate | null>(null);
+  const { data: orders, error, isPending, refetch } = useCandidates(row.receipt ?? '', search);
+  const amount = row.their_amount ?? 0;
+  return (
+    <section aria-labelledby={id} className="grid gap-3">
+      <h3 id={id} className="text-base">
+        {decisionWords.give}
+      </h3>
+      <SearchBox placeholder="Search by name, email or order number" searched={search} onSearch={setSearch} />
+      {error ? (
+        <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
+          The orders could not be loaded.
+          <Button tone="quiet" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </p>
+      ) : isPending ? (
+        <p role="status" className="text-sm text-ink-soft">
+          Loading orders...
+        </p>
+      ) : orders.length === 0 ? (
+        <p role="status" className="text-sm text-ink-soft">
+          {search ? 'No orders found.' : 'No unpaid order of this amount is near. Search for it.'}
+        </p>
+      ) : (
+        <ul aria-label={search ? 'Found orders' : 'Likely orders'} className="grid gap-2">
+          {orders.map((order) => (
+            <li
+              key={order.id}
+              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 rounded-md border border-line bg-card px-4 py-2.5"
+            >
+              <p className="min-w-0 text-sm break-words">
+                <span className="font-semibold">{order.order_number}</span> {order.customer_name}
+                <span className="block text-ink-soft">
+                  {formatKes(chargeAmount(order.total_amount))}, {statusWords(order.payment_status)},{' '}
+                  {formatDateTime(order.created_at)}
+                </span>
+              </p>
+              {chosen?.id === order.id ? null : (
+                <Button tone="quiet" disabled={resolve.isPending} onClick={() => setChosen(order)}>
+                  Choose<span className="sr-only"> {order.order_number}</span>
+                </Button>
+              )}
+              {chosen?.id === order.id ? (
+                <div className="grid basis-full gap-3 border-t border-line pt-3">
+                  <p className="text-sm font-semibold">{consequence(order, amount)} This cannot be undone.</p>
+                  <div className="flex flex-wrap gap-3">
+                    <Button
+                      isBusy={resolve.deciding(row) === 'give'}
+                      onClick={() => resolve.resolve({ row, decision: 'give', orderId: order.id, note })}
+                    >
+                      Give {formatKes(amount)} to {order.order_number}
+                    </Button>
+                    <Button tone="quiet" disabled={resolve.isPending} onClick={() => setChosen(null)}>
+                      Not this one
+                    </Button>
+                  </div>
+                </div>
+              ) : null}
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function consequence({ total_amount, payment_status }: Candidate, amount: number): string {
+  if (payment_status !== 'unpaid') {
+    return 'This order has its money already: what you give it now is flagged to be sent back.';
+  }
+  return amount === chargeAmount(total_amount)
+    ? 'The order becomes paid, and its customer is told.'
+    : 'The amount is not what the order costs: it will wait for your decision.';
+}
+
+function History({ row }: { row: BookRow }) {
+  const id = useId();
+  const { data: events, error } = useHistory(row);
+  return (
+    <section aria-labelledby={id} className="grid gap-2">
+      <h3 id={id} className="text-base">
+        History
+      </h3>
+      {error ? (
+        <p role="alert" className="text-sm text-danger">
+          The history could not be loaded.
+        </p>
+      ) : !events ? (
+        <p role="status" className="text-sm text-ink-soft">
+          Loading...
+        </p>
+      ) : events.length === 0 ? (
+        <p className="text-sm text-ink-soft">Nobody has decided anything about {nameOf(row)}.</p>
+      ) : (
+        <ol className="grid gap-2">
+          {[...events].reverse().map((event) => (
+            <li key={event.id} className="border-l-2 border-line-strong pl-3">
+              <p className="font-semibold">{describeDecision(event.kind)}</p>
+              {event.note ? <p className="text-sm break-words">{event.note}</p> : null}
+              <p className="text-xs break-words text-ink-soft">
+                {event.actor_email ?? 'Staff'} ·{' '}
+                <time dateTime={event.happened_at}>{formatDateTime(event.happened_at)}</time>
+              </p>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}

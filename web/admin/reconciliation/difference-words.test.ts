@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest';
+import { decisionsFor, describeState } from './difference-words.ts';
+import type { BookRow } from './reconciliation-queries.ts';
+
+const row = (change: Partial<BookRow>): BookRow => ({
+  id: 'UKL1234567',
+  happened_at: '2026-11-21T09:00:00Z',
+  kind: 'missing_here',
+  is_open: true,
+  receipt: 'UKL1234567',
+  our_amount: null,
+  their_amount: 95_100,
+  payment_id: null,
+  payment_status: null,
+  method: null,
+  needs_refund: false,
+  refunded_at: null,
+  refund_status: null,
+  order_id: null,
+  order_number: null,
+  tracking_number: null,
+  customer_name: null,
+  charge: null,
+  order_payment_status: null,
+  reference: '',
+  payer_name: null,
+  payer_phone: null,
+  heard_by_confirmation_at: null,
+  heard_by_statement_at: null,
+  resolution: null,
+  ...change,
+});
+
+describe('what can be decided', () => {
+  test.each([
+    ['money that nobody knows', {}, ['give', 'not_an_order', 'refund']],
+    [
+      'a wrong amount without a payment',
+      { kind: 'wrong_amount', payment_status: 'review' },
+      ['give', 'refund', 'not_an_order'],
+    ],
+    ['a wrong amount of an order', { kind: 'wrong_amount', payment_status: 'completed' }, ['accept']],
+    ['a double payment', { kind: 'double', payment_status: 'completed' }, ['refund', 'accept']],
+    ['a double payment without a receipt', { kind: 'double', receipt: null }, ['accept']],
+    ['what M-PESA does not know', { kind: 'missing_there' }, ['accept']],
+    ['what matches', { kind: 'matched', is_open: false }, []],
+    ['what was noted', { is_open: false, resolution: 'not_an_order' }, ['reopen']],
+    ['what was given to an order', { kind: 'matched', is_open: false, resolution: 'given' }, []],
+    ['what is being sent back', { is_open: false, resolution: 'refund', refund_status: 'approved' }, []],
+  ])('about %s', (_, change, expected) => {
+    expect(decisionsFor(row(change))).toEqual(expected);
+  });
+});
+
+test.each([
+  [{ refund_status: 'requested', is_open: false }, 'Refund waits for a second member'],
+  [{ refund_status: 'failed' }, ''],
+  [{ refunded_at: '2026-11-21T09:00:00Z' }, 'Sent back'],
+  [{ resolution: 'accepted', is_open: false }, 'Accepted as it is'],
+  [{}, ''],
+])('the state of %o is told as "%s"', (change, words) => {
+  expect(describeState(row(change))).toBe(words);
+});

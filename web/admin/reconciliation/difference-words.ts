@@ -1,0 +1,118 @@
+// The kinds of rows of the reconciliation in words, and what can be done about each.
+import type { BadgeTone } from '../../ui/badge.tsx';
+import type { BookRow } from './reconciliation-queries.ts';
+
+export type Kind = 'matched' | 'missing_here' | 'missing_there' | 'double' | 'wrong_amount' | 'not_compared';
+export type Decision = 'give' | 'not_an_order' | 'refund' | 'accept' | 'reopen';
+
+export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: string }> = {
+  matched: { label: 'Matched', tone: 'green', meaning: 'Both books have it, with the same amount.' },
+  missing_here: {
+    label: 'Missing here',
+    tone: 'red',
+    meaning: 'M-PESA has this money, and no order of ours was paid by it.',
+  },
+  missing_there: {
+    label: 'Missing at M-PESA',
+    tone: 'red',
+    meaning: 'Our books have it, but neither a confirmation nor the statement of that time tells of it.',
+  },
+  double: {
+    label: 'Double',
+    tone: 'orange',
+    meaning: 'Its order was paid already. This money is to be sent back.',
+  },
+  wrong_amount: { label: 'Wrong amount', tone: 'orange', meaning: 'What came is not what was to be paid.' },
+  not_compared: {
+    label: 'Not compared yet',
+    tone: 'grey',
+    meaning: 'M-PESA has told of it by its notice alone. The statement of that time is not read yet.',
+  },
+};
+
+export const kindOf = (row: BookRow): Kind => (row.kind in kinds ? (row.kind as Kind) : 'not_compared');
+
+const refundWords: Record<string, string> = {
+  requested: 'Refund waits for a second member',
+  approved: 'Refund is queued',
+  sending: 'Refund is being sent',
+  sent: 'Refund is on its way',
+  unknown: 'Refund: M-PESA is being asked',
+  completed: 'Sent back',
+};
+const resolutionWords: Record<string, string> = {
+  given: 'Given to its order by staff',
+  not_an_order: 'Not an order',
+  accepted: 'Accepted as it is',
+};
+
+/** What has become of a difference; '' while nothing has. */
+export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
+  if (refund_status && refundWords[refund_status]) return refundWords[refund_status];
+  if (refunded_at) return 'Sent back';
+  if (!is_open && resolution) return resolutionWords[resolution] ?? '';
+  return '';
+}
+
+/** What staff may decide about it now, the most likely first. */
+export function decisionsFor(row: BookRow): Decision[] {
+  if (!row.is_open) {
+    const isUndoable = row.resolution === 'not_an_order' || row.resolution === 'accepted';
+    return isUndoable ? ['reopen'] : [];
+  }
+  switch (row.kind) {
+    case 'missing_here':
+      return ['give', 'not_an_order', 'refund'];
+    case 'wrong_amount':
+      // Where it is in an order already, the order itself is decided there.
+      return isUnknown(row) ? ['give', 'refund', 'not_an_order'] : ['accept'];
+    case 'double':
+      return row.receipt ? ['refund', 'accept'] : ['accept'];
+    case 'missing_there':
+      return ['accept'];
+    default:
+      return [];
+  }
+}
+
+/** Whether M-PESA has it and no payment of ours is it. */
+export const isUnknown = ({ their_amount, payment_status }: BookRow): boolean =>
+  their_amount !== null && payment_status !== 'completed';
+
+export const decisionWords: Record<Decision, string> = {
+  give: 'Give to an order',
+  not_an_order: 'Not an order',
+  refund: 'Send back',
+  accept: 'Accept',
+  reopen: 'Open again',
+};
+
+const eventWords: Record<string, string> = {
+  given: 'Given to an order',
+  not_an_order: 'Noted as not an order',
+  refund: 'Queued to be sent back',
+  accepted: 'Accepted as it is',
+  reopened: 'Opened again',
+};
+
+/** A decision of the history in words. */
+export const describeDecision = (kind: string): string => eventWords[kind] ?? kind;
+
+/** What a saved decision is told with. */
+export function describeOutcome(decision: Decision, outcome: string | null): string {
+  if (decision === 'give') {
+    return outcome === 'paid'
+      ? 'The order is paid with this money'
+      : outcome === 'paid_needs_decision'
+        ? 'The money is with its order, which waits for your decision'
+        : outcome === 'paid_twice'
+          ? 'The order was paid already: this money is to be sent back'
+          : 'The money is with its order';
+  }
+  return {
+    not_an_order: 'Noted as not an order',
+    refund: 'The refund is queued',
+    accept: 'Accepted as it is',
+    reopen: 'It is open again',
+  }[decision];
+}

@@ -1,0 +1,31 @@
+// Days as the shop counts them: from midnight to midnight in Nairobi, written YYYY-MM-DD.
+
+const written = new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' });
+const named = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' });
+const short = new Intl.DateTimeFormat(undefined, {
+  weekday: 'short',
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  timeZone: 'UTC',
+});
+
+/** The day a moment lies in. */
+export const dayOf = (moment: Date): string => written.format(moment);
+
+/** What an address names as a day; today where it names none. */
+export function readDay(text: string | null, now: Date): string {
+  const isDay = text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
+  return isDay ? text : dayOf(now);
+}
+
+/** @param days may be negative */
+export function dayAfter(day: string, days: number): string {
+  const moment = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(moment.getTime())) return '';
+  moment.setUTCDate(moment.getUTCDate() + days);
+  return moment.toISOString().slice(0, 10);
+}
+
+export const nameDay = (day: string): string => named.format(new Date(`${day}T00:00:00Z`));
+export const nameDayShortly = (day: string): string => short.format(new Date(`${day}T00:00:00Z`));

@@ -1,0 +1,152 @@
+// A day in both books: what matches, what differs, and what to do about each difference.
+import { useState } from 'react';
+import { Link } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { ExportButton } from '../list/export-button.tsx';
+import { FilterSelect, ListToolbar } from '../list/list-toolbar.tsx';
+import { ListFrame, RowList } from '../list/row-list.tsx';
+import { useListFilters } from '../list/use-list-filters.ts';
+import type { ReadPage } from '../list/use-rows.ts';
+import { describeStaffPage } from '../staff-page.ts';
+import { useDialogOpener } from '../use-dialog-parameter.ts';
+import type { Route } from './+types/reconciliation-page.ts';
+import { DayNavigation } from './day-navigation.tsx';
+import { DaySummary } from './day-summary.tsx';
+import { differenceColumns, exportColumns } from './difference-columns.tsx';
+import { DifferenceDialog } from './difference-dialog.tsx';
+import { type Decision, type Kind, kinds } from './difference-words.ts';
+import { dayOf, nameDay, readDay } from './nairobi-day.ts';
+import { type BookRow, useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
+import { StatementNotices } from './statement-notices.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reconciliation');
+
+const rowsAtOnce = 100;
+
+export default function ReconciliationPage() {
+  const filters = useListFilters(['day', 'show']);
+  const { show } = filters.values;
+  const now = new Date();
+  const [day, today] = [readDay(filters.values.day, now), dayOf(now)];
+  const book = useBookDay(day);
+  const status = useStatementStatus();
+  const open = useDialogOpener('view');
+  const [asked, setAsked] = useState<BookRow | null>(null);
+  const resolve = useResolve(() => setAsked(null));
+  const [shownOf, setShown] = useState({ day, count: rowsAtOnce });
+  const count = shownOf.day === day ? shownOf.count : rowsAtOnce;
+
+  // What is shown of another day while this one loads is none of this day's.
+  const rows = book.data?.day === day ? book.data.rows : [];
+  const isLoading = book.data?.day !== day && !book.error;
+  const wanted = rows.filter((row) => !show || (show === 'open' ? row.is_open : row.kind === show));
+  const ask = (row: BookRow, decision: Decision) => {
+    if (decision === 'give') open(row.id);
+    else if (decision === 'refund') setAsked(row);
+    else resolve.resolve({ row, decision });
+  };
+  const countOf = (kind: Kind) => rows.filter((row) => row.kind === kind).length;
+
+  return (
+    <>
+      <ListFrame
+        heading="Reconciliation"
+        subtitle="Our payments beside M-PESA's"
+        actions={
+          <Link to="/admin/reconciliation/days" className={buttonStyle('dusk')}>
+            All days
+          </Link>
+        }
+        card={nameDay(day)}
+        toolbar={
+          <>
+            <StatementNotices status={status.data} missed={book.data?.missed ?? []} />
+            <DayNavigation
+              day={day}
+              today={today}
+              onGo={(to) => filters.set('day', to === today ? '' : to)}
+            />
+            {isLoading ? null : <DaySummary rows={rows} />}
+            <ListToolbar>
+              <FilterSelect
+                label="Show"
+                value={show}
+                options={[
+                  { value: '', label: `All (${rows.length})` },
+                  { value: 'open', label: `To decide (${rows.filter((row) => row.is_open).length})` },
+                  ...Object.entries(kinds).map(([value, { label }]) => ({
+                    value,
+                    label: `${label} (${countOf(value as Kind)})`,
+                  })),
+                ]}
+                onChoose={(value) => filters.set('show', value)}
+              />
+              <ExportButton<ExportedRow>
+                name={`payments of ${day}`}
+                read={readFrom(wanted)}
+                columns={exportColumns}
+              />
+            </ListToolbar>
+          </>
+        }
+      >
+        <RowList
+          rows={wanted.slice(0, count)}
+          isLoading={isLoading}
+          error={book.error}
+          retry={() => void book.refetch()}
+          hasMore={wanted.length > count}
+          more={() => setShown({ day, count: count + rowsAtOnce })}
+          label="Payments"
+          columns={differenceColumns({ resolve, onOpen: (row) => open(row.id), onAsk: ask })}
+          rowStyle={(row) => (row.is_open ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
+          empty={
+            show
+              ? {
+                  title: 'Nothing of this kind',
+                  text: 'The day has other payments, or none.',
+                  action: (
+                    <Button tone="quiet" onClick={() => filters.set('show', '')}>
+                      Show all payments
+                    </Button>
+                  ),
+                }
+              : {
+                  title: 'No payments on this day',
+                  text: book.data?.is_covered
+                    ? 'Neither our books nor M-PESA have any.'
+                    : "Our books have none. M-PESA's statement of this day is not read to its end.",
+                }
+          }
+        />
+      </ListFrame>
+      <DifferenceDialog book={book} />
+      <ConfirmDialog
+        open={asked !== null}
+        title="Send this money back?"
+        text={
+          asked
+            ? `${formatKes(asked.their_amount ?? asked.our_amount ?? 0)} of ${asked.receipt} go back to who paid. What M-PESA has sent back cannot be undone; larger amounts wait for a second member of staff.`
+            : ''
+        }
+        confirm="Send it back"
+        isBusy={resolve.isPending}
+        onConfirm={() => asked && resolve.resolve({ row: asked, decision: 'refund' })}
+        onCancel={() => setAsked(null)}
+      />
+    </>
+  );
+}
+
+type ExportedRow = BookRow & { created_at: string };
+
+/** The rows that are there, as the export reads pages. */
+function readFrom(rows: readonly BookRow[]): ReadPage<ExportedRow> {
+  const all = rows.map((row) => ({ ...row, created_at: row.happened_at }));
+  return async ({ after, limit }) => {
+    const begin = after ? all.findIndex(({ id }) => id === after.id) + 1 : 0;
+    return { data: all.slice(begin, begin + limit), error: null };
+  };
+}

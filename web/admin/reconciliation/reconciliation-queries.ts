@@ -1,0 +1,187 @@
+// What the reconciliation reads and decides, and under which keys it is kept.
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { type Decision, describeOutcome, isUnknown } from './difference-words.ts';
+
+/** A payment of ours and of M-PESA's side by side, by its receipt. Amounts in cents; the side that lacks it has null. */
+export interface BookRow {
+  id: string;
+  happened_at: string;
+  kind: string;
+  is_open: boolean;
+  receipt: string | null;
+  our_amount: number | null;
+  their_amount: number | null;
+  payment_id: string | null;
+  payment_status: string | null;
+  method: string | null;
+  needs_refund: boolean;
+  refunded_at: string | null;
+  refund_status: string | null;
+  order_id: string | null;
+  order_number: string | null;
+  tracking_number: string | null;
+  customer_name: string | null;
+  charge: number | null;
+  order_payment_status: string | null;
+  reference: string | null;
+  payer_name: string | null;
+  payer_phone: string | null;
+  heard_by_confirmation_at: string | null;
+  heard_by_statement_at: string | null;
+  resolution: string | null;
+}
+
+export interface Missed {
+  from: string;
+  to: string;
+}
+
+export interface BookDay {
+  day: string;
+  rows: BookRow[];
+  is_covered: boolean;
+  missed: Missed[];
+}
+
+/** What `statement_status` tells. Times are ISO. */
+export interface StatementStatus {
+  checked_at: string;
+  till_registered_at: string | null;
+  statement_registered_at: string | null;
+  last_confirmation_at: string | null;
+  last_complete_at: string | null;
+  covered_until: string | null;
+  problem: string | null;
+  missed: Missed[];
+  unmatched: number;
+}
+
+/** Both books of a day in Nairobi. */
+export function useBookDay(day: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'day', day],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('reconciliation_day', { day }).abortSignal(signal)) as unknown as BookDay,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The days of a range, newest first. */
+export function useBookDays(since: string, until: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'days', since, until],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('reconciliation_days', { since, until }).abortSignal(signal)),
+    placeholderData: keepPreviousData,
+  });
+}
+export type DaySums = NonNullable<ReturnType<typeof useBookDays>['data']>[number];
+
+export function useStatementStatus() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'statement'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('statement_status').abortSignal(signal)) as unknown as StatementStatus,
+    refetchInterval: 60_000,
+  });
+}
+
+/** An order that money may be given to. */
+export interface Candidate {
+  id: string;
+  order_number: string;
+  customer_name: string;
+  total_amount: number;
+  payment_status: string;
+  status: string;
+  created_at: string;
+}
+const candidate = 'id, order_number, customer_name, total_amount, payment_status, status, created_at';
+
+/** The orders that money is most likely for, or those that a search finds. */
+export function useCandidates(receipt: string, search: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'candidates', receipt, search],
+    queryFn: async ({ signal }): Promise<Candidate[]> =>
+      search === ''
+        ? (dataOf(
+            await tables.rpc('suggest_orders', { receipt }).abortSignal(signal),
+          ) as unknown as Candidate[])
+        : dataOf(
+            await tables
+              .rpc('search_orders', { search, page_size: 8 })
+              .select(candidate)
+              .order('created_at', { ascending: false })
+              .abortSignal(signal),
+          ),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** What staff decided about it, in order. */
+export function useHistory({ receipt, payment_id }: BookRow) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'history', receipt, payment_id],
+    queryFn: async ({ signal }) => {
+      const about = [
+        receipt ? `receipt.eq."${receipt}"` : '',
+        payment_id ? `payment_id.eq.${payment_id}` : '',
+      ].filter(Boolean);
+      return dataOf(
+        await tables
+          .from('reconciliation_events')
+          .select('*')
+          .or(about.join(','))
+          .order('id')
+          .abortSignal(signal),
+      );
+    },
+  });
+}
+
+export interface Resolution {
+  row: BookRow;
+  decision: Decision;
+  orderId?: string;
+  note?: string;
+}
+
+/** @param onSaved is told once it is saved */
+export function useResolve(onSaved?: () => void) {
+  const { tables } = useMember().staff;
+  const save = useSave<Resolution, string | null>({
+    async write({ row, decision, orderId, note }) {
+      const answer = dataOf(
+        await tables.rpc('resolve_difference', {
+          decision,
+          // What only we have is named by its payment: its receipt is unknown to M-PESA's book.
+          receipt: row.their_amount === null ? null : row.receipt,
+          payment_id: isUnknown(row) ? null : row.payment_id,
+          order_id: orderId ?? null,
+          note: note?.trim() || null,
+        }),
+      );
+      return (answer as { outcome?: string | null } | null)?.outcome ?? null;
+    },
+    success: (outcome, { decision }) => describeOutcome(decision, outcome),
+    failure: 'Failed to save your decision',
+    refresh: ['reconciliation', 'orders', 'deliveries', 'products', 'dashboard'],
+    ...(onSaved ? { onSuccess: onSaved } : {}),
+  });
+  return {
+    resolve: save.mutate,
+    isPending: save.isPending,
+    /** What is being decided about a row. */
+    deciding: (row: BookRow) =>
+      save.isPending && save.variables.row.id === row.id ? save.variables.decision : undefined,
+  };
+}
+export type Resolve = ReturnType<typeof useResolve>;

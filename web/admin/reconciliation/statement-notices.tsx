@@ -1,0 +1,54 @@
+// What staff must know about what M-PESA tells: that it tells nothing yet, that the statement is behind, or what it missed.
+import { Notice } from '../../ui/notice.tsx';
+import { formatDateTime } from '../dates.ts';
+import type { Missed, StatementStatus } from './reconciliation-queries.ts';
+
+/** The statement is pulled every half hour; a few failed pulls are no news. */
+const behindMs = 3 * 3_600_000;
+
+export function StatementNotices({
+  status,
+  missed,
+}: {
+  status: StatementStatus | undefined;
+  missed: readonly Missed[];
+}) {
+  const isBehind =
+    status?.statement_registered_at &&
+    status.covered_until !== null &&
+    Date.parse(status.checked_at) - Date.parse(status.covered_until) > behindMs;
+  return (
+    <>
+      {status && !status.till_registered_at ? (
+        <Notice tone="info" title="M-PESA does not tell the shop of payments by hand yet">
+          Until its addresses are registered (see the operating guide), money that customers send by hand is
+          seen in the statement at best, and confirmed by you.
+        </Notice>
+      ) : null}
+      {status && !status.statement_registered_at ? (
+        <Notice tone="info" title="M-PESA's statement is not registered">
+          Without it nobody can tell what is missing at M-PESA. See the operating guide.
+        </Notice>
+      ) : null}
+      {isBehind && status?.covered_until ? (
+        <Notice
+          tone="danger"
+          title={`The statement is read until ${formatDateTime(status.covered_until)} only`}
+        >
+          {status.problem ? `The last attempt failed: ${status.problem}. ` : ''}It is tried again by itself.
+          M-PESA gives the last 48 hours; what is older by then is lost to this comparison.
+        </Notice>
+      ) : null}
+      {missed.map(({ from, to }) => (
+        <Notice
+          key={from}
+          tone="danger"
+          title={`No statement tells of ${formatDateTime(from)} to ${formatDateTime(to)}`}
+        >
+          The shop was away for more than the 48 hours that M-PESA gives. Compare this time with the statement
+          in M-PESA's own portal.
+        </Notice>
+      ))}
+    </>
+  );
+}
