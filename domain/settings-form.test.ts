@@ -22,6 +22,7 @@ const good: SettingsForm = {
   reservation_minutes: '15',
   till_number: '5123456',
   paybill_number: '',
+  refund_approval_above: '1000',
 };
 
 test('a well-filled form has no problem and becomes columns', () => {
@@ -31,6 +32,7 @@ test('a well-filled form has no problem and becomes columns', () => {
     chat_phone: '+254700000000',
     delivery_fee: 20_050,
     reservation_minutes: 15,
+    refund_approval_above: 100_000,
   });
 });
 
@@ -59,6 +61,8 @@ test.each<[SettingsField, string, RegExp]>([
   ['till_number', '512', /digits/],
   ['till_number', 'our till', /digits/],
   ['paybill_number', '+254700000000', /digits/],
+  ['refund_approval_above', '-1', /amount from 0/],
+  ['refund_approval_above', '1000001', /amount from 0/],
 ])('%s with %j is a problem of that field alone', (field, text, words) => {
   const problems = checkSettingsForm({ ...good, [field]: text });
   expect(Object.keys(problems)).toEqual([field]);

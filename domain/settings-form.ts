@@ -15,6 +15,8 @@ export interface SettingsForm {
   /** Digits; empty where customers cannot pay that way. */
   till_number: string;
   paybill_number: string;
+  /** In shillings; a refund of more than this needs a second member. */
+  refund_approval_above: string;
 }
 export type SettingsField = keyof SettingsForm;
 
@@ -31,6 +33,8 @@ export interface SettingsValues {
   reservation_minutes: number;
   till_number: string;
   paybill_number: string;
+  /** In cents. */
+  refund_approval_above: number;
 }
 
 export type SettingsProblems = Partial<Record<SettingsField, string>>;
@@ -47,6 +51,7 @@ export const settingsFields: readonly SettingsField[] = [
   'reservation_minutes',
   'till_number',
   'paybill_number',
+  'refund_approval_above',
 ];
 
 /** What a field is called, in sentences as well as beside it. */
@@ -62,6 +67,7 @@ export const settingsLabels: Readonly<Record<SettingsField, string>> = {
   reservation_minutes: 'Reservation',
   till_number: 'Till number',
   paybill_number: 'Paybill number',
+  refund_approval_above: 'Refund limit',
 };
 
 const limits = {
@@ -106,6 +112,10 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   else if (fee === null)
     problems.delivery_fee = 'Delivery fee must be an amount of at least 0 with at most two decimals';
   else if (fee > limits.fee) problems.delivery_fee = 'Delivery fee is more than KES 1,000,000';
+  const limit = readFee(form.refund_approval_above);
+  if (limit === null || limit > limits.fee) {
+    problems.refund_approval_above = 'Please enter an amount from 0 to 1,000,000 shillings';
+  }
   const minutes = readMinutes(form.reservation_minutes);
   if (minutes === null || minutes < 1 || minutes > limits.minutes) {
     problems.reservation_minutes = 'Please enter whole minutes from 1 to 1440 (a day)';
@@ -125,7 +135,8 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
 export function settingsValues(form: SettingsForm): SettingsValues {
   const [support, chat] = [readPhone(form.support_phone), readPhone(form.chat_phone)];
   const [fee, minutes] = [readFee(form.delivery_fee), readMinutes(form.reservation_minutes)];
-  if (support === null || chat === null || fee === null || minutes === null) {
+  const limit = readFee(form.refund_approval_above);
+  if (support === null || chat === null || fee === null || minutes === null || limit === null) {
     throw new RangeError('The form was not checked');
   }
   return {
@@ -140,20 +151,25 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     reservation_minutes: minutes,
     till_number: readDigits(form.till_number),
     paybill_number: readDigits(form.paybill_number),
+    refund_approval_above: limit,
   };
 }
 
 /** The columns as they stand in the form. */
 export function settingsFormOf(values: SettingsValues): SettingsForm {
-  const { delivery_fee: fee, reservation_minutes: minutes, ...texts } = values;
+  const { delivery_fee: fee, reservation_minutes: minutes, refund_approval_above: limit, ...texts } = values;
   return {
     ...pick(texts),
-    delivery_fee: fee % 100 === 0 ? String(fee / 100) : (fee / 100).toFixed(2),
+    delivery_fee: inShillings(fee),
     reservation_minutes: String(minutes),
+    refund_approval_above: inShillings(limit),
   };
 }
 
-function pick(texts: Omit<SettingsValues, 'delivery_fee' | 'reservation_minutes'>) {
+const inShillings = (cents: number): string =>
+  cents % 100 === 0 ? String(cents / 100) : (cents / 100).toFixed(2);
+
+function pick(texts: Omit<SettingsValues, 'delivery_fee' | 'reservation_minutes' | 'refund_approval_above'>) {
   const { store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url } =
     texts;
   const { till_number, paybill_number } = texts;

@@ -31,6 +31,7 @@ export default [
     route('reconciliation', 'admin/reconciliation/reconciliation-page.tsx'),
     route('reconciliation/days', 'admin/reconciliation/days-page.tsx'),
     route('settings', 'admin/settings/settings-page.tsx'),
+    route('settings/payments', 'admin/payments-check/payments-check-page.tsx'),
     route('account', 'admin/account/account-page.tsx'),
   ]),
 ] satisfies RouteConfig;

@@ -33,6 +33,11 @@ export interface Staff {
    * that are watched on their way.
    */
   storage(send?: typeof fetch): Promise<StorageClient>;
+  /**
+   * Asks the payment function in the member's name.
+   * @returns its answer; throws an Error with its sentence when it refused, or when nothing was answered
+   */
+  askPayments<Answer>(question: { action: string } & Record<string, unknown>): Promise<Answer>;
   /** A connection of its own to what happens, as this member may hear it. Its code is loaded when it is first asked for. */
   live(): Promise<RealtimeClient>;
 }
@@ -104,6 +109,18 @@ export function createStaff(
     async storage(send = transport) {
       const { StorageClient } = await import('@supabase/storage-js');
       return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMember(send));
+    },
+    async askPayments<Answer>(question: { action: string } & Record<string, unknown>) {
+      const answer = await asMember(transport)(`${origin}/functions/v1/mobile-money`, {
+        method: 'POST',
+        headers: { apikey: address.key, 'content-type': 'application/json' },
+        body: JSON.stringify(question),
+      });
+      const said = (await answer.json().catch(() => null)) as (Answer & { error?: unknown }) | null;
+      if (!answer.ok || !said) {
+        throw new Error(typeof said?.error === 'string' ? said.error : 'The payment service did not answer');
+      }
+      return said;
     },
     async live() {
       const { RealtimeClient } = await import('@supabase/realtime-js');

@@ -1,5 +1,6 @@
 // What staff may know of the payment settings, and whether the world reaches us: never a secret.
 import { judgeNoticeAddress } from '../../../domain/notice-address.ts';
+import type { Reach, Setup } from '../../../domain/payment-setup.ts';
 import { addressFor } from './addresses.ts';
 import { readText } from './json-body.ts';
 import { isSameSecret } from './secret.ts';
@@ -8,21 +9,6 @@ import type { MobileMoneyWorld } from './world.ts';
 const TIMEOUT_MS = 10_000;
 const LIFETIME_MS = 60_000;
 const LARGEST_ANSWER_BYTES = 2048;
-
-/** The settings, without what is secret in them. */
-export interface Setup {
-  environment: 'simulator' | 'sandbox' | 'production';
-  mode: 'paybill' | 'till';
-  shortcode: string;
-  till: string | null;
-  /** What is set, by what it is called. */
-  configured: { name: string; isSet: boolean; what: string }[];
-  /** Whether money can be sent back by M-PESA. */
-  canReverse: boolean;
-  /** Where M-PESA is to tell us of payments, without the secret at its end. */
-  noticeAddress: string;
-  addressProblems: ReturnType<typeof judgeNoticeAddress>;
-}
 
 /** Describes the settings for staff. */
 export function describeSetup(world: MobileMoneyWorld): Setup {
@@ -57,14 +43,6 @@ export function describeSetup(world: MobileMoneyWorld): Setup {
     noticeAddress,
     addressProblems: judgeNoticeAddress(noticeAddress),
   };
-}
-
-/** What came of calling our own public address, step by step as far as it got. */
-export interface Reach {
-  address: string;
-  isReached: boolean;
-  steps: { name: string; state: 'ok' | 'failed' | 'not reached'; detail: string }[];
-  tookMs: number;
 }
 
 /**

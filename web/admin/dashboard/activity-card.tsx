@@ -2,7 +2,8 @@
 import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { type Day, useDays, useInstallation } from './dashboard-queries.ts';
+import { useInstallation } from '../use-installation.ts';
+import { type Day, useDays } from './dashboard-queries.ts';
 
 // The library that draws is large: it comes after everything else.
 const ActivityChart = lazy(() => import('./activity-chart.tsx'));

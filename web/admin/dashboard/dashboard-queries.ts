@@ -1,20 +1,12 @@
 // What the dashboard reads. Its keys begin with 'dashboard': the live channel makes all of it be read anew.
 import { useQuery } from '@tanstack/react-query';
-import { useRouteLoaderData } from 'react-router';
-import type { PublicConfig } from '../../lib/shop-context.ts';
 import { servicesOrigin } from '../../lib/store.ts';
 import { dataOf } from '../table-answer.ts';
+import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 
 /** How long the figures of the machinery are taken for current. */
 const minute = 60_000;
-
-/** The facts of this installation that the document came with. */
-export function useInstallation(): PublicConfig {
-  const facts = useRouteLoaderData<{ config: PublicConfig }>('root');
-  if (!facts) throw new Error('The dashboard is shown without the facts of the shop');
-  return facts.config;
-}
 
 /** The four figures (specification §7, Admin dashboard stats). */
 export function useFigures() {

@@ -1,11 +1,24 @@
+<<<<<<< HEAD
+
 import { describe, expect, test } from 'vitest';
+
+=======
+
+import { expect, test } from 'vitest';
+import type { PaymentHealth } from '../payments-check/payment-health.ts';
+
+>>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
 import {
   ago,
   describeAuthentication,
   describeBackup,
   describeDatabase,
   describePayments,
+<<<<<<< HEAD
   describeStatement,
+=======
+  describeRefunds,
+>>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
   type SystemStatus,
 } from './describe-status.ts';
 
@@ -57,6 +70,35 @@ test('payments name whose money moves, and prompts that wait too long need atten
     detail: expect.stringContaining('2 prompts have been open'),
   });
   expect(describePayments('production', null)).toMatchObject({ state: 'attention' });
+});
+
+const health: PaymentHealth = {
+  checked_at: '2026-11-21T10:00:00Z',
+  pause: null,
+  refunds_to_approve: 0,
+  refunds_unknown: 0,
+  refunds_stuck: 0,
+  token_fresh_until: null,
+  last_push: null,
+  last_notice: null,
+};
+
+test('paused prompts are a fault, told with their reason; without a pause all is as before', () => {
+  expect(describePayments('production', status, health)).toEqual(describePayments('production', status));
+  const pause = { code: 'SFC_IC0003', description: null, since: status.checked_at, until: status.checked_at };
+  expect(describePayments('production', status, { ...health, pause })).toMatchObject({
+    state: 'fault',
+    value: 'Paused',
+    detail: expect.stringContaining('does not exist'),
+  });
+});
+
+test('refunds are told of while one waits for a member', () => {
+  expect(describeRefunds(health)).toBeNull();
+  expect(describeRefunds({ ...health, refunds_to_approve: 2, refunds_unknown: 1 })).toMatchObject({
+    state: 'attention',
+    detail: '2 to approve, 1 of which M-PESA tells nothing. See Orders.',
+  });
 });
 
 test.each<[string, boolean, SystemStatus | null, string, string]>([

@@ -1,4 +1,6 @@
 // The state of each part of the shop's machinery, from what was measured, in words.
+import { adviseOnResult } from '../../../domain/result-advice.ts';
+import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
 export type State = 'ok' | 'attention' | 'fault';
 
@@ -63,9 +65,24 @@ const modes = {
   production: { value: 'Live', detail: 'M-PESA' },
 } as const;
 
-/** @param status null when the database did not answer */
-export function describePayments(mode: keyof typeof modes, status: SystemStatus | null): Line {
+/**
+ * @param status null when the database did not answer
+ * @param health the same of payments
+ */
+export function describePayments(
+  mode: keyof typeof modes,
+  status: SystemStatus | null,
+  health: PaymentHealth | null = null,
+): Line {
   const { value, detail } = modes[mode];
+  if (health?.pause) {
+    const { what } = adviseOnResult(health.pause.code, health.pause.description);
+    return {
+      state: 'fault',
+      value: 'Paused',
+      detail: `Customers get no prompts for a while. ${what} See Settings, M-PESA check.`,
+    };
+  }
   if (!status) return { state: 'attention', value, detail: 'What M-PESA last said is not known right now.' };
   const overdue = status.overdue_payments;
   if (overdue > 0) {
@@ -83,6 +100,7 @@ export function describePayments(mode: keyof typeof modes, status: SystemStatus 
   };
 }
 
+<<<<<<< HEAD
 /** What the database tells of M-PESA's statement (`statement_status`). Times are ISO. */
 export interface StatementFacts {
   checked_at: string;
@@ -119,6 +137,17 @@ export function describeStatement(
     value: 'Behind',
     detail: `Read until ${write(facts.covered_until)}. ${facts.problem ?? 'It is tried again by itself'}`,
   };
+=======
+/** What of refunds waits for a member; null when nothing does. */
+export function describeRefunds(health: PaymentHealth): Line | null {
+  const waiting = [
+    health.refunds_to_approve > 0 && `${health.refunds_to_approve} to approve`,
+    health.refunds_unknown > 0 && `${health.refunds_unknown} of which M-PESA tells nothing`,
+    health.refunds_stuck > 0 && `${health.refunds_stuck} that could not be sent for more than 10 minutes`,
+  ].filter(Boolean);
+  if (waiting.length === 0) return null;
+  return { state: 'attention', value: 'Waiting', detail: `${waiting.join(', ')}. See Orders.` };
+>>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
 }
 
 /**

@@ -3,16 +3,19 @@ import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { formatDateTime } from '../dates.ts';
+import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
 import { dataOf } from '../table-answer.ts';
+import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { useAuthHealth, useInstallation, useSystemStatus } from './dashboard-queries.ts';
+import { useAuthHealth, useSystemStatus } from './dashboard-queries.ts';
 import {
   describeAuthentication,
   describeBackup,
   describeDatabase,
   describePayments,
+  describeRefunds,
   describeStatement,
   type Line,
   type State,
@@ -29,6 +32,7 @@ export function SystemStatusCard() {
   const [awaited, setAwaited] = useState<{ since: string | null } | null>(null);
   const system = useSystemStatus(awaited !== null);
   const authentication = useAuthHealth();
+  const health = usePaymentHealth().data ?? null;
   const status = system.error ? null : (system.data ?? null);
 
   const lastAttempt = system.data?.last_attempt_at ?? null;
@@ -65,8 +69,12 @@ export function SystemStatusCard() {
               : describeAuthentication(authentication.error ? null : (authentication.data ?? null))
           }
         />
-        <StatusLine label="Payments" line={system.isPending ? null : describePayments(paymentMode, status)} />
+        <StatusLine
+          label="Payments"
+          line={system.isPending ? null : describePayments(paymentMode, status, health)}
+        />
         {statement ? <StatusLine label="M-PESA Statement" line={statement} /> : null}
+        <RefundsLine health={health} />
         <StatusLine
           label="Last Backup"
           line={system.isPending && !isHosted ? null : describeBackup(isHosted, status)}
@@ -85,6 +93,12 @@ export function SystemStatusCard() {
       )}
     </Card>
   );
+}
+
+/** Only while something about refunds waits for a member. */
+function RefundsLine({ health }: { health: PaymentHealth | null }) {
+  const line = health && describeRefunds(health);
+  return line ? <StatusLine label="Refunds" line={line} /> : null;
 }
 
 const dots: Record<State, string> = { ok: 'bg-leaf-500', attention: 'bg-ember-400', fault: 'bg-danger' };

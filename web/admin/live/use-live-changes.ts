@@ -13,6 +13,8 @@ const shownIn: Record<string, readonly string[]> = {
   products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
   store_settings: ['settings'],
+  refunds: ['orders', 'refunds', 'payment-tests', 'dashboard'],
+  payment_tests: ['payment-tests', 'payment-health'],
   outbox_messages: ['messages', 'orders'],
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation'],

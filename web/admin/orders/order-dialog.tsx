@@ -16,9 +16,12 @@ import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { plainFailure } from './order-event-words.ts';
-import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
+import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
+import { isRefundable, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { RefundState } from './refund-state.tsx';
+import { SendBack } from './send-back.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export function OrderDialog({ id }: { id: string | null }) {
@@ -244,7 +247,11 @@ function Payments({ order }: { order: WholeOrder }) {
                     {payment.method === 'till' ? 'paid by hand' : formatPhone(payment.phone)}
                   </span>
                   <span className="flex gap-1.5">
-                    {payment.needs_refund ? <Badge tone="red">To be sent back</Badge> : null}
+                    {payment.refunded_at ? (
+                      <Badge tone="grey">Sent back</Badge>
+                    ) : payment.needs_refund ? (
+                      <Badge tone="red">To be sent back</Badge>
+                    ) : null}
                     <Badge tone={stateTone}>{state}</Badge>
                   </span>
                 </p>
@@ -260,6 +267,7 @@ function Payments({ order }: { order: WholeOrder }) {
                   {payment.status === 'review' ? `${payment.result_description} · ` : null}
                   {formatDateTime(payment.completed_at ?? payment.created_at)}
                 </p>
+                <RefundOf order={order} payment={payment} />
               </li>
             );
           })}
@@ -267,6 +275,19 @@ function Payments({ order }: { order: WholeOrder }) {
       )}
       <ConfirmTillPayment order={order} />
     </Part>
+  );
+}
+
+/** Of the money that the order was paid with, the decision above tells; here it is of what came besides. */
+function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const refund = lastRefund(payment.refunds);
+  const isHere = payment.needs_refund || decisionOf(order) === null;
+  if (!isHere || (!refund && !isRefundable(order, payment))) return null;
+  return (
+    <div className="mt-2 grid gap-2">
+      {refund ? <RefundState refund={refund} /> : null}
+      {isRefundable(order, payment) ? <SendBack order={order} payment={payment} /> : null}
+    </div>
   );
 }
 

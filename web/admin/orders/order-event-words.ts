@@ -2,6 +2,7 @@
 import { formatKes } from '../../../domain/money.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { adviseOnRefund } from '../../../domain/result-advice.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { statusWords } from '../status-badge.tsx';
 
@@ -28,6 +29,7 @@ interface Details {
   person?: string;
   vehicle?: string;
   instead_of?: string;
+  needs_approval?: boolean;
 }
 
 const reasons: Record<string, string> = {
@@ -97,6 +99,34 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return { what: 'Payment needs a look', more: told.result_description ?? '', tone: 'bad' };
     case 'payment_unresolved':
       return { what: 'M-PESA never told how the payment ended', more: between(money, payer), tone: 'bad' };
+    case 'refund_requested':
+      return {
+        what: told.needs_approval ? 'Refund asked for: another member must approve it' : 'Refund asked for',
+        more: between(money, reason && `“${reason}”`),
+        tone: told.needs_approval ? 'bad' : 'plain',
+      };
+    case 'refund_approved':
+      return { what: 'Refund approved', more: money ?? '', tone: 'plain' };
+    case 'refund_withdrawn':
+      return { what: 'Refund withdrawn', more: money ?? '', tone: 'plain' };
+    case 'refund_sent':
+      return { what: 'M-PESA was asked to send the money back', more: money ?? '', tone: 'plain' };
+    case 'refund_unknown':
+      return { what: 'M-PESA does not tell whether the money went back', more: money ?? '', tone: 'bad' };
+    case 'refund_failed': {
+      const { what } = adviseOnRefund(told.result_code, told.result_description);
+      return {
+        what: 'The money was not sent back',
+        more: between(money, what, told.result_code && `Code ${told.result_code}`),
+        tone: 'bad',
+      };
+    }
+    case 'refund_completed':
+      return {
+        what: told.method === 'by_hand' ? 'Sent back by hand' : 'Sent back by M-PESA',
+        more: between(money, told.receipt && `Receipt ${told.receipt}`),
+        tone: 'good',
+      };
     case 'delivery_made':
       return { what: 'Ready to be assigned for delivery', tone: 'plain' };
     case 'delivery_assigned':

@@ -19,6 +19,7 @@ import {
   useOrders,
   useOrdersToDecide,
 } from './order-queries.ts';
+import { RefundsToLookAt } from './refunds-to-look-at.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
@@ -40,6 +41,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         toolbar={
           <>
             <OrdersToDecide />
+            <RefundsToLookAt />
             <ListToolbar>
               <SearchBox
                 placeholder="Search orders..."

@@ -6,6 +6,9 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
+import { isRefundable, isUnderWay, lastRefund } from './refund-queries.ts';
+import { RefundState } from './refund-state.tsx';
+import { SendBack } from './send-back.tsx';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -39,6 +42,8 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   if (!decision) return null;
   const paid = order.payments.find(({ status, needs_refund }) => status === 'completed' && !needs_refund);
   const amount = formatKes(paid?.amount ?? order.total_amount);
+  const refund = paid ? lastRefund(paid.refunds) : null;
+  const isGoingBack = refund !== null && isUnderWay(refund);
   const charge = chargeAmount(order.total_amount);
   const why =
     paid && paid.amount !== charge
@@ -57,7 +62,21 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
             : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
         </p>
       </div>
-      {isAsked ? (
+      {refund ? <RefundState refund={refund} /> : null}
+      {paid ? (
+        isGoingBack ? null : (
+          <div className="grid gap-3">
+            {decision === 'units are gone' ? (
+              <div>
+                <Button isBusy={save.isPending} onClick={() => save.decide('deliver')}>
+                  Deliver it
+                </Button>
+              </div>
+            ) : null}
+            {isRefundable(order, paid) ? <SendBack order={order} payment={paid} /> : null}
+          </div>
+        )
+      ) : isAsked ? (
         <div className="flex flex-wrap items-center gap-3">
           <p className="basis-full text-sm font-semibold">
             The shop moves no money by itself. Have you sent {amount} back to the customer?

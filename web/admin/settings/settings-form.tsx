@@ -1,7 +1,7 @@
 // The form of the settings. What was typed stays until it is saved or given up, whatever somebody else does meanwhile.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { useBlocker, useRevalidator } from 'react-router';
+import { Link, useBlocker, useRevalidator } from 'react-router';
 import {
   changedSettings,
   checkSettingsForm,
@@ -14,7 +14,7 @@ import {
   settingsLabels,
   settingsValues,
 } from '../../../domain/settings-form.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
@@ -191,6 +191,24 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               hint="Pay Bill, with the tracking number as account. Empty: not offered"
             />
           </div>
+        </Card>
+        <Card
+          title="M-PESA"
+          description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. Who raises it is bound by the old one for a day."
+        >
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('refund_approval_above')}
+              label="Refund limit (KES)"
+              required
+              inputMode="decimal"
+              autoComplete="off"
+              hint="Up to this amount one member is enough"
+            />
+          </div>
+          <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
+            M-PESA check
+          </Link>
         </Card>
         {/* On the left: messages come on the right. */}
         <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">

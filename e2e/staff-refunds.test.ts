@@ -1,0 +1,253 @@
+// Money goes back to customers, above the limit by two members; and the page on which staff try the payments out.
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+let product: { id: string; price: number };
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+  const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', {
+    stock_quantity: 500,
+    price: 60_000,
+  });
+  [product] = (await answer.json()) as [typeof product];
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+
+interface Order {
+  id: string;
+  order_number: string;
+  tracking_number: string;
+  total_amount: number;
+  status: string;
+  payment_status: string;
+}
+async function orderNow(id: string): Promise<Order> {
+  const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as Order[];
+  if (!order) throw new Error('there is no such order');
+  return order;
+}
+/** An order that was paid, and cancelled since. */
+async function paidAndCancelled(quantity: number, phoneNumber: string): Promise<Order> {
+  const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+    idempotency_key: randomUUID(),
+    product_id: product.id,
+    quantity,
+    customer_name: 'Amina Kamau',
+    customer_email: 'amina@example.com',
+    customer_phone: '0712345678',
+    delivery_location: 'Westlands',
+    expected_total: product.price * quantity + 100,
+  });
+  const order = await orderNow(((await placed.json()) as { id: string }).id);
+  await asOwner(shop, '/functions/v1/mobile-money', 'POST', {
+    action: 'initiate',
+    phoneNumber,
+    amount: order.total_amount,
+    trackingNumber: order.tracking_number,
+    orderId: order.id,
+  });
+  await until(async () => (await orderNow(order.id)).payment_status === 'paid', 'the order is paid');
+  await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
+  return order;
+}
+
+const toast = (page: Page, text: string | RegExp) =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+const dialogOf = (page: Page, { order_number }: Order) =>
+  page.getByRole('dialog', { name: `Order ${order_number}` });
+const isStill = (page: Page) =>
+  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
+async function openOrder(page: Page, order: Order): Promise<Locator> {
+  await page.goto(`${shop.url}/admin/orders/${order.id}`);
+  const dialog = dialogOf(page, order);
+  await dialog.getByText('Refund due').waitFor();
+  return dialog;
+}
+/** For who wants to look at them. */
+const picture = async (page: Page, name: string, viewport: { width: number }) => {
+  if (process.env.PICTURES) {
+    await page.screenshot({
+      path: join(process.env.PICTURES, `${name}-${viewport.width}.png`),
+      fullPage: true,
+    });
+  }
+};
+
+describe.each([
+  ['on a phone', phone, '07120'],
+  ['at the counter', desktop, '07121'],
+] as const)('%s', (_, viewport, payer) => {
+  const story = storyIn(() => browser, { viewport });
+
+  story(
+    'a large refund is asked for by one member, approved by another, and sent',
+    async ({ newVisitor }) => {
+      const [{ page: first }, { page: second }] = [await newVisitor(), await newVisitor()];
+      const [asking] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
+      const order = await paidAndCancelled(2, `${payer}05555`);
+      const dialog = await openOrder(first, order);
+      await dialog.getByRole('button', { name: 'Send back KES 1,201 by M-PESA' }).click();
+      const ask = first.getByRole('dialog', { name: 'Send back KES 1,201?' });
+      await ask.getByText('Another member of staff must approve it').waitFor();
+      await isStill(first);
+      await expectAccessible(first, 'asking for a refund');
+      await picture(first, 'ask', viewport);
+      await ask.getByRole('button', { name: 'Ask for approval' }).click();
+      await ask.getByText('Please say why').waitFor();
+      await ask.getByLabel('Reason').fill('Customer changed her mind');
+      await ask.getByRole('button', { name: 'Ask for approval' }).click();
+      await toast(first, 'Another member of staff must approve').waitFor();
+      await dialog.getByText('You asked for it: somebody else must approve.').waitFor();
+      expect(await dialog.getByRole('button', { name: /Approve/ }).count()).toBe(0);
+      expect((await orderNow(order.id)).payment_status).toBe('paid');
+
+      await second.goto(`${shop.url}/admin/dashboard`);
+      await second.getByText('1 to approve').waitFor();
+      await second.goto(`${shop.url}/admin/orders`);
+      const waiting = second.getByRole('region', { name: 'Refunds that wait for you' });
+      await waiting.getByText(`asked for by ${asking.email}`).waitFor();
+      await isStill(second);
+      await expectAccessible(second, 'a refund that waits');
+      await picture(second, 'waits', viewport);
+      await waiting.getByRole('button', { name: 'Approve KES 1,201' }).click();
+      await toast(second, 'Approved. The money is sent back').waitFor();
+      await waiting.waitFor({ state: 'detached' });
+
+      await dialog.getByText('Refunded', { exact: true }).waitFor({ timeout: 20_000 });
+      await dialog.getByText('Sent back by M-PESA').first().waitFor();
+      await dialog.getByText('Refund approved').waitFor();
+      expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+      await isStill(first);
+      await expectAccessible(first, 'a refunded order');
+      await picture(first, 'refunded', viewport);
+    },
+  );
+
+  story('a small refund is withdrawn, then noted as sent by hand', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    const order = await paidAndCancelled(1, `${payer}15555`);
+    const dialog = await openOrder(page, order);
+    await dialog.getByRole('button', { name: 'It was sent back by hand' }).click();
+    const note = page.getByRole('dialog', { name: 'KES 601 were sent back by hand?' });
+    await note.getByLabel('Receipt of sending it back').fill('123');
+    await note.getByLabel('Reason').fill('Sent from the till phone');
+    await note.getByRole('button', { name: 'It was sent back' }).click();
+    await note.getByText('ten letters and digits').waitFor();
+    const receipt = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
+    await note.getByLabel('Receipt of sending it back').fill(receipt.toLowerCase());
+    await isStill(page);
+    await expectAccessible(page, 'a refund by hand');
+    await picture(page, 'by-hand', viewport);
+    await note.getByRole('button', { name: 'It was sent back' }).click();
+    await toast(page, 'The refund is noted with the order').waitFor();
+    await dialog.getByText('Refunded', { exact: true }).waitFor();
+    await dialog.getByText(receipt).first().waitFor();
+    expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+  });
+
+  story(
+    'the payments are tried out: settings, public address, one shilling there and back',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await enterAsStaff(shop, page);
+      await page.goto(`${shop.url}/admin/settings`);
+      await page.getByRole('link', { name: 'M-PESA check' }).click();
+      await page.getByRole('heading', { level: 1, name: 'M-PESA check' }).waitFor();
+      await page.getByText('Simulated: no money moves').waitFor();
+      await page.getByText('MPESA_PASSKEY').waitFor();
+      await page.getByText(/means "this very machine"/).waitFor();
+      expect(await page.content()).not.toContain(
+        'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919',
+      );
+
+      await page.getByRole('button', { name: 'Test the public address' }).click();
+      await page.getByText(/The shop is reached, in/).waitFor();
+
+      await page.getByLabel('Your phone').fill('12');
+      await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();
+      await page.getByText('Please enter a valid phone number').waitFor();
+      await page.getByLabel('Your phone').fill(`${payer}21032`);
+      await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();
+      await page
+        .getByText('The prompt was cancelled, or nobody answered it. (code 1032)')
+        .waitFor({ timeout: 20_000 });
+      await page.getByLabel('Your phone').fill(`${payer}25555`);
+      await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();
+      await page.getByText('Waiting for the PIN...').waitFor();
+      await page.getByText('The shilling came. Customers can pay.').waitFor({ timeout: 20_000 });
+      await page.getByText(/from this very machine/).waitFor({ timeout: 30_000 });
+      await isStill(page);
+      await expectAccessible(page, 'the check of the payments');
+      await picture(page, 'check', viewport);
+      await page.getByRole('button', { name: 'Send the shilling back' }).click();
+      await page.getByText(/^Sent back by M-PESA/).waitFor({ timeout: 20_000 });
+    },
+  );
+
+  story('wrong settings pause the prompts: staff are told, and resume them', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+      idempotency_key: randomUUID(),
+      product_id: product.id,
+      quantity: 1,
+      customer_name: 'Otieno',
+      customer_email: 'otieno@example.com',
+      customer_phone: '0712345678',
+      delivery_location: 'Karen',
+      expected_total: product.price + 100,
+    });
+    const order = await orderNow(((await placed.json()) as { id: string }).id);
+    const begun = (await (
+      await asOwner(shop, '/rest/v1/rpc/begin_payment', 'POST', {
+        order_id: order.id,
+        phone: `${payer}35555`,
+        notice_secret: randomUUID(),
+      })
+    ).json()) as { payment: { id: string } };
+    await asOwner(shop, '/rest/v1/rpc/record_push', 'POST', {
+      payment_id: begun.payment.id,
+      body: '{}',
+      refusal_code: 'SFC_IC0003',
+      refusal_description: 'The operator does not exist.',
+    });
+    const initiate = async () =>
+      (
+        await asOwner(shop, '/functions/v1/mobile-money', 'POST', {
+          action: 'initiate',
+          phoneNumber: `${payer}35555`,
+          amount: order.total_amount,
+          trackingNumber: order.tracking_number,
+          orderId: order.id,
+        })
+      ).json();
+    expect(await initiate()).toMatchObject({ success: false, code: 'prompts_paused' });
+
+    await page.goto(`${shop.url}/admin/dashboard`);
+    await page.getByText('Paused').waitFor();
+    await page.goto(`${shop.url}/admin/settings/payments`);
+    await page.getByText('The till or operator does not exist.').waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'a pause');
+    await picture(page, 'pause', viewport);
+    await page.getByRole('button', { name: 'It is mended: send prompts again' }).click();
+    await page.getByRole('region', { name: 'Prompts are paused' }).waitFor({ state: 'detached' });
+    expect(await initiate()).toMatchObject({ success: true });
+  });
+});

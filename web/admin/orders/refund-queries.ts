@@ -1,0 +1,62 @@
+// What the screens read of refunds, and which money may be sent back.
+import { useQuery } from '@tanstack/react-query';
+import type { Setup } from '../../../domain/payment-setup.ts';
+import type { Database } from '../../../supabase/types.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import type { WholeOrder } from './order-queries.ts';
+
+export type Refund = Database['public']['Tables']['refunds']['Row'];
+export type PaymentOfOrder = WholeOrder['payments'][number];
+
+/** What is read anew when a refund has moved. */
+export const touchedByRefunds = ['orders', 'refunds', 'products', 'deliveries', 'payment-tests', 'dashboard'];
+
+/** The settings of payments; undefined until they are known. */
+export function usePaymentSetup() {
+  const { staff } = useMember();
+  return useQuery({
+    queryKey: ['payment-setup'],
+    queryFn: async () => (await staff.askPayments<{ setup: Setup }>({ action: 'describe-setup' })).setup,
+    staleTime: 5 * 60_000,
+  });
+}
+
+/** Refunds that wait for a member: for an approval, or because M-PESA does not tell what became of them. */
+export function useRefundsToLookAt() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['refunds', 'to look at'],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('refunds')
+          .select('*, payment:payments(order:orders(id, order_number))')
+          .in('status', ['requested', 'unknown'])
+          .order('created_at')
+          .limit(20)
+          .abortSignal(signal),
+      ),
+  }).data;
+}
+
+/** Whether a payment's money may be sent back: it came for nothing, and nobody is at it. */
+export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolean {
+  return (
+    payment.status === 'completed' &&
+    payment.refunded_at === null &&
+    payment.refunds.every(({ status }) => status === 'failed' || status === 'withdrawn') &&
+    (payment.needs_refund ||
+      order.payment_status === 'needs_decision' ||
+      (order.payment_status === 'paid' && order.status === 'cancelled'))
+  );
+}
+
+/** The refund that tells how a payment's money stands; null when nobody asked for one, or it was withdrawn. */
+export function lastRefund(refunds: readonly Refund[]): Refund | null {
+  const standing = refunds.filter(({ status }) => status !== 'withdrawn');
+  return standing.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0] ?? null;
+}
+
+const underWay = ['requested', 'approved', 'sending', 'sent', 'unknown'];
+export const isUnderWay = ({ status }: Pick<Refund, 'status'>): boolean => underWay.includes(status);

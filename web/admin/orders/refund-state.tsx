@@ -1,0 +1,195 @@
+// How a refund stands, in words, and what a member can do about it.
+import { useState } from 'react';
+import { formatKes } from '../../../domain/money.ts';
+import { adviseOnRefund } from '../../../domain/result-advice.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { formatDateTime } from '../dates.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { type Refund, touchedByRefunds } from './refund-queries.ts';
+import { receiptProblem } from './send-back.tsx';
+
+export function RefundState({ refund }: { refund: Refund }) {
+  const amount = formatKes(refund.amount);
+  const by = refund.requested_by_email ?? 'somebody';
+  switch (refund.status) {
+    case 'requested':
+      return (
+        <Box title={`${amount} to be sent back: waits for another member`} tone="danger">
+          <p>
+            Asked for by {by}, {formatDateTime(refund.created_at)}: “{refund.reason}”
+          </p>
+          <ApproveOrWithdraw refund={refund} />
+        </Box>
+      );
+    case 'approved':
+      return (
+        <Box title={`${amount} are about to be sent back`} tone="info">
+          <p>
+            {refund.result_code
+              ? `${adviseOnRefund(refund.result_code, refund.result_description).what} It is tried again by itself.`
+              : `“${refund.reason}” (${by}${refund.approved_by_email ? `, approved by ${refund.approved_by_email}` : ''})`}
+          </p>
+          <ApproveOrWithdraw refund={refund} />
+        </Box>
+      );
+    case 'sending':
+    case 'sent':
+      return (
+        <Box title={`${amount} are on their way back`} tone="info">
+          <p>M-PESA has been asked and will tell how it ended.</p>
+        </Box>
+      );
+    case 'unknown':
+      return (
+        <Box title={`Nobody knows yet whether ${amount} went back`} tone="danger">
+          <p>
+            {refund.result_code === 'R000001'
+              ? 'M-PESA says that this money was sent back already, and is asked when.'
+              : 'M-PESA did not answer. It is asked what became of it; nothing is sent a second time.'}
+          </p>
+          <CloseUnknown refund={refund} />
+        </Box>
+      );
+    case 'failed': {
+      const { what, advice } = adviseOnRefund(refund.result_code, refund.result_description);
+      return (
+        <Box title={`${amount} were not sent back`} tone="danger">
+          <p>
+            {what} {advice}
+            {refund.result_code ? ` (code ${refund.result_code})` : null}
+          </p>
+        </Box>
+      );
+    }
+    case 'completed':
+      return (
+        <p className="text-sm text-ink-soft">
+          Sent back {refund.method === 'by_hand' ? 'by hand' : 'by M-PESA'}
+          {refund.completed_at ? ` ${formatDateTime(refund.completed_at)}` : ''}
+          {refund.refund_receipt ? (
+            <>
+              , receipt <span className="font-semibold text-ink">{refund.refund_receipt}</span>
+            </>
+          ) : null}
+        </p>
+      );
+    default:
+      return null;
+  }
+}
+
+const boxes = {
+  danger: 'border-danger/40 bg-danger-soft text-danger',
+  info: 'border-ember-200 bg-ember-50 text-ink',
+};
+
+function Box({
+  title,
+  tone,
+  children,
+}: {
+  title: string;
+  tone: keyof typeof boxes;
+  children: React.ReactNode;
+}) {
+  return (
+    <div className={`grid gap-2 rounded-md border px-4 py-3 text-sm ${boxes[tone]}`}>
+      <p className="font-bold">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
+  const { id, staff } = useMember();
+  const approve = useSave({
+    write: async () => dataOf(await staff.tables.rpc('approve_refund', { refund_id: refund.id })),
+    success: 'Approved. The money is sent back',
+    failure: 'Failed to approve the refund',
+    refresh: touchedByRefunds,
+  });
+  const withdraw = useSave({
+    write: async () => dataOf(await staff.tables.rpc('withdraw_refund', { refund_id: refund.id })),
+    success: 'The refund is withdrawn',
+    failure: 'Failed to withdraw the refund',
+    refresh: touchedByRefunds,
+  });
+  const isOwn = refund.requested_by === id;
+  const isBusy = approve.isPending || withdraw.isPending;
+  return (
+    <div className="flex flex-wrap items-center gap-3">
+      {refund.status === 'requested' && !isOwn ? (
+        <Button tone="danger" isBusy={isBusy} onClick={() => approve.mutate()}>
+          Approve {formatKes(refund.amount)}
+        </Button>
+      ) : null}
+      <Button tone="quiet" isBusy={isBusy} onClick={() => withdraw.mutate()}>
+        Withdraw
+      </Button>
+      {refund.status === 'requested' && isOwn ? <p>You asked for it: somebody else must approve.</p> : null}
+    </div>
+  );
+}
+
+/** So long M-PESA may still be at it (`close_unknown_refund`). */
+const freshMs = 30 * 60_000;
+
+function CloseUnknown({ refund }: { refund: Refund }) {
+  const { tables } = useMember().staff;
+  const [isOpen, setOpen] = useState(false);
+  const [receipt, setReceipt] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const close = useSave({
+    write: async (found: string | null) =>
+      dataOf(await tables.rpc('close_unknown_refund', { refund_id: refund.id, refund_receipt: found })),
+    success: (_, found) => (found ? 'The refund is noted as sent' : 'The refund is noted as not sent'),
+    failure: 'Failed to note it',
+    refresh: touchedByRefunds,
+  });
+  if (!isOpen) {
+    return (
+      <div>
+        <Button tone="quiet" onClick={() => setOpen(true)}>
+          I looked it up
+        </Button>
+      </div>
+    );
+  }
+  const isFresh = refund.sent_at !== null && Date.now() - Date.parse(refund.sent_at) < freshMs;
+  return (
+    <div className="grid gap-3 text-ink">
+      <p>Look for a reversal of {refund.receipt} in the M-PESA portal.</p>
+      <TextField
+        label="Receipt of the reversal"
+        autoComplete="off"
+        autoCapitalize="characters"
+        spellCheck={false}
+        maxLength={20}
+        value={receipt}
+        onChange={(event) => setReceipt(event.target.value)}
+        problem={problem}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button
+          isBusy={close.isPending}
+          onClick={() => {
+            const found = receiptProblem(receipt);
+            setProblem(found);
+            if (!found) close.mutate(receipt);
+          }}
+        >
+          It was sent
+        </Button>
+        <Button tone="quiet" isBusy={close.isPending} disabled={isFresh} onClick={() => close.mutate(null)}>
+          It was not sent
+        </Button>
+      </div>
+      {isFresh ? (
+        <p>That nothing was sent can be said half an hour after it was tried, when M-PESA is done with it.</p>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,49 @@
+// Refunds that wait for somebody: shown above the orders, whatever the list is narrowed to.
+import { Link, useSearchParams } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { useRefundsToLookAt } from './refund-queries.ts';
+import { ApproveOrWithdraw } from './refund-state.tsx';
+
+export function RefundsToLookAt() {
+  const [parameters] = useSearchParams();
+  const waiting = useRefundsToLookAt();
+  if (!waiting || waiting.length === 0) return null;
+  return (
+    <section
+      aria-label="Refunds that wait for you"
+      className="grid gap-2 rounded-md border border-ember-300 bg-ember-50 px-4 py-3 text-sm"
+    >
+      <p className="font-bold">
+        {waiting.length === 1 ? 'One refund waits' : `${waiting.length} refunds wait`} for a member of staff
+      </p>
+      <ul className="grid gap-3">
+        {waiting.map((refund) => {
+          const order = refund.payment?.order;
+          return (
+            <li key={refund.id} className="flex flex-wrap items-center gap-x-4 gap-y-2">
+              <span>
+                <span className="font-semibold tabular-nums">{formatKes(refund.amount)}</span> of{' '}
+                {order ? (
+                  <Link
+                    to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}
+                    state={{ isFromList: true }}
+                    preventScrollReset
+                    className="inline-block py-1 font-semibold underline"
+                  >
+                    {order.order_number}
+                  </Link>
+                ) : (
+                  `receipt ${refund.receipt}`
+                )}
+                {refund.status === 'requested'
+                  ? `, asked for by ${refund.requested_by_email ?? 'somebody'}: “${refund.reason}”`
+                  : ': M-PESA does not tell whether it went back'}
+              </span>
+              {refund.status === 'requested' ? <ApproveOrWithdraw refund={refund} /> : null}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,205 @@
+// Sending a payment's money back: by M-PESA, or noting that it was done by hand.
+import { type FormEvent, useId, useState } from 'react';
+import { formatKes } from '../../../domain/money.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { useSettings } from '../settings/settings-queries.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import type { WholeOrder } from './order-queries.ts';
+import { type PaymentOfOrder, type Refund, touchedByRefunds, usePaymentSetup } from './refund-queries.ts';
+
+interface SendBackProps {
+  order: WholeOrder;
+  payment: PaymentOfOrder;
+}
+
+export function SendBack({ order, payment }: SendBackProps) {
+  const [asked, setAsked] = useState<'by M-PESA' | 'by hand' | null>(null);
+  const setup = usePaymentSetup();
+  const amount = formatKes(payment.amount);
+  const why = whyNotByMpesa();
+
+  function whyNotByMpesa(): string | null {
+    if (setup.isPending) return null;
+    if (!setup.data) return 'Whether M-PESA can send money back could not be found out.';
+    if (!setup.data.canReverse) {
+      return 'M-PESA cannot send money back from here: MPESA_INITIATOR_NAME is not set.';
+    }
+    return payment.receipt
+      ? null
+      : 'M-PESA has not told the receipt of this payment yet. Without it only the way by hand is left.';
+  }
+
+  return (
+    <div className="grid gap-2">
+      <div className="flex flex-wrap gap-3">
+        {setup.data && why === null ? (
+          <Button tone="danger" onClick={() => setAsked('by M-PESA')}>
+            Send back {amount} by M-PESA
+          </Button>
+        ) : null}
+        <Button tone="quiet" onClick={() => setAsked('by hand')}>
+          It was sent back by hand
+        </Button>
+      </div>
+      {why ? <p className="text-sm text-ink-soft">{why}</p> : null}
+      <SendByMpesa
+        order={order}
+        payment={payment}
+        open={asked === 'by M-PESA'}
+        onClose={() => setAsked(null)}
+      />
+      <NoteByHand order={order} payment={payment} open={asked === 'by hand'} onClose={() => setAsked(null)} />
+    </div>
+  );
+}
+
+interface AskProps extends SendBackProps {
+  open: boolean;
+  onClose(): void;
+}
+
+const reasonProblem = (reason: string) =>
+  reason.trim().length < 3 ? 'Please say why, in 3 to 200 characters' : undefined;
+
+function SendByMpesa({ order, payment, open, onClose }: AskProps) {
+  const { tables } = useMember().staff;
+  const limit = useSettings().data?.refund_approval_above;
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const form = useId();
+  const save = useSave<void, Refund>({
+    write: async () =>
+      dataOf(await tables.rpc('request_refund', { payment_id: payment.id, reason })) as unknown as Refund,
+    success: ({ status }) =>
+      status === 'requested' ? 'Another member of staff must approve the refund' : 'The money is sent back',
+    failure: 'Failed to ask for the refund',
+    refresh: touchedByRefunds,
+    onSuccess: onClose,
+  });
+  const amount = formatKes(payment.amount);
+  const needsSecond = limit !== undefined && payment.amount > limit;
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = reasonProblem(reason);
+    setProblem(found);
+    if (!found) save.mutate();
+  }
+  return (
+    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+      <DialogHeading
+        title={`Send back ${amount}?`}
+        description={`By M-PESA, to whoever paid ${order.order_number} (receipt ${payment.receipt}). It cannot be called back.`}
+      />
+      <DialogBody>
+        <form id={form} onSubmit={submit} noValidate className="grid gap-4">
+          {needsSecond ? (
+            <Notice tone="info" title="Another member of staff must approve it">
+              It is more than {formatKes(limit)}. Nothing is sent before that.
+            </Notice>
+          ) : null}
+          <TextField
+            label="Reason"
+            required
+            maxLength={200}
+            autoComplete="off"
+            hint="For your books; the customer is told only that the money comes back."
+            value={reason}
+            onChange={(event) => setReason(event.target.value)}
+            disabled={save.isPending}
+            problem={problem}
+          />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={form} tone="danger" isBusy={save.isPending}>
+            {needsSecond ? 'Ask for approval' : `Send back ${amount}`}
+          </Button>
+        </div>
+      </DialogFooter>
+    </DialogOrDrawer>
+  );
+}
+
+function NoteByHand({ order, payment, open, onClose }: AskProps) {
+  const { tables } = useMember().staff;
+  const [receipt, setReceipt] = useState('');
+  const [reason, setReason] = useState('');
+  const [problems, setProblems] = useState<{ receipt?: string | undefined; reason?: string | undefined }>({});
+  const form = useId();
+  const save = useSave({
+    write: async () =>
+      dataOf(
+        await tables.rpc('note_refund_by_hand', { payment_id: payment.id, refund_receipt: receipt, reason }),
+      ),
+    success: 'The refund is noted with the order',
+    failure: 'Failed to note the refund',
+    refresh: touchedByRefunds,
+    onSuccess: onClose,
+  });
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
+    setProblems(found);
+    if (!found.receipt && !found.reason) save.mutate();
+  }
+  return (
+    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+      <DialogHeading
+        title={`${formatKes(payment.amount)} were sent back by hand?`}
+        description={`Note it only when the money of ${order.order_number} has left, with M-PESA's receipt of that. The shop moves no money now.`}
+      />
+      <DialogBody>
+        <form id={form} onSubmit={submit} noValidate className="grid gap-4">
+          <TextField
+            label="Receipt of sending it back"
+            required
+            autoComplete="off"
+            autoCapitalize="characters"
+            spellCheck={false}
+            maxLength={20}
+            value={receipt}
+            onChange={(event) => setReceipt(event.target.value)}
+            disabled={save.isPending}
+            problem={problems.receipt}
+          />
+          <TextField
+            label="Reason"
+            required
+            maxLength={200}
+            autoComplete="off"
+            value={reason}
+            onChange={(event) => setReason(event.target.value)}
+            disabled={save.isPending}
+            problem={problems.reason}
+          />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3">
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={form} isBusy={save.isPending}>
+            It was sent back
+          </Button>
+        </div>
+      </DialogFooter>
+    </DialogOrDrawer>
+  );
+}
+
+/** What is wrong with a typed receipt; undefined when nothing is. */
+export function receiptProblem(typed: string): string | undefined {
+  return /^[A-Z0-9]{10}$/.test(typed.replace(/\s/g, '').toUpperCase())
+    ? undefined
+    : 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
+}

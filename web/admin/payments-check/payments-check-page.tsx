@@ -1,0 +1,98 @@
+// "M-PESA check": what is set, what was last heard, whether the world reaches the shop, and a test with one shilling.
+import { Link } from 'react-router';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { usePaymentSetup } from '../orders/refund-queries.ts';
+import { describeStaffPage } from '../staff-page.ts';
+import type { Route } from './+types/payments-check-page.ts';
+import { AddressCheck } from './address-check.tsx';
+import { LastHeard } from './last-heard.tsx';
+import { PromptPause } from './prompt-pause.tsx';
+import { ShillingTest } from './shilling-test.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'M-PESA check');
+
+const environments = {
+  simulator: 'Simulated: no money moves',
+  sandbox: "M-PESA's test system: no money moves",
+  production: 'Live: real money',
+};
+
+export default function PaymentsCheckPage() {
+  const { data: setup, error, isFetching, refetch } = usePaymentSetup();
+  return (
+    <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
+      <div>
+        <p>
+          <Link to="/admin/settings" className="inline-block py-1 text-sm font-semibold underline">
+            Settings
+          </Link>
+        </p>
+        <h1 className="text-3xl">M-PESA check</h1>
+        <p className="mt-1 text-ink-soft">
+          Whether customers can pay, and what to look at when they cannot. Secrets are never shown.
+        </p>
+      </div>
+      <PromptPause />
+      {setup ? (
+        <>
+          <Card title="What is set">
+            <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
+              <Fact term="Environment">{environments[setup.environment]}</Fact>
+              <Fact term="Customers pay to">
+                {setup.mode === 'till' ? `Till ${setup.till}` : `Paybill ${setup.shortcode}`}
+              </Fact>
+              {setup.mode === 'till' ? <Fact term="Store number">{setup.shortcode}</Fact> : null}
+            </dl>
+            <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">
+              {setup.configured.map(({ name, isSet, what }) => (
+                <li key={name} className="flex flex-wrap items-baseline justify-between gap-x-4">
+                  <span className="break-all">
+                    <code className="font-semibold">{name}</code>{' '}
+                    <span className="text-ink-soft">{what}</span>
+                  </span>
+                  <span className={`font-semibold ${isSet ? 'text-success' : 'text-ink-soft'}`}>
+                    {isSet ? 'Set' : 'Not set'}
+                  </span>
+                </li>
+              ))}
+            </ul>
+            {setup.canReverse ? null : (
+              <p className="mt-4 text-sm text-ink-soft">
+                Without an initiator money cannot be sent back from here; it can be noted when it was sent
+                back by hand.
+              </p>
+            )}
+          </Card>
+          <LastHeard />
+          <AddressCheck setup={setup} />
+          <ShillingTest setup={setup} />
+        </>
+      ) : error ? (
+        <div className="grid justify-items-start gap-3">
+          <Notice tone="danger" title="The payment settings could not be read">
+            The payment service did not answer. Nothing was changed.
+          </Notice>
+          <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </div>
+      ) : (
+        <div className="grid min-h-64 place-items-center">
+          <Spinner label="Reading the payment settings..." />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt className="text-sm text-ink-soft">{term}</dt>
+      <dd className="font-semibold">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+// Prompts are paused because M-PESA says that the shop's own settings are wrong: why, until when, and the way out.
+import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { Button } from '../../ui/button.tsx';
+import { formatDateTime } from '../dates.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { usePaymentHealth } from './payment-health.ts';
+
+export function PromptPause() {
+  const { tables } = useMember().staff;
+  const pause = usePaymentHealth().data?.pause;
+  const resume = useSave({
+    write: async () => dataOf(await tables.rpc('resume_prompts')),
+    success: 'Prompts are sent again',
+    failure: 'Failed to resume prompts',
+    refresh: ['payment-health', 'dashboard'],
+  });
+  if (!pause) return null;
+  const { what, advice } = adviseOnResult(pause.code, pause.description);
+  return (
+    <section
+      aria-label="Prompts are paused"
+      className="grid justify-items-start gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3 text-danger"
+    >
+      <div>
+        <h2 className="text-lg">Customers get no prompts until {formatDateTime(pause.until)}</h2>
+        <p className="text-sm">
+          {what} {advice} (code {pause.code}) Meanwhile customers are offered the till or paybill, where its
+          number is set. Then one prompt is tried again by itself.
+        </p>
+      </div>
+      <Button tone="quiet" isBusy={resume.isPending} onClick={() => resume.mutate()}>
+        It is mended: send prompts again
+      </Button>
+    </section>
+  );
+}
