@@ -1,24 +1,15 @@
-<<<<<<< HEAD
-
 import { describe, expect, test } from 'vitest';
 
-=======
-
-import { expect, test } from 'vitest';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
->>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
 import {
   ago,
   describeAuthentication,
   describeBackup,
   describeDatabase,
   describePayments,
-<<<<<<< HEAD
-  describeStatement,
-=======
   describeRefunds,
->>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
+  describeStatement,
   type SystemStatus,
 } from './describe-status.ts';
 

@@ -100,7 +100,6 @@ export function describePayments(
   };
 }
 
-<<<<<<< HEAD
 /** What the database tells of M-PESA's statement (`statement_status`). Times are ISO. */
 export interface StatementFacts {
   checked_at: string;
@@ -137,7 +136,8 @@ export function describeStatement(
     value: 'Behind',
     detail: `Read until ${write(facts.covered_until)}. ${facts.problem ?? 'It is tried again by itself'}`,
   };
-=======
+}
+
 /** What of refunds waits for a member; null when nothing does. */
 export function describeRefunds(health: PaymentHealth): Line | null {
   const waiting = [
@@ -147,7 +147,6 @@ export function describeRefunds(health: PaymentHealth): Line | null {
   ].filter(Boolean);
   if (waiting.length === 0) return null;
   return { state: 'attention', value: 'Waiting', detail: `${waiting.join(', ')}. See Orders.` };
->>>>>>> a73d9d0 (Staff send money back from the order, approve each other's large refunds, and try the payments out on a page of their own)
 }
 
 /**
