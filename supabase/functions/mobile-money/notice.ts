@@ -3,6 +3,7 @@ import { readText, storableText } from './json-body.ts';
 import { StoreFailure, StoreRefusal } from './payment-store.ts';
 import { isNoticeSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
+import { flagUnknownSource } from './source-address.ts';
 import { readStkCallback } from './stk-callback.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -25,6 +26,8 @@ export async function receiveNotice(
   try {
     paymentId = await insistently(() => world.store.findBySecret(noticeSecret));
     if (!paymentId) return unknownAddress();
+    const sender = senderOf(request);
+    flagUnknownSource(world, sender, 'notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const notice = readStkCallback(isCut ? '' : text);
     const settlement = {
@@ -38,7 +41,7 @@ export async function receiveNotice(
       receipt: notice.receipt,
       merchant_request_id: notice.merchantRequestId,
       checkout_request_id: notice.checkoutRequestId,
-      source_address: senderOf(request),
+      source_address: sender,
     };
     const { outcome } = await insistently(() => world.store.settle(settlement));
     const isOdd = ['other_request', 'wrong_amount', 'receipt_replayed', 'needs_review', 'pending'].includes(

@@ -8,6 +8,7 @@ import { StoreRefusal } from './payment-store.ts';
 import type { PaymentTest } from './refund-store.ts';
 import { drawNoticeSecret, isNoticeSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
+import { flagUnknownSource } from './source-address.ts';
 import { readStkCallback } from './stk-callback.ts';
 import { sendPush } from './stk-push.ts';
 import { queryPush } from './stk-query.ts';
@@ -71,6 +72,8 @@ export async function receiveTestNotice(
   try {
     const testId = await insistently(() => world.refunds.findTestBySecret(secret));
     if (!testId) return unknownAddress();
+    const sender = senderOf(request);
+    flagUnknownSource(world, sender, 'test notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const notice = readStkCallback(isCut ? '' : text);
     const settlement = {
@@ -84,7 +87,7 @@ export async function receiveTestNotice(
       receipt: notice.receipt,
       merchant_request_id: notice.merchantRequestId,
       checkout_request_id: notice.checkoutRequestId,
-      source_address: senderOf(request),
+      source_address: sender,
     };
     const { outcome } = await insistently(() => world.refunds.settleTest(settlement));
     world.log({ level: 'info', event: 'test notice taken', detail: `${testId} ${outcome}` });

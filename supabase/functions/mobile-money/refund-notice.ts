@@ -5,6 +5,7 @@ import { StoreRefusal } from './payment-store.ts';
 import { readReversalResult } from './reversal.ts';
 import { isNoticeSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
+import { flagUnknownSource } from './source-address.ts';
 import { readTransactionStatus } from './transaction-status.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -35,11 +36,13 @@ export async function receiveRefundNotice(
   try {
     const refundId = await insistently(() => world.refunds.findBySecret(secret));
     if (!refundId) return unknownAddress();
+    const sender = senderOf(request);
+    flagUnknownSource(world, sender, 'refund notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const settlement = {
       refund_id: refundId,
       body: storableText(text, LARGEST_NOTICE_BYTES) ?? '',
-      source_address: senderOf(request),
+      source_address: sender,
       ...read(kind, isCut ? '' : text),
     };
     const { outcome } = await insistently(() => world.refunds.settle(settlement));

@@ -31,7 +31,11 @@ const tokenOf = (person: keyof typeof people) =>
   `head.${Buffer.from(JSON.stringify(people[person])).toString('base64url')}.signature`;
 const staffToken = tokenOf('staff');
 
-async function openShop(kind: Database['kind'], changes: Partial<MobileMoneySettings> = {}) {
+/** @param changes `isFarAway`: M-PESA is known by a name that is not this machine's */
+async function openShop(
+  kind: Database['kind'],
+  changes: Partial<MobileMoneySettings> & { isFarAway?: boolean } = {},
+) {
   const database = await openShopDatabase(kind);
   const product = await makeProduct(database, 1000);
   const data = await createDataService({ database, schemas: ['public'] });
@@ -59,7 +63,7 @@ async function openShop(kind: Database['kind'], changes: Partial<MobileMoneySett
       },
     },
     daraja: {
-      baseUrl: simulator.url,
+      baseUrl: changes.isFarAway ? 'https://daraja.test' : simulator.url,
       ...defaultCredentials,
       transactionType: 'CustomerPayBillOnline',
       timeoutMs: 1000,
@@ -72,6 +76,7 @@ async function openShop(kind: Database['kind'], changes: Partial<MobileMoneySett
     },
     noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
     log: (event) => logged.push(event),
+    fetch: (input, init) => fetch(String(input).replace('https://daraja.test', simulator.url), init),
     ...(changes.publicNoticeBaseUrl ? { publicNoticeBaseUrl: changes.publicNoticeBaseUrl } : {}),
   });
   const server = createAdaptorServer({ fetch: handle, overrideGlobalObjects: false }) as Server;
@@ -382,6 +387,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { body } = await shop.post('', { action: 'start-test', phoneNumber: '123' }, staffToken);
       expect(body).toEqual({ error: 'Please enter a valid phone number', code: 'phone_invalid' });
     });
+  });
+
+  test('what comes from an unknown address is taken, and flagged', async () => {
+    const other = await openShop(kind, { isFarAway: true });
+    try {
+      const { refund } = await other.refundOfPaidOrder();
+      expect(other.logged.map(({ event }) => event)).toContain('notice from an unknown address');
+      await other.shopDoes();
+      await other.settled(refund.id, 'completed');
+      expect(other.logged.map(({ event }) => event)).toContain('refund notice from an unknown address');
+    } finally {
+      await other.close();
+    }
   });
 
   describe('the check of the settings', () => {

@@ -1,5 +1,7 @@
 // Where M-PESA's messages come from: one more sign of who sent them, never the only one.
 
+import type { MobileMoneyWorld } from './world.ts';
+
 // The portal's list ("Callback and IP Whitelisting") lies within these; it has changed before.
 const networks = ['196.201.212.', '196.201.213.', '196.201.214.'];
 
@@ -13,4 +15,14 @@ export function isKnownSource(address: string | null, darajaUrl: string): boolea
   if (hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')) return true;
   const plain = address?.replace(/^::ffff:/i, '') ?? '';
   return networks.some((network) => plain.startsWith(network));
+}
+
+/**
+ * Flags a message that came from elsewhere. It is taken all the same: to drop it would be final, and addresses of M-PESA
+ * change.
+ * @param what came, such as `notice`
+ */
+export function flagUnknownSource(world: MobileMoneyWorld, address: string | null, what: string): void {
+  if (isKnownSource(address, world.daraja.settings.baseUrl)) return;
+  world.log({ level: 'warn', event: `${what} from an unknown address`, detail: address ?? 'none' });
 }

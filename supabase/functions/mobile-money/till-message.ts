@@ -3,7 +3,7 @@ import { readText, storableText } from './json-body.ts';
 import { insistently } from './notice.ts';
 import { isNoticeSecret, isSameSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
-import { isKnownSource } from './source-address.ts';
+import { flagUnknownSource } from './source-address.ts';
 import { readTillPayment } from './till-payment.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -37,10 +37,7 @@ export async function receiveTillMessage(
     const known = await insistently(() => world.till.secret());
     if (!(await isSameSecret(secret, known))) return unknownAddress();
     const sender = senderOf(request);
-    if (!isKnownSource(sender, world.daraja.settings.baseUrl)) {
-      // To drop it would be final, and addresses of M-PESA change.
-      world.log({ level: 'warn', event: 'till message from an unknown address', detail: sender ?? 'none' });
-    }
+    flagUnknownSource(world, sender, 'till message');
     const { text, isCut } = await readText(request, LARGEST_MESSAGE_BYTES);
     if (purpose === 'validation') return Response.json(await judge(world, text));
     const body = storableText(text, LARGEST_MESSAGE_BYTES) ?? '';
