@@ -15,7 +15,7 @@ const shownIn: Record<string, readonly string[]> = {
   store_settings: ['settings'],
   refunds: ['orders', 'refunds', 'payment-tests', 'dashboard'],
   payment_tests: ['payment-tests', 'payment-health'],
-  outbox_messages: ['messages', 'orders'],
+  outbox_messages: ['messages'],
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation'],
   reconciliation_events: ['reconciliation'],

@@ -55,13 +55,33 @@ export function useMessage(id: string) {
   });
 }
 
+/** What the customer of an order was told, and was not. */
+export function useMessagesOf(orderId: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'of order', orderId],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('outbox_messages')
+          .select('id, kind, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at')
+          .eq('order_id', orderId)
+          // What waits for its first turn is sent in a moment.
+          .or('status.in.(sent,failed,unsure),problem.not.is.null')
+          .order('created_at')
+          .abortSignal(signal),
+      ),
+    staleTime: 0,
+  });
+}
+
 export function useSendAgain() {
   const { tables } = useMember().staff;
   const save = useSave({
     write: async ({ id }: Message) => dataOf(await tables.rpc('send_message_again', { message_id: id })),
     success: 'The message is sent again',
     failure: 'Failed to send the message again',
-    refresh: ['messages', 'orders'],
+    refresh: ['messages'],
   });
   return {
     send: (message: Message) => save.mutate(message),

@@ -112,7 +112,7 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
               <Items order={order} />
               <Payments order={order} />
               <Part title="Timeline">
-                <OrderTimeline events={order.events} messages={order.messages} />
+                <OrderTimeline orderId={order.id} events={order.events} />
               </Part>
             </div>
           </div>

@@ -81,7 +81,7 @@ export function useOrdersToDecide() {
 
 async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
   if (!isUuid(id)) return null;
-  const [order, events, messages] = await Promise.all([
+  const [order, events] = await Promise.all([
     tables
       .from('orders')
       .select(
@@ -93,15 +93,9 @@ async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
       .abortSignal(signal)
       .maybeSingle(),
     tables.from('order_events').select('*').eq('order_id', id).order('id').abortSignal(signal),
-    tables
-      .from('outbox_messages')
-      .select('id, kind, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at')
-      .eq('order_id', id)
-      .order('created_at')
-      .abortSignal(signal),
   ]);
   const row = rowOrNull(order);
-  return row && { ...row, events: dataOf(events), messages: dataOf(messages) };
+  return row && { ...row, events: dataOf(events) };
 }
 /** An order with everything around it. */
 export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readOrder>>>;

@@ -1,9 +1,9 @@
 // Everything that happened to an order, and what its customer was told of it: what, who, when; the newest first.
 import { Link } from 'react-router';
 import { formatDateTime } from '../dates.ts';
+import { useMessagesOf } from '../messages/message-queries.ts';
 import { describeMessage } from '../messages/message-words.ts';
 import { describeActor, describeEvent, type EventWords, type OrderEvent } from './order-event-words.ts';
-import type { WholeOrder } from './order-queries.ts';
 
 const dots = { good: 'bg-leaf-500', bad: 'bg-danger', plain: 'bg-dusk-400' };
 
@@ -16,11 +16,12 @@ interface Entry extends EventWords {
 }
 
 interface OrderTimelineProps {
+  orderId: string;
   events: readonly OrderEvent[];
-  messages: WholeOrder['messages'];
 }
 
-export function OrderTimeline({ events, messages }: OrderTimelineProps) {
+export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
+  const { data: messages = [], error } = useMessagesOf(orderId);
   const entries: Entry[] = [
     ...messages.map((message) => ({
       ...describeMessage(message),
@@ -39,31 +40,38 @@ export function OrderTimeline({ events, messages }: OrderTimelineProps) {
   // Events stay in their own order where the clock does not tell them apart.
   entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
   return (
-    <ol className="grid">
-      {entries.map(({ key, what, more, tone, who, at, message }) => (
-        <li
-          key={key}
-          className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
-        >
-          <span
-            aria-hidden="true"
-            className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
-          />
-          <p className="font-semibold">
-            {message ? (
-              <Link to={`/admin/messages?view=${message}`} className="underline">
-                {what}
-              </Link>
-            ) : (
-              what
-            )}
-          </p>
-          {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}
-          <p className="text-xs break-words text-ink-soft">
-            {who} · <time dateTime={at}>{formatDateTime(at)}</time>
-          </p>
-        </li>
-      ))}
-    </ol>
+    <>
+      {error && messages.length === 0 ? (
+        <p role="alert" className="mb-3 text-sm font-semibold text-danger">
+          What the customer was told could not be loaded.
+        </p>
+      ) : null}
+      <ol className="grid">
+        {entries.map(({ key, what, more, tone, who, at, message }) => (
+          <li
+            key={key}
+            className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
+          >
+            <span
+              aria-hidden="true"
+              className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
+            />
+            <p className="font-semibold">
+              {message ? (
+                <Link to={`/admin/messages?view=${message}`} className="underline">
+                  {what}
+                </Link>
+              ) : (
+                what
+              )}
+            </p>
+            {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}
+            <p className="text-xs break-words text-ink-soft">
+              {who} · <time dateTime={at}>{formatDateTime(at)}</time>
+            </p>
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }
