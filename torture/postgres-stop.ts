@@ -1,6 +1,6 @@
 // PostgreSQL stopped in immediate mode again and again while customers pay.
 import { chanceOf } from './chance.ts';
-import { recognitionDelays } from './kill.ts';
+import { lateWork, recognitionDelays } from './kill.ts';
 import type { BrokenPromise } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
 import { openTown, recognisedBy } from './town.ts';
@@ -57,12 +57,14 @@ export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promi
         found: 'it ended',
       })),
     );
+    const delays = await recognitionDelays(town);
+    broken.push(...lateWork(delays));
     return {
       name: 'postgres-stop',
       figures: {
         stops: recoveries.length,
         customers,
-        ...(await recognitionDelays(town)),
+        ...delays,
         ...(await recognisedBy(town)),
         'slowest recovery of the shop, ms': Math.round(Math.max(...recoveries)),
         'slowest rest after the last stop, ms': Math.round(slowestRestMs),

@@ -37,6 +37,33 @@ export async function makeShopProcess(
   let isUp = false;
   const main = pathToFileURL(join(root, 'build/service/main.js')).href;
 
+  async function start(): Promise<number> {
+    const startedAt = performance.now();
+    await ended;
+    const script = `const { main } = await import(${JSON.stringify(main)}); await main(${JSON.stringify(root)});`;
+    const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      env: { ...process.env, NODE_ENV: 'production', PORT: String(port), ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child = started;
+    ended = new Promise((done) =>
+      started.once('exit', () => {
+        isUp = false;
+        done();
+      }),
+    );
+    for (const stream of [started.stdout, started.stderr]) stream.on('data', (chunk) => log.write(chunk));
+    while (!(await isReady(port))) {
+      // Killed on its way up.
+      if (started.signalCode !== null) return start();
+      if (started.exitCode !== null) throw new Error(`${name} ended by itself: see ${logFile}`);
+      if (performance.now() - startedAt > 120_000) throw new Error(`${name} was not ready in two minutes`);
+      await new Promise((done) => setTimeout(done, 25));
+    }
+    isUp = true;
+    return performance.now() - startedAt;
+  }
+
   return {
     name,
     port,
@@ -45,30 +72,7 @@ export async function makeShopProcess(
       isUp = false;
       child?.kill('SIGKILL');
     },
-    async start() {
-      const startedAt = performance.now();
-      await ended;
-      const script = `const { main } = await import(${JSON.stringify(main)}); await main(${JSON.stringify(root)});`;
-      const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
-        env: { ...process.env, NODE_ENV: 'production', PORT: String(port), ...environment },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
-      child = started;
-      ended = new Promise((done) =>
-        started.once('exit', () => {
-          isUp = false;
-          done();
-        }),
-      );
-      for (const stream of [started.stdout, started.stderr]) stream.on('data', (chunk) => log.write(chunk));
-      while (!(await isReady(port))) {
-        if (started.exitCode !== null) throw new Error(`${name} ended by itself: see ${logFile}`);
-        if (performance.now() - startedAt > 120_000) throw new Error(`${name} was not ready in two minutes`);
-        await new Promise((done) => setTimeout(done, 25));
-      }
-      isUp = true;
-      return performance.now() - startedAt;
-    },
+    start,
     async stop() {
       child?.kill('SIGKILL');
       await ended;
