@@ -13,6 +13,7 @@ import type { Route } from './+types/days-page.ts';
 import { dayAfter, dayOf, nameDayShortly } from './nairobi-day.ts';
 import { type DaySums, useBookDays, useStatementStatus } from './reconciliation-queries.ts';
 import { StatementNotices } from './statement-notices.tsx';
+import { UnknownPayments } from './unknown-payments.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) =>
   describeStaffPage(matches, 'Reconciliation, all days');
@@ -38,67 +39,70 @@ export default function DaysPage() {
     .map((row) => ({ ...row, id: row.day, created_at: row.day }));
 
   return (
-    <ListFrame
-      heading="Reconciliation"
-      subtitle="Which days have open differences"
-      actions={
-        <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
-          Today
-        </Link>
-      }
-      toolbar={
-        <>
-          <StatementNotices status={status.data} missed={status.data?.missed ?? []} />
-          <ListToolbar>
-            <FilterSelect
-              label="Range"
-              value={ranges.some(({ value }) => value === range) ? range : ''}
-              options={ranges}
-              onChoose={(value) => filters.set('range', value)}
-            />
-            <FilterSelect
-              label="Show"
-              value={show}
-              options={[
-                { value: '', label: 'Days with payments' },
-                { value: 'open', label: 'Days with open differences' },
-                { value: 'all', label: 'Every day' },
-              ]}
-              onChoose={(value) => filters.set('show', value)}
-            />
-            <ExportButton
-              name="days"
-              read={async ({ after }) => ({ data: after ? [] : rows, error: null })}
-              columns={exportColumns}
-            />
-          </ListToolbar>
-        </>
-      }
-    >
-      <RowList
-        rows={rows}
-        isLoading={days.isPending}
-        isOutdated={days.isPlaceholderData}
-        error={days.error}
-        retry={() => void days.refetch()}
-        label="Days"
-        columns={columns}
-        rowStyle={(row) => (row.open > 0 ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
-        empty={
-          show === 'open'
-            ? {
-                title: 'No open differences',
-                text: 'Every difference of this range is decided.',
-                action: (
-                  <Button tone="quiet" onClick={() => filters.set('show', '')}>
-                    Show the days with payments
-                  </Button>
-                ),
-              }
-            : { title: 'No payments in this range', text: 'Choose a longer one.' }
+    <div className="grid gap-6">
+      <ListFrame
+        heading="Reconciliation"
+        subtitle="Which days have open differences"
+        actions={
+          <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
+            Today
+          </Link>
         }
-      />
-    </ListFrame>
+        toolbar={
+          <>
+            <StatementNotices status={status.data} missed={status.data?.missed ?? []} />
+            <ListToolbar>
+              <FilterSelect
+                label="Range"
+                value={ranges.some(({ value }) => value === range) ? range : ''}
+                options={ranges}
+                onChoose={(value) => filters.set('range', value)}
+              />
+              <FilterSelect
+                label="Show"
+                value={show}
+                options={[
+                  { value: '', label: 'Days with payments' },
+                  { value: 'open', label: 'Days with open differences' },
+                  { value: 'all', label: 'Every day' },
+                ]}
+                onChoose={(value) => filters.set('show', value)}
+              />
+              <ExportButton
+                name="days"
+                read={async ({ after }) => ({ data: after ? [] : rows, error: null })}
+                columns={exportColumns}
+              />
+            </ListToolbar>
+          </>
+        }
+      >
+        <RowList
+          rows={rows}
+          isLoading={days.isPending}
+          isOutdated={days.isPlaceholderData}
+          error={days.error}
+          retry={() => void days.refetch()}
+          label="Days"
+          columns={columns}
+          rowStyle={(row) => (row.open > 0 ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
+          empty={
+            show === 'open'
+              ? {
+                  title: 'No open differences',
+                  text: 'Every difference of this range is decided.',
+                  action: (
+                    <Button tone="quiet" onClick={() => filters.set('show', '')}>
+                      Show the days with payments
+                    </Button>
+                  ),
+                }
+              : { title: 'No payments in this range', text: 'Choose a longer one.' }
+          }
+        />
+      </ListFrame>
+      <UnknownPayments />
+    </div>
   );
 }
 

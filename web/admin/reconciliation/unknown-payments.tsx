@@ -1,0 +1,60 @@
+// Whether M-PESA may take money by hand that names no order of ours, which it asks before the payment is made.
+import { useQuery } from '@tanstack/react-query';
+import { Card } from '../../ui/card.tsx';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+
+export function UnknownPayments() {
+  const { tables } = useMember().staff;
+  const { data: refuses, error } = useQuery({
+    queryKey: ['settings', 'unknown payments'],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables.from('store_settings').select('refuses_unknown_payments').abortSignal(signal).single(),
+      ).refuses_unknown_payments,
+  });
+  const save = useSave({
+    write: async (to: boolean) =>
+      dataOf(
+        await tables
+          .from('store_settings')
+          .update({ refuses_unknown_payments: to })
+          .eq('id', true)
+          .select('id'),
+      ),
+    success: (_, to) =>
+      to ? 'Payments that name no order are turned away' : 'Payments that name no order are taken',
+    failure: 'Failed to save the setting',
+    refresh: ['settings'],
+  });
+  const shown = save.isPending ? save.variables : (refuses ?? false);
+  return (
+    <Card title="Before somebody pays by hand">
+      <label className="flex min-h-11 items-start gap-3 py-2">
+        <input
+          type="checkbox"
+          className="mt-0.5 size-5 shrink-0 accent-leaf-600"
+          checked={shown}
+          disabled={refuses === undefined}
+          aria-busy={save.isPending || undefined}
+          onChange={(event) => {
+            if (!save.isPending) save.mutate(event.target.checked);
+          }}
+        />
+        <span>
+          <span className="font-semibold">Turn away payments that name no order, or another amount</span>
+          <span className="block text-sm text-ink-soft">
+            At the paybill only, and only once Safaricom has activated validation for you. A till asks nobody
+            for a reference. Otherwise everything is taken, and what no order is known for waits here.
+          </span>
+          {error ? (
+            <span role="alert" className="block text-sm font-semibold text-danger">
+              The setting could not be loaded.
+            </span>
+          ) : null}
+        </span>
+      </label>
+    </Card>
+  );
+}
