@@ -138,7 +138,7 @@ describe.each([
     },
   );
 
-  story('a small refund is withdrawn, then noted as sent by hand', async ({ newVisitor }) => {
+  story('a refund is noted as sent by hand', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const order = await paidAndCancelled(1, `${payer}15555`);

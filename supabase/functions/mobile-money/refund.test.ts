@@ -34,7 +34,7 @@ const staffToken = tokenOf('staff');
 /** @param changes `isFarAway`: M-PESA is known by a name that is not this machine's */
 async function openShop(
   kind: Database['kind'],
-  changes: Partial<MobileMoneySettings> & { isFarAway?: boolean } = {},
+  changes: Partial<MobileMoneySettings> & { isFarAway?: boolean; hasNoInitiator?: boolean } = {},
 ) {
   const database = await openShopDatabase(kind);
   const product = await makeProduct(database, 1000);
@@ -67,11 +67,15 @@ async function openShop(
       ...defaultCredentials,
       transactionType: 'CustomerPayBillOnline',
       timeoutMs: 1000,
-      initiator: {
-        name: defaultMerchant.initiatorName,
-        password: defaultMerchant.initiatorPassword,
-        certificate,
-      },
+      ...(changes.hasNoInitiator
+        ? {}
+        : {
+            initiator: {
+              name: defaultMerchant.initiatorName,
+              password: defaultMerchant.initiatorPassword,
+              certificate,
+            },
+          }),
       ...changes.daraja,
     },
     noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
@@ -397,6 +401,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       await other.shopDoes();
       await other.settled(refund.id, 'completed');
       expect(other.logged.map(({ event }) => event)).toContain('refund notice from an unknown address');
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('without an initiator nothing is sent, and what was agreed on stays so', async () => {
+    const other = await openShop(kind, { hasNoInitiator: true });
+    try {
+      const { refund } = await other.refundOfPaidOrder();
+      expect((await other.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+      expect(await other.row('refunds', refund.id)).toMatchObject({ status: 'approved', tries: 0 });
+      const { body } = await other.post('', { action: 'describe-setup' }, staffToken);
+      expect(body.setup).toMatchObject({ canReverse: false });
     } finally {
       await other.close();
     }

@@ -18,7 +18,10 @@ export function useNotices(): (change: RowChange) => void {
     ({ table, type, row }) => {
       const id = String(row.id);
       const isNews =
-        (table === 'payments' && type === 'UPDATE' && row.status === 'completed') ||
+        (table === 'payments' &&
+          type === 'UPDATE' &&
+          row.status === 'completed' &&
+          row.refunded_at === null) ||
         (table === 'inquiries' && type === 'INSERT');
       if (!isNews || told.current.has(id)) return;
       told.current.add(id);

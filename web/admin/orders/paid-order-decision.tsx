@@ -55,12 +55,20 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
       className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3 text-danger"
     >
       <div>
-        <p className="font-bold">{decision === 'units are gone' ? 'Paid, needs a decision' : 'Refund due'}</p>
-        <p className="text-sm">
-          {decision === 'units are gone'
-            ? why
-            : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
+        <p className="font-bold">
+          {isGoingBack
+            ? 'Refund under way'
+            : decision === 'units are gone'
+              ? 'Paid, needs a decision'
+              : 'Refund due'}
         </p>
+        {isGoingBack ? null : (
+          <p className="text-sm">
+            {decision === 'units are gone'
+              ? why
+              : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
+          </p>
+        )}
       </div>
       {refund ? <RefundState refund={refund} /> : null}
       {paid ? (

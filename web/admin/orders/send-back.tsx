@@ -109,7 +109,10 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
             autoComplete="off"
             hint="For your books; the customer is told only that the money comes back."
             value={reason}
-            onChange={(event) => setReason(event.target.value)}
+            onChange={(event) => {
+              setReason(event.target.value);
+              setProblem(undefined);
+            }}
             disabled={save.isPending}
             problem={problem}
           />
@@ -167,7 +170,10 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
             spellCheck={false}
             maxLength={20}
             value={receipt}
-            onChange={(event) => setReceipt(event.target.value)}
+            onChange={(event) => {
+              setReceipt(event.target.value);
+              setProblems(({ reason: other }) => ({ reason: other }));
+            }}
             disabled={save.isPending}
             problem={problems.receipt}
           />
@@ -177,7 +183,10 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
             maxLength={200}
             autoComplete="off"
             value={reason}
-            onChange={(event) => setReason(event.target.value)}
+            onChange={(event) => {
+              setReason(event.target.value);
+              setProblems(({ receipt: other }) => ({ receipt: other }));
+            }}
             disabled={save.isPending}
             problem={problems.reason}
           />

@@ -49,8 +49,8 @@ export default function PaymentsCheckPage() {
             <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">
               {setup.configured.map(({ name, isSet, what }) => (
                 <li key={name} className="flex flex-wrap items-baseline justify-between gap-x-4">
-                  <span className="break-all">
-                    <code className="font-semibold">{name}</code>{' '}
+                  <span>
+                    <code className="font-semibold break-all">{name}</code>{' '}
                     <span className="text-ink-soft">{what}</span>
                   </span>
                   <span className={`font-semibold ${isSet ? 'text-success' : 'text-ink-soft'}`}>

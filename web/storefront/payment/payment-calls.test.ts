@@ -1,6 +1,6 @@
 import { FunctionsClient } from '@supabase/functions-js';
 import { expect, test } from 'vitest';
-import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
 
 const request = {
   phoneNumber: '0712345678',
@@ -104,4 +104,11 @@ test('checking throws when there is no status to be had', async () => {
   ]) {
     await expect(checkPayment(answering(answer).functions, 'ws_CO_1')).rejects.toThrow();
   }
+});
+
+test('while prompts are paused the order may still be paid by hand; what is wrong with the order itself is not', () => {
+  expect(isPromptAtFault(new PaymentRefusal('M-PESA prompts do not work right now', 'prompts_paused'))).toBe(
+    true,
+  );
+  expect(isPromptAtFault(new PaymentRefusal('This order was cancelled', 'order_cancelled'))).toBe(false);
 });
