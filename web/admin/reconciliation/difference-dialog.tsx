@@ -140,7 +140,7 @@ function Sides({ row }: { row: BookRow }) {
     <div className="grid gap-4 sm:grid-cols-2">
       <Side title="Our books">
         {row.payment_id ? (
-          <>
+          <Facts>
             <Fact term="Amount">
               {row.our_amount === null ? 'None' : formatKes(row.our_amount)}
               {row.payment_status === 'review' ? ' asked for, not booked' : ''}
@@ -151,20 +151,20 @@ function Sides({ row }: { row: BookRow }) {
             <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
             <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
-          </>
+          </Facts>
         ) : (
-          <p className="text-sm text-ink-soft">No payment of ours is this money.</p>
+          <p className="mt-2 text-sm text-ink-soft">No payment of ours is this money.</p>
         )}
       </Side>
       <Side title="M-PESA">
         {row.their_amount === null ? (
-          <p className="text-sm text-ink-soft">
+          <p className="mt-2 text-sm text-ink-soft">
             {row.kind === 'not_compared'
               ? 'Its statement of that time is not read yet.'
               : 'Neither a confirmation nor the statement tells of it.'}
           </p>
         ) : (
-          <>
+          <Facts>
             <Fact term="Amount">{formatKes(row.their_amount)}</Fact>
             <Fact term="Time">{formatDateTime(row.happened_at)}</Fact>
             <Fact term="Payer">
@@ -172,7 +172,7 @@ function Sides({ row }: { row: BookRow }) {
             </Fact>
             <Fact term="Reference">{row.reference || 'None'}</Fact>
             <Fact term="Told by">{heard.join(' and ') || 'its notice alone'}</Fact>
-          </>
+          </Facts>
         )}
       </Side>
     </div>
@@ -186,10 +186,14 @@ function Side({ title, children }: { title: string; children: ReactNode }) {
       <h3 id={id} className="text-base">
         {title}
       </h3>
-      <dl className="mt-2 grid gap-1.5 text-sm">{children}</dl>
+      {children}
     </section>
   );
 }
+
+const Facts = ({ children }: { children: ReactNode }) => (
+  <dl className="mt-2 grid gap-1.5 text-sm">{children}</dl>
+);
 
 function Fact({ term, children }: { term: string; children: ReactNode }) {
   return (
