@@ -106,6 +106,13 @@ where p.status in ('completed', 'failed', 'review') and not exists (
   select from public.payment_messages as m where m.payment_id = p.id and m.outcome is not null
 );
 
+-- the customer of a paid order is told so, once by mail and once as a text
+select o.id::text as subject, count(m.id)::text as found
+from public.orders as o
+left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and m.occasion = ''
+where o.payment_status = 'paid'
+group by o.id having count(m.id) <> 2;
+
 -- what has ended is not asked about
 select p.id::text as subject, p.status as found
 from public.payments as p where p.next_query_at is not null and p.status <> 'processing';
