@@ -528,6 +528,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'failed' });
     });
 
+    test('M-PESA saying so after it took the request is not believed at all', async () => {
+      const refund = await sent();
+      await later(refund, 60);
+      expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'pending' });
+      expect(await state()).toMatchObject({ money: 'paid' });
+      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+    });
+
     test('the shop was interrupted between leasing and sending: asked about, by several processes at once', async () => {
       await setStatus('cancelled');
       const refund = await request();

@@ -116,6 +116,7 @@ async function answerAddress(
     case 'reversal/result':
     case 'reversal/timeout':
     case 'reversal/status':
+    case 'reversal/outcome':
       return receiveRefundNotice(world, request, secret, part as RefundNotice);
     case 'reach':
       return answerReach(world, secret);

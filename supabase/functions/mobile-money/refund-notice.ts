@@ -11,8 +11,11 @@ import type { MobileMoneyWorld } from './world.ts';
 
 const LARGEST_NOTICE_BYTES = 64 * 1024;
 
-/** Which of a refund's addresses it came to. */
-export type RefundNotice = 'result' | 'timeout' | 'status';
+/**
+ * Which of a refund's addresses it came to: of the reversal itself, or of a question about the money that came in (status)
+ * or about the reversal (outcome).
+ */
+export type RefundNotice = 'result' | 'timeout' | 'status' | 'outcome';
 
 const verdicts = {
   reversed: 'succeeded',
@@ -63,16 +66,23 @@ export async function receiveRefundNotice(
 
 function read(kind: RefundNotice, text: string) {
   if (kind === 'timeout') return { source: 'reversal_timeout', verdict: 'pending' };
-  if (kind === 'status') {
-    const { answered, status, resultCode, resultDescription } = readTransactionStatus(text);
-    const word = answered ? (status ?? '') : '';
-    return {
+  if (kind === 'status' || kind === 'outcome') {
+    const told = readTransactionStatus(text);
+    const word = told.answered ? (told.status ?? '') : '';
+    const isCompleted = /^completed$/i.test(word);
+    const answer = {
       source: 'status_result',
-      // "Completed" is said of the money that came in: it still stands. Any other word decides nothing.
-      verdict: /revers/i.test(word) ? 'succeeded' : /^completed$/i.test(word) ? 'not_reversed' : 'pending',
-      result_code: resultCode,
-      result_description: status ?? resultDescription,
+      result_code: told.resultCode,
+      result_description: told.status ?? told.resultDescription,
     };
+    // Any other word decides nothing.
+    return kind === 'status'
+      ? { ...answer, verdict: /revers/i.test(word) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending' }
+      : {
+          ...answer,
+          verdict: isCompleted ? 'succeeded' : 'pending',
+          refund_receipt: isCompleted ? told.receipt : null,
+        };
   }
   const result = readReversalResult(text);
   return {

@@ -57,9 +57,19 @@ async function send(world: MobileMoneyWorld, { refund, secret }: RefundWork): Pr
 
 async function ask(world: MobileMoneyWorld, { refund, secret }: RefundWork): Promise<void> {
   const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
-  const about = { resultUrl: `${base}/status`, timeoutUrl: `${base}/timeout` };
-  // The status of the money that came in tells whether it went back, whoever sent it.
-  const answer = await askTransactionStatus(world.daraja, { ...about, receipt: refund.receipt ?? '' });
+  const timeoutUrl = `${base}/timeout`;
+  // The status of the money that came in tells whether it went back, whoever sent it; that of the reversal whether it was
+  // carried out, whatever the money is called since. In turns, since either may be what M-PESA answers.
+  const ofReversal =
+    refund.result_code === 'R000001' || refund.check_count % 2 === 1
+      ? null
+      : refund.originator_conversation_id;
+  const answer = await askTransactionStatus(
+    world.daraja,
+    ofReversal
+      ? { originatorConversationId: ofReversal, resultUrl: `${base}/outcome`, timeoutUrl }
+      : { receipt: refund.receipt ?? '', resultUrl: `${base}/status`, timeoutUrl },
+  );
   log(world, 'question about a refund', refund.id, answer);
 }
 

@@ -227,6 +227,29 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await reversalsOf(payment.receipt)).toBe(1);
     });
 
+    test('is found out by asking about the reversal itself, where asking about the payment tells nothing', async () => {
+      const { refund } = await shop.refundOfPaidOrder();
+      await shop.control('faults', {
+        results: { kind: 'drop', next: 1 },
+        statusResults: { kind: 'fail', resultCode: 2032, next: 1 },
+      });
+      await shop.shopDoes();
+      await shop.settled(refund.id, 'sent');
+      await shop.dueNow(refund.id);
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      await vi.waitFor(async () => {
+        const { rows } = await shop.database.query(
+          `select outcome from public.payment_messages where refund_id = $1 and source = 'status_result'`,
+          [refund.id],
+        );
+        expect(rows).toEqual([{ outcome: 'pending' }]);
+      });
+      await shop.dueNow(refund.id);
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      const done = await shop.settled(refund.id, 'completed');
+      expect(done.refund_receipt).toMatch(/^[A-Z0-9]{10}$/);
+    });
+
     test('whose answer is lost is asked about, and not sent again', async () => {
       const { refund, payment } = await shop.refundOfPaidOrder();
       await shop.control('faults', {
