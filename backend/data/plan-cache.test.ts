@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PlanCache, type PlannedRequest, planKeyOf } from './plan-cache.ts';
+import { PlanCache, type PlannedRequest, shapeOf } from './plan-cache.ts';
 import type { SchemaCache } from './schema-cache.ts';
 
 const parts = (search: string, headers: Record<string, string> = {}, method = 'GET', body = '') => ({
@@ -9,13 +9,26 @@ const parts = (search: string, headers: Record<string, string> = {}, method = 'G
   headers: new Headers(headers),
   body,
 });
+const planKeyOf = (of: ReturnType<typeof parts>) => shapeOf(of).key;
 const schema = {} as SchemaCache;
 const planned = (sql: string) => ({ statement: { sql, parameters: [] } }) as unknown as PlannedRequest;
 
 test('a key tells apart whatever leads to another plan', () => {
   const requests = [
     parts('id=eq.1'),
-    parts('id=eq.2'),
+    parts('id=gt.1'),
+    parts('id=is.null'),
+    parts('id=is.true'),
+    parts('id=in.(1)'),
+    parts('id=in.(2)'),
+    parts('limit=1'),
+    parts('limit=2'),
+    parts('select=eq.1'),
+    parts('select=eq.2'),
+    parts('a.order=eq.1'),
+    parts('a.order=eq.2'),
+    parts('id=eq(any).{1}'),
+    parts('id=eq(any).{2}'),
     parts('id=eq.1', {}, 'HEAD'),
     parts('id=eq.1', { accept: 'text/csv' }),
     parts('id=eq.1', { prefer: 'text/csv' }),
@@ -26,9 +39,27 @@ test('a key tells apart whatever leads to another plan', () => {
   expect(planKeyOf(parts('id=eq.1', { 'user-agent': 'x' }))).toBe(planKeyOf(parts('id=eq.1')));
 });
 
+test('the values that filters compare with are no part of it, and come back into the statement', () => {
+  const first = shapeOf(parts('id=eq.1&label=not.like.a*b+c%26&order=id'));
+  const second = shapeOf(parts('id=eq.x.y=z&label=not.like.&order=id'));
+  expect(second.key).toBe(first.key);
+  const [, id, label] = /^id=eq\.(.*)&label=not\.like\.(.*)&order=id$/.exec(first.parts.search) ?? [];
+  const statement = { sql: 'sql', parameters: [label ?? '', 'kept', id ?? '', id ?? ''] };
+  expect(first.fill(statement)).toEqual({ sql: 'sql', parameters: ['a%b c&', 'kept', '1', '1'] });
+  expect(second.fill(statement).parameters).toEqual(['', 'kept', 'x.y=z', 'x.y=z']);
+});
+
+test('arguments of functions, and values that are refused, stay', () => {
+  const call = { ...parts('a=eq.1'), path: '/rpc/either' };
+  expect(shapeOf(call).parts).toBe(call);
+  const refused = parts('id=eq.%00');
+  expect(shapeOf(refused).parts).toBe(refused);
+});
+
 test('changes and very long requests are not remembered', () => {
   expect(planKeyOf(parts('', {}, 'POST', '{}'))).toBeNull();
   expect(planKeyOf(parts(`id=in.(${'1,'.repeat(2000)}1)`))).toBeNull();
+  expect(planKeyOf(parts('', { accept: 'text/csv,'.repeat(1000) }))).toBeNull();
   expect(new PlanCache().find(null, schema)).toBeNull();
 });
 

@@ -1,10 +1,13 @@
-// Remembers what reads that come again and again were planned as.
+// Remembers what reads were planned as: requests that differ only in the values they compare with are planned once.
+import { randomUUID } from 'node:crypto';
 import type { ParsedRequest, RequestParts } from './parse.ts';
 import type { CallPlan, ReadPlan } from './plan.ts';
+import { decode } from './query-string.ts';
 import type { SchemaCache } from './schema-cache.ts';
+import { patternOf } from './sql-conditions.ts';
 import type { Statement } from './sql-writer.ts';
 
-/** A request that is ready to run. */
+/** A request that is ready to run, but for its values. */
 export interface PlannedRequest {
   parsed: ParsedRequest;
   plan: ReadPlan | CallPlan;
@@ -16,7 +19,7 @@ const longestKey = 2000;
 /** The headers a plan depends on. */
 const headers = ['accept', 'prefer', 'range', 'accept-profile'];
 
-/** Plans of one schema cache, by all that they depend on; the least recently used are forgotten. */
+/** Plans of one schema cache, by the shapes of requests; the least recently used are forgotten. */
 export class PlanCache {
   #plans = new Map<string, PlannedRequest>();
   #schema: SchemaCache | null = null;
@@ -46,13 +49,60 @@ export class PlanCache {
   }
 }
 
+/** A read without what its plan does not depend on: the values that its filters compare with. */
+export interface RequestShape {
+  /** Null when it is not worth remembering. */
+  key: string | null;
+  /** The request with stand-ins for those values. */
+  parts: RequestParts;
+  /** Puts the values back into a statement that was written for the request with stand-ins. */
+  fill(statement: Statement): Statement;
+}
+
 /**
- * What a request's plan depends on, as one text.
- * @returns null for requests with bodies, which hardly ever come again, and for very long ones
+ * Takes the values out of a request.
+ * @returns for requests with bodies, which hardly ever come again, and for very long ones: the request as it is, no key
  */
-export function planKeyOf({ method, path, search, headers: given, body }: RequestParts): string | null {
-  if ((method !== 'GET' && method !== 'HEAD') || body !== '' || search.length > longestKey) return null;
-  let key = `${method} ${path}?${search}`;
+export function shapeOf(parts: RequestParts): RequestShape {
+  const { method, path, search, headers: given, body } = parts;
+  const asItIs = { key: null, parts, fill: (statement: Statement) => statement };
+  const isRead = (method === 'GET' || method === 'HEAD') && body === '' && search.length <= longestKey;
+  if (!isRead) return asItIs;
+  const values = new Map<string, string>();
+  const shape = path.startsWith('/rpc/') ? search : withStandIns(search, values);
+  let key = `${method} ${path}?${shape}`;
   for (const name of headers) key += `\n${given.get(name) ?? ''}`;
-  return key;
+  if (key.length > 2 * longestKey) return asItIs;
+  if (values.size === 0) return { ...asItIs, key };
+  return {
+    key,
+    parts: { ...parts, search: shape },
+    fill: ({ sql, parameters }) => ({
+      sql,
+      parameters: parameters.map((parameter) => values.get(parameter) ?? parameter),
+    }),
+  };
+}
+
+// Nobody can guess them: they mean nothing in a request.
+const standIn = `value-${randomUUID()}-`;
+// What follows such an operator is the value, whatever it looks like.
+const comparison =
+  /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|match|imatch|isdistinct)\.)(.*)$/s;
+const reserved = new Set(['select', 'columns', 'on_conflict', 'order', 'limit', 'offset', 'and', 'or']);
+
+function withStandIns(search: string, values: Map<string, string>): string {
+  if (!search.includes('.')) return search;
+  const pairs = search.split('&').map((pair) => {
+    const [, name, operator, raw] = comparison.exec(pair) ?? [];
+    if (name === undefined || operator === undefined || raw === undefined) return pair;
+    if (reserved.has(name.slice(name.lastIndexOf('.') + 1))) return pair;
+    const value = decode(raw);
+    // Such a value is refused, in words that repeat it.
+    if (value.includes('\0')) return pair;
+    const placeholder = `${standIn}${values.size}`;
+    values.set(placeholder, operator.includes('like.') ? patternOf(value) : value);
+    return `${name}=${operator}${placeholder}`;
+  });
+  return pairs.join('&');
 }

@@ -98,7 +98,8 @@ export function* pairsOf(search: string): Generator<[string, string]> {
   }
 }
 
-function decode(text: string): string {
+/** Decodes a part of a query string or form body. */
+export function decode(text: string): string {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;
   if (!spaced.includes('%')) return spaced;
   try {

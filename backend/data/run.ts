@@ -3,7 +3,7 @@ import type { Session } from '../database/database.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.ts';
 import { checkAnswer, respond, respondDocument } from './respond.ts';
-import { type Answer, writeEstimate, writeExplanation } from './sql.ts';
+import { type Answer, writeEstimate, writeExplanation, writeRows } from './sql.ts';
 import { type DescribedSchema, writeDescription } from './sql-description.ts';
 import type { Statement } from './sql-writer.ts';
 import { mostRowsAtOnce, streamRows } from './stream-rows.ts';
@@ -14,22 +14,25 @@ export interface RunOptions {
   search: string;
   /** Whether the transaction is to be undone on the client's wish; null when it did not say. */
   isRolledBack: boolean | null;
+  /** Completes what is written for the plan with the values of this request. */
+  fill: (statement: Statement) => Statement;
   /** Takes a response whose body is still being read; null when answers are only given whole. */
   deliver: ((response: Response) => void) | null;
 }
 
 /**
  * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
- * @param statement as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
+ * @param written as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
  * @throws Fault when the answer is not what was asked for; DatabaseError
  */
 export async function runPlan(
   session: Session,
   parsed: ParsedRequest,
   plan: ReadPlan | MutationPlan | CallPlan,
-  statement: Statement,
-  { search, isRolledBack, deliver }: RunOptions,
+  written: Statement,
+  { search, isRolledBack, fill, deliver }: RunOptions,
 ): Promise<Response> {
+  const statement = fill(written);
   const { explanation } = plan.media;
   if (explanation) {
     const { sql, parameters } = writeExplanation(statement, explanation);
@@ -44,10 +47,10 @@ export async function runPlan(
   const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
   const [answer] = rows;
   if (!answer) throw new Error('the statement gave no answer');
-  if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer);
+  if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer, fill);
   checkAnswer(plan, answer);
   if (deliver && plan.kind === 'read' && answer.page_total > mostRowsAtOnce) {
-    const stream = await streamRows(session, plan);
+    const stream = await streamRows(session, fill(writeRows(plan)));
     const ofRows = { ...answer, ...stream.answer };
     checkAnswer(plan, ofRows);
     const response = respond(parsed, plan, ofRows, search, isRolledBack, stream.body);
@@ -68,12 +71,17 @@ export async function runDescription(session: Session, plan: DescriptionPlan): P
   return rows[0] ?? { comment: null, relations: [], functions: [] };
 }
 
-async function estimateTotal(session: Session, plan: ReadPlan, answer: Answer): Promise<void> {
+async function estimateTotal(
+  session: Session,
+  plan: ReadPlan,
+  answer: Answer,
+  fill: RunOptions['fill'],
+): Promise<void> {
   const isEstimated =
     plan.count === 'estimated' &&
     (plan.exactCountUpTo === Number.POSITIVE_INFINITY || (answer.total ?? 0) > plan.exactCountUpTo);
   if (plan.count !== 'planned' && !isEstimated) return;
-  const { sql, parameters } = writeEstimate(plan);
+  const { sql, parameters } = fill(writeEstimate(plan));
   const { rows } = await session.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(
     sql,
     parameters,

@@ -48,6 +48,7 @@ interface Model {
 }
 
 const oddNames = [
+  ...['height', 'label', 'kind'],
   ...[
     'plain',
     'Upper',
@@ -78,6 +79,7 @@ const oddNames = [
     '*',
   ],
 ];
+const reserved = new Set(['select', 'order', 'limit', 'and', 'or', 'not', 'columns']);
 const kind = fc.constantFrom(...(Object.keys(kinds) as Kind[]));
 const table = (name: string): fc.Arbitrary<Table> =>
   fc
@@ -112,6 +114,8 @@ type Sql = (bind: (value: Value | string[]) => string, alias: string) => string;
 interface Condition {
   url: string;
   sql: Sql;
+  /** The same as a pair of a query string of its own, where there is one. */
+  pair?: [key: string, value: string];
   /** Whether `url` stands inside and=(…) or or=(…). */
   isGroup: boolean;
 }
@@ -142,6 +146,10 @@ const comparison = (of: Table): fc.Arbitrary<Condition> =>
       })
       .map(({ operator, value, isNegated }) => ({
         isGroup: false,
+        pair: [
+          /^[A-Za-z]+$/.test(column.name) && !reserved.has(column.name) ? column.name : inUrl(column.name),
+          `${isNegated ? 'not.' : ''}${operator}.${value}`,
+        ] as [string, string],
         url: `${inUrl(column.name)}.${isNegated ? 'not.' : ''}${operator}.${quotedValue(value)}`,
         sql: (bind, alias) =>
           `${isNegated ? 'not ' : ''}(${alias}.${inSql(column.name)} ${operators[operator]} ${bind(value)}::${column.kind})`,
@@ -224,7 +232,8 @@ function askedIn({ conditions, orders, limit, offset }: Question, path = ''): st
       `${inUrl(name)}${direction ? `.${direction}` : ''}${nulls ? `.nulls${nulls}` : ''}`,
   );
   return [
-    ...conditions.map(({ url, isGroup }) => {
+    ...conditions.map(({ url, isGroup, pair: alone }) => {
+      if (alone) return pair(`${path}${alone[0]}`, alone[1]);
       const [, joiner, inner] = isGroup ? (/^((?:not\.)?(?:and|or))(\(.*\))$/s.exec(url) ?? []) : [];
       return joiner && inner ? pair(`${path}${joiner}`, inner) : pair(`${path}and`, `(${url})`);
     }),

@@ -9,7 +9,7 @@ import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
 import { type DescriptionPlan, type PlanLimits, planRequest } from './plan.ts';
-import { PlanCache, planKeyOf } from './plan-cache.ts';
+import { PlanCache, shapeOf } from './plan-cache.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
 import { runDescription, runPlan } from './run.ts';
@@ -107,9 +107,9 @@ export async function createDataService(
     const { cache } = schema;
     const body = await readBody(request, maxBodyBytes);
     const parts = { method: request.method, path, search, headers: request.headers, body };
-    const key = planKeyOf(parts);
-    const known = plans.find(key, cache);
-    const parsed = known?.parsed ?? parseRequest(parts, context);
+    const shape = shapeOf(parts);
+    const known = plans.find(shape.key, cache);
+    const parsed = known?.parsed ?? parseRequest(shape.parts, context);
     timing?.lap('parse');
     const plan = known?.plan ?? planRequest(parsed, cache, limits);
     if (plan.kind === 'options') {
@@ -126,8 +126,8 @@ export async function createDataService(
     else {
       const statement =
         known?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
-      if (!known && plan.kind !== 'mutation') plans.keep(key, cache, { parsed, plan, statement });
-      const options = { search, isRolledBack };
+      if (!known && plan.kind !== 'mutation') plans.keep(shape.key, cache, { parsed, plan, statement });
+      const options = { search, isRolledBack, fill: shape.fill };
       answer = (session, deliver) => runPlan(session, parsed, plan, statement, { ...options, deliver });
     }
     timing?.lap('plan');

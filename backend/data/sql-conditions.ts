@@ -63,6 +63,9 @@ const searchFunctions: Readonly<Record<TextSearch, string>> = {
   wfts: 'websearch_to_tsquery',
 };
 
+/** What `like` compares with: a client may write `*` for `%`, which is awkward in an URL. */
+export const patternOf = (value: string) => value.replaceAll('*', '%');
+
 // Of these the value is of the column's own type.
 const comparingValues = new Set<Comparison>(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'isdistinct']);
 
@@ -95,7 +98,7 @@ function operationOf(
         return `${field} ${operators[operator]} ${nameOf(fromText)}(${writer.bind(operation.value)}::text)`;
       }
       const isPattern = operator === 'like' || operator === 'ilike';
-      const value = writer.bind(isPattern ? operation.value.replaceAll('*', '%') : operation.value);
+      const value = writer.bind(isPattern ? patternOf(operation.value) : operation.value);
       return `${field} ${operators[operator]} ${quantifier ? `${quantifier} (${value})` : value}`;
     }
   }

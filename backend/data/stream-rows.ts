@@ -1,7 +1,8 @@
 // Long answers, sent as they are read: the database keeps the rows, this process only the few that are on their way.
 import type { Session } from '../database/database.ts';
 import type { ReadPlan } from './plan.ts';
-import { type RowsAnswer, writeRowSettings, writeRows } from './sql.ts';
+import { type RowsAnswer, writeRowSettings } from './sql.ts';
+import type { Statement } from './sql-writer.ts';
 
 /** Up to how many rows an answer is built as a whole, in one statement. */
 export const mostRowsAtOnce = 2000;
@@ -34,13 +35,13 @@ export function firstRowsOf(plan: ReadPlan): ReadPlan {
 }
 
 /**
- * Reads the rows of a plan inside the database, so that what fails does so before anything is sent, and then hands them
+ * Reads rows inside the database, so that what fails does so before anything is sent, and then hands them
  * over as they are taken. The transaction must last until they have ended.
  * @param session an open transaction of a server
+ * @param statement as `writeRows` wrote it
  * @throws DatabaseError
  */
-export async function streamRows(session: Session, plan: ReadPlan): Promise<RowStream> {
-  const { sql, parameters } = writeRows(plan);
+export async function streamRows(session: Session, { sql, parameters }: Statement): Promise<RowStream> {
   await session.query(`declare answered scroll cursor for ${sql}`, parameters);
   const { rowCount } = await session.query('move forward all in answered');
   const { rows } = await session.query<RowsAnswer>(writeRowSettings(rowCount));
