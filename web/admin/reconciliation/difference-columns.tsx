@@ -118,7 +118,7 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
         const [first] = decisionsFor(row);
         const isOnlyOne = first && first !== 'reopen';
         return (
-          <span className="flex flex-wrap items-center justify-end gap-2">
+          <span className="flex flex-wrap items-center justify-end gap-2 lg:justify-start">
             {isOnlyOne ? (
               <Button
                 tone={first === 'refund' ? 'danger' : 'leaf'}

@@ -199,7 +199,7 @@ function Fact({ term, children }: { term: string; children: ReactNode }) {
   return (
     <div className="flex flex-wrap justify-between gap-x-4">
       <dt className="text-ink-soft">{term}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
+      <dd className="ml-auto min-w-0 text-right break-words">{children}</dd>
     </div>
   );
 }
