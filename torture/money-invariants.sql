@@ -125,13 +125,14 @@ where p.status = 'failed'
   and not exists (select from public.payments as own where own.receipt = t.receipt and own.status = 'completed')
   and not exists (select from unmatched as u where u.receipt = t.receipt);
 
--- [at rest] no payment is open that M-PESA has decided
+-- [at rest] no payment is open that M-PESA has decided and that the shop could ask about, or that money came for
 select p.id::text as subject, format('%s, %s', p.status, r.checkout_request_id) as found
 from public.payments as p
 join public.orders as o on o.id = p.order_id
 join prompts as r on r.checkout_request_id = p.checkout_request_id
   or (p.checkout_request_id is null and '+254' || r.phone = p.phone
-      and r.reference = 'JJ' || substr(o.tracking_number, 6, 6) || substr(o.tracking_number, 13))
+      and r.reference = 'JJ' || substr(o.tracking_number, 6, 6) || substr(o.tracking_number, 13)
+      and exists (select from ledger as t where t.checkout_request_id = r.checkout_request_id))
 where p.status in ('initiating', 'processing') and r.is_decided;
 
 -- [at rest] all the money that moved is in the books
