@@ -55,6 +55,7 @@ export function planNode(
   cache: SchemaCache,
   limits: PlanLimits,
 ): ReadNode {
+  checkSize(query, limits);
   return planLevel(
     { query: withEmbeddedPaths(query), cache, limits },
     { relation, name, columns },
@@ -64,6 +65,33 @@ export function planNode(
       above: [],
     },
   );
+}
+
+/** Bounds the work that planning, in the database too, makes of one request. */
+function checkSize({ select, conditions }: Query, { maxEmbeds, maxFilters }: PlanLimits): void {
+  const tooMany = (what: string, most: number) =>
+    new Fault(400, {
+      code: 'PGRST100',
+      message: `The request has too many ${what}`,
+      details: `At most ${most} are allowed`,
+    });
+  if (embedsIn(select) > maxEmbeds) throw tooMany('embedded resources', maxEmbeds);
+  let filters = 0;
+  for (const { condition } of conditions) filters += filtersIn(condition);
+  if (filters > maxFilters) throw tooMany('filters', maxFilters);
+}
+
+function embedsIn(items: readonly SelectItem[]): number {
+  let count = 0;
+  for (const item of items) if (item.kind === 'embed') count += 1 + embedsIn(item.items);
+  return count;
+}
+
+function filtersIn(condition: Condition): number {
+  if (condition.kind === 'filter') return 1;
+  let count = 0;
+  for (const each of condition.conditions) count += filtersIn(each);
+  return count;
 }
 
 /** Every path that something is said about must be embedded; an embed with an alias answers to both of its names. */

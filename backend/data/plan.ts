@@ -166,6 +166,10 @@ export interface PlanLimits {
   maxRows: number;
   /** How deep embeds may nest. */
   maxEmbedDepth: number;
+  /** How many embeds a request may have, at all depths together. */
+  maxEmbeds: number;
+  /** How many filters a request may have, at all depths together. */
+  maxFilters: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
   /** Whether `sum()` and its like may be asked for. */

@@ -31,6 +31,10 @@ export interface DataServiceOptions {
   maxRows?: number;
   /** How deep embeds may nest; 10 unless told. */
   maxEmbedDepth?: number;
+  /** How many embeds a request may have; 50 unless told. */
+  maxEmbeds?: number;
+  /** How many filters a request may have; 500 unless told. */
+  maxFilters?: number;
   /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
   allowsCircles?: boolean;
   /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
@@ -83,6 +87,8 @@ export async function createDataService(
   const limits = {
     maxRows: options.maxRows ?? 1000,
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
+    maxEmbeds: options.maxEmbeds ?? 50,
+    maxFilters: options.maxFilters ?? 500,
     allowsCircles: options.allowsCircles ?? true,
     allowsAggregates: options.allowsAggregates ?? false,
     allowsPlan: options.allowsPlan ?? false,

@@ -91,6 +91,8 @@ function planOf(method: string, path: string, search: string, body = '', prefer 
   const plan = planRequest(request, cache, {
     maxRows: 100,
     maxEmbedDepth: 3,
+    maxEmbeds: 4,
+    maxFilters: 4,
     allowsCircles: true,
     allowsAggregates: false,
     allowsPlan: false,
@@ -152,6 +154,15 @@ describe('a statement', () => {
     expect(
       write('PATCH', '/owners', 'select=pets(id)', '{"id":1}', 'return=representation').parameters,
     ).toEqual(['{"id":1}']);
+  });
+
+  test('is not written for requests that ask for too much at once', () => {
+    const embeds = (many: number) => Array.from({ length: many }, (_, at) => `e${at}:owners(name)`).join(',');
+    expect(() => write('GET', '/pets', `select=${embeds(4)}`)).not.toThrow();
+    expect(() => write('GET', '/pets', `select=${embeds(5)}`)).toThrow('too many embedded resources');
+    const filters = (many: number) => Array.from({ length: many }, () => 'id.eq.1').join(',');
+    expect(() => write('GET', '/pets', `or=(${filters(4)})`)).not.toThrow();
+    expect(() => write('GET', '/pets', `id=eq.1&or=(${filters(4)})`)).toThrow('too many filters');
   });
 
   test('returns no column of a change that is not asked for', () => {
