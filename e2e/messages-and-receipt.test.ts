@@ -1,6 +1,7 @@
 // Customers are told of each step, by mail and by text, and have a receipt; staff see what was said and look after it.
+import { createServer, type Socket } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
@@ -29,9 +30,9 @@ interface Message {
   channel: string;
   status: string;
 }
-const messagesTo = async (recipient: string): Promise<Message[]> =>
+const messagesTo = async (recipient: string, at = shop): Promise<Message[]> =>
   (await (
-    await asOwner(shop, `/rest/v1/outbox_messages?recipient=eq.${encodeURIComponent(recipient)}`, 'GET')
+    await asOwner(at, `/rest/v1/outbox_messages?recipient=eq.${encodeURIComponent(recipient)}`, 'GET')
   ).json()) as Message[];
 
 /** Orders and pays, and waits until both messages of the payment have left. */
@@ -248,3 +249,90 @@ story(
     );
   },
 );
+
+/** A mail server that takes a whole mail and then says nothing until it is told to. */
+async function silentMailServer() {
+  const mails: string[] = [];
+  const sockets = new Set<Socket>();
+  let isSilent = true;
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.write('220 here\r\n');
+    let rest = '';
+    let mail: string[] | null = null;
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      rest += chunk.toString();
+      for (let end = rest.indexOf('\r\n'); end >= 0; end = rest.indexOf('\r\n')) {
+        const line = rest.slice(0, end);
+        rest = rest.slice(end + 2);
+        if (mail && line !== '.') mail.push(line);
+        else if (mail) {
+          mails.push(mail.join('\n'));
+          mail = null;
+          if (!isSilent) socket.write('250 kept\r\n');
+        } else if (line === 'DATA') {
+          mail = [];
+          socket.write('354 go on\r\n');
+        } else socket.write('250 ok\r\n');
+      }
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const address = server.address();
+  return {
+    url: `smtp://127.0.0.1:${address && typeof address === 'object' ? address.port : 0}`,
+    mails,
+    speak() {
+      isSilent = false;
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((done) => server.close(done));
+    },
+  };
+}
+
+test('a shop that dies while a mail leaves does not send it again by itself, and sends what it had not begun', async () => {
+  const mailServer = await silentMailServer();
+  const fragile = await openShop({ SMTP_URL: mailServer.url });
+  const place = async (email: string) => {
+    const answer = await asOwner(fragile, '/rest/v1/rpc/place_order', 'POST', {
+      idempotency_key: crypto.randomUUID(),
+      product_id: 'a0000000-0000-4000-8000-000000000005',
+      quantity: 1,
+      customer_name: 'Amina Otieno',
+      customer_email: email,
+      customer_phone: '0712345678',
+      delivery_location: 'Westlands',
+      expected_total: 105_100,
+    });
+    return (await answer.json()) as { id: string };
+  };
+  const mailsOf = (email: string) => mailServer.mails.filter((mail) => mail.includes(`To: ${email}`));
+  const statusOf = async (email: string) => (await messagesTo(email, fragile))[0]?.status;
+
+  await place('lost@example.com');
+  await until(async () => mailsOf('lost@example.com').length === 1, 'the mail server has the whole mail');
+  expect(await statusOf('lost@example.com')).toBe('sending');
+  await fragile.kill();
+  mailServer.speak();
+  await fragile.restart();
+  // As if five minutes had gone by since.
+  await asOwner(fragile, '/rest/v1/outbox_messages?recipient=eq.lost@example.com', 'PATCH', {
+    sending_since: new Date(Date.now() - 5 * 60_000 - 1000).toISOString(),
+  });
+  await place('next@example.com');
+  await until(async () => (await statusOf('lost@example.com')) === 'unsure', 'it is told that nobody knows');
+  await until(async () => (await statusOf('next@example.com')) === 'sent', 'the next mail was sent');
+  expect(mailsOf('lost@example.com')).toHaveLength(1);
+  expect(mailsOf('next@example.com')).toHaveLength(1);
+
+  const [lost] = await messagesTo('lost@example.com', fragile);
+  await asOwner(fragile, '/rest/v1/rpc/send_message_again', 'POST', { message_id: lost?.id });
+  await until(async () => (await statusOf('lost@example.com')) === 'sent', 'a person had it sent again');
+  const ids = mailsOf('lost@example.com').map((mail) => /^Message-ID: (.+)$/m.exec(mail)?.[1]);
+  expect(ids).toEqual([`<${lost?.id}@localhost>`, `<${lost?.id}@localhost>`]);
+  await fragile.close();
+  await mailServer.close();
+});
