@@ -1,3 +1,4 @@
+import { assert, integer, property } from 'fast-check';
 import { expect, test } from 'vitest';
 import { chargeAmount, formatKes, formatKsh, orderTotal } from './money.ts';
 
@@ -10,6 +11,18 @@ test('shoppers see KSh with cents and thousands separators', () => {
 test('staff see KES, with cents only where there are any', () => {
   expect(formatKes(123400)).toBe('KES 1,234');
   expect(formatKes(123450)).toBe('KES 1,234.5');
+});
+
+test('amounts are written as Kenyans write numbers', () => {
+  const inKenya = (cents: number, least: number) =>
+    (cents / 100).toLocaleString('en-KE', { minimumFractionDigits: least, maximumFractionDigits: 2 });
+  assert(
+    property(integer(), (cents) => {
+      expect(formatKsh(cents)).toBe(`KSh ${inKenya(cents, 2)}`);
+      expect(formatKes(cents)).toBe(`KES ${inKenya(cents, 0)}`);
+    }),
+    { examples: [[0], [-1], [99], [100], [99_999], [100_000], [123_456_789]] },
+  );
 });
 
 test('M-PESA is asked for whole shillings, rounded up', () => {

@@ -1,18 +1,13 @@
 // Money is an integer in cents. One way to write it for each surface.
 
-const storefrontNumber = new Intl.NumberFormat('en-KE', {
-  minimumFractionDigits: 2,
-  maximumFractionDigits: 2,
-});
-const adminNumber = new Intl.NumberFormat('en-KE', { maximumFractionDigits: 2 });
-
 /**
  * An amount as shoppers read it.
  * @param cents an integer in minor units
  * @returns such as `KSh 1,234.00` (specification §1)
  */
 export function formatKsh(cents: number): string {
-  return `KSh ${storefrontNumber.format(cents / 100)}`;
+  const { whole, rest } = parts(cents);
+  return `KSh ${whole}.${rest}`;
 }
 
 /**
@@ -21,7 +16,8 @@ export function formatKsh(cents: number): string {
  * @returns such as `KES 1,234`; cents only when there are any (specification §2, Admin Products)
  */
 export function formatKes(cents: number): string {
-  return `KES ${adminNumber.format(cents / 100)}`;
+  const { whole, rest } = parts(cents);
+  return rest === '00' ? `KES ${whole}` : `KES ${whole}.${rest.replace(/0$/, '')}`;
 }
 
 /**
@@ -41,4 +37,11 @@ export function chargeAmount(totalCents: number): number {
  */
 export function orderTotal(unitPrice: number, quantity: number, deliveryFee: number): number {
   return unitPrice * quantity + deliveryFee;
+}
+
+/** Written by hand: a phone takes longer to set up its own number formats than to draw a page with them. */
+function parts(cents: number): { whole: string; rest: string } {
+  const digits = String(Math.abs(Math.round(cents))).padStart(3, '0');
+  const whole = digits.slice(0, -2).replace(/\B(?=(?:\d{3})+$)/g, ',');
+  return { whole: `${cents < 0 ? '-' : ''}${whole}`, rest: digits.slice(-2) };
 }

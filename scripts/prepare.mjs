@@ -49,6 +49,7 @@ const sources = [
   'supabase/types.ts',
   'simulators',
   'scripts/art',
+  'scripts/lean-framework.ts',
 ];
 const settings = [
   'package-lock.json',
