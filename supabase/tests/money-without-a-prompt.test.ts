@@ -320,6 +320,45 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
+    test('names money that is being sent back: its refund goes along with its receipt', async () => {
+      const attempt = await prompt();
+      const [first, second] = [receipt(), receipt()];
+      await receive(first);
+      const { payment } = await receive(second);
+      await call(database, 'staff', 'request_refund', { payment_id: payment?.id, reason: 'Paid twice' });
+      await settle(attempt, { receipt: second });
+      expect(await books()).toMatchObject({
+        money: 'paid',
+        payments: [`prompt completed ${second} 1901, needs refund`, `till completed ${first} 1901`],
+        stock: 3,
+      });
+      const { rows } = await database.query(
+        'select payment_id, receipt from public.refunds where receipt = $1',
+        [second],
+      );
+      expect(rows).toEqual([{ payment_id: attempt.id, receipt: second }]);
+    });
+
+    test('that a query and staff tell of one payment: neither is sent back before M-PESA names its receipt', async () => {
+      const attempt = await prompt();
+      await settle(attempt, query);
+      const code = receipt();
+      const { payment } = await confirm(code);
+      // What is sent back is what has a receipt; the prompt that lacks one is what is flagged.
+      await expectRefusal(
+        call(database, 'staff', 'request_refund', { payment_id: payment?.id, reason: 'Paid twice' }),
+        409,
+        'nothing_to_send_back',
+      );
+      await expectRefusal(
+        call(database, 'staff', 'request_refund', { payment_id: attempt.id, reason: 'Paid twice' }),
+        409,
+        'receipt_unknown',
+      );
+      await settle(attempt, { receipt: code });
+      expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
+    });
+
     test('of a wrong amount leaves its receipt for staff, until M-PESA confirms what came', async () => {
       const attempt = await prompt();
       const code = receipt();
