@@ -38,6 +38,15 @@ const cheap = 95_100;
 const first: Claims = people.staff;
 const second: Claims = secondStepPassed;
 
+/** Numbers below a limit, the same for the same seed. */
+function drawing(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return below === 0 ? 0 : Math.floor((state / 2 ** 32) * below);
+  };
+}
+
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
   const units = new Map<string, number>();
@@ -715,6 +724,118 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
   });
+
+  test.each([1, 2, 3, 4])(
+    'everybody at once, in every order (seed %i): no money leaves twice, and the books know what left',
+    async (seed) => {
+      const draw = drawing(seed);
+      const orders: { order: PlacedOrder; payment: Payment }[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        const placed = await place(1 + (count % 2));
+        const payment = await pay(placed);
+        await setStatus('cancelled', placed);
+        orders.push({ order: placed, payment });
+      }
+      // What M-PESA really did, by receipt, and what it was asked and has not told yet.
+      const reversed = new Set<string>();
+      const handed = new Set<string>();
+      const untold: { refund: Refund; isDone: boolean }[] = [];
+      const one = () => orders[draw(orders.length)] as (typeof orders)[number];
+      const refundOf = async (payment: Payment) =>
+        (
+          await database.query<{ row: Refund }>(
+            `select to_jsonb(r) as row from public.refunds as r where payment_id = $1 order by created_at desc limit 1`,
+            [payment.id],
+          )
+        ).rows[0]?.row;
+      const send = async () => {
+        for (const { work, refund } of await lease()) {
+          if (work !== 'send') continue;
+          const code = refund.receipt ?? '';
+          const fate = draw(4);
+          const isDone = fate < 3 && !reversed.has(code);
+          if (isDone) reversed.add(code);
+          if (fate < 3) untold.push({ refund, isDone });
+          // The shop may be killed before it writes down what it was answered.
+          if (draw(5) === 0) continue;
+          if (fate === 3) await pushed(refund, { ...lost, refusal_code: '400.002.02' });
+          else await pushed(refund, fate === 2 ? lost : {});
+        }
+      };
+      const tell = async () => {
+        const [told] = untold.splice(draw(untold.length), 1);
+        if (!told) return;
+        const { refund, isDone } = told;
+        const back = receipt();
+        const change = isDone
+          ? { refund_receipt: back }
+          : { ...failed, verdict: 'already_reversed', result_code: 'R000001' };
+        await Promise.all([
+          result(refund, { ...change, originator_conversation_id: null }),
+          result(refund, { ...change, originator_conversation_id: null }),
+        ]);
+      };
+      const acts: (() => Promise<unknown>)[] = [
+        () => request(one().payment, draw(2) ? first : second),
+        async () => {
+          const refund = await refundOf(one().payment);
+          if (refund) await approve(refund, draw(2) ? first : second);
+        },
+        async () => {
+          const refund = await refundOf(one().payment);
+          if (refund && draw(3) === 0) await withdraw(refund);
+        },
+        async () => {
+          const { payment } = one();
+          if (draw(4) === 0) {
+            await byHand(receipt(), payment);
+            expect(reversed, 'nothing goes back by hand that M-PESA has sent').not.toContain(payment.receipt);
+            handed.add(payment.receipt ?? '');
+          }
+        },
+        async () => setStatus(draw(2) ? 'processing' : 'cancelled', one().order),
+        send,
+        send,
+        tell,
+        tell,
+      ];
+      for (let round = 0; round < 25; round += 1) {
+        const done = await Promise.allSettled(
+          Array.from({ length: 8 }, () => (acts[draw(acts.length)] as () => Promise<unknown>)()),
+        );
+        for (const outcome of done) {
+          // A refusal is an answer; anything else, a deadlock above all, is a fault.
+          if (outcome.status === 'rejected')
+            expect(outcome.reason).toMatchObject({ code: expect.stringMatching(/^PT4/) });
+        }
+      }
+      // In the end everything is told, and what was interrupted is asked about.
+      while (untold.length > 0) await tell();
+      await database.query(
+        `update public.refunds set sent_at = sent_at - interval '1 hour' where status = 'sending'`,
+      );
+      await lease();
+      for (const { payment } of orders) {
+        const refund = await refundOf(payment);
+        if (refund?.status === 'unknown') {
+          await told(refund, reversed.has(payment.receipt ?? '') ? 'succeeded' : 'not_reversed');
+        }
+      }
+      for (const { payment } of orders) {
+        const code = payment.receipt ?? '';
+        const { rows } = await database.query<{ back: boolean; method: string | null }>(
+          `select p.refunded_at is not null as back,
+             (select r.method from public.refunds as r where r.payment_id = p.id and r.status = 'completed') as method
+           from public.payments as p where p.id = $1`,
+          [payment.id],
+        );
+        expect([rows[0]?.back, rows[0]?.method ?? null]).toEqual(
+          reversed.has(code) ? [true, 'reversal'] : handed.has(code) ? [true, 'by_hand'] : [false, null],
+        );
+      }
+      expect(reversed.size, 'it was no idle day').toBeGreaterThan(1);
+    },
+  );
 
   test('only staff ask, approve, withdraw and note; only the shop itself sends', async () => {
     await setStatus('cancelled');
