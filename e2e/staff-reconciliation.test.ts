@@ -1,0 +1,200 @@
+// Staff compare the books with M-PESA's: money that nobody knows, paid twice, of another amount, and what they decide.
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { desktop, openBrowser, phone } from './browser.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+const paybill = '174379';
+const till = '5550174';
+const mango = 'a0000000-0000-4000-8000-000000000001';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+  // The shop tells the simulator by itself where it listens.
+  await until(async () => {
+    const ledger = await (await fetch(`${shop.simulatorUrl}/simulator/ledger`)).json();
+    return (ledger as { urls: unknown }).urls !== null;
+  }, 'the addresses for money without a prompt are registered');
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser, { viewport: desktop });
+
+interface Order {
+  id: string;
+  tracking_number: string;
+  order_number: string;
+}
+
+async function placeOrder(name: string): Promise<Order> {
+  const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+    idempotency_key: randomUUID(),
+    product_id: mango,
+    quantity: 1,
+    customer_name: name,
+    customer_email: 'amina@mail.example',
+    customer_phone: '0712345678',
+    delivery_location: 'Westlands',
+    expected_total: 95_100,
+  });
+  const { id } = (await placed.json()) as { id: string };
+  const found = await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET');
+  return ((await found.json()) as Order[])[0] as Order;
+}
+/** Pays from the menu of a phone; gives the receipt. */
+async function payByHand(reference: string, amount = 951): Promise<string> {
+  const answer = await fetch(`${shop.simulatorUrl}/simulator/payments`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      phone: '0722000111',
+      number: reference ? paybill : till,
+      amount,
+      reference,
+    }),
+  });
+  expect(answer.status).toBe(200);
+  return ((await answer.json()) as { receipt: string }).receipt;
+}
+const paymentOf = async ({ id }: Order) =>
+  (
+    (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}&select=payment_status`, 'GET')).json()) as {
+      payment_status: string;
+    }[]
+  )[0]?.payment_status;
+
+/** The row, or the card, of a receipt. */
+const rowOf = (page: Page, receipt: string) =>
+  page.getByRole('main').locator('tbody tr, ul[aria-label="Payments"] > li').filter({ hasText: receipt });
+const toast = (page: Page, text: string | RegExp) =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+
+// One after the other: the sums are those of the whole shop.
+story.for([
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const)(
+  'money that nobody knows, paid twice or too little is found, decided and remembered, %s',
+  async ([size, viewport], { newVisitor }) => {
+    const [matched, unknown] = [await placeOrder(`Matched ${size}`), await placeOrder(`Unknown ${size}`)];
+    const { page } = await newVisitor({ viewport });
+    const account = await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/reconciliation`);
+    await page.getByRole('heading', { level: 1, name: 'Reconciliation' }).waitFor();
+    await page.getByText("Our payments beside M-PESA's").waitFor();
+
+    // Four payments are made while the screen is open.
+    const good = await payByHand(matched.tracking_number.replaceAll('-', '').toLowerCase());
+    await rowOf(page, good).getByText('Matched', { exact: true }).waitFor();
+    expect(await paymentOf(matched)).toBe('paid');
+    const double = await payByHand(matched.tracking_number);
+    const lost = await payByHand('juice please');
+    const rent = await payByHand('', 5000);
+    for (const [receipt, kind] of [
+      [double, 'Double'],
+      [lost, 'Missing here'],
+      [rent, 'Missing here'],
+    ] as const) {
+      await rowOf(page, receipt).getByText(kind, { exact: true }).waitFor();
+    }
+    await rowOf(page, lost).getByText('for “juice please”').waitFor();
+    await page.getByRole('option', { name: /^To decide \([1-9]/ }).waitFor({ state: 'attached' });
+    await expectAccessible(page, 'a day with differences');
+
+    // Given to the order it was for.
+    await rowOf(page, lost)
+      .getByRole('button', { name: `Give to an order ${lost}` })
+      .click();
+    const dialog = page.getByRole('dialog', { name: lost });
+    const choose = dialog.getByRole('button', { name: `Choose ${unknown.order_number}` });
+    await choose.waitFor();
+    await dialog.getByRole('searchbox').fill(`unknown ${size}`);
+    await dialog.getByRole('list', { name: 'Found orders' }).waitFor();
+    await choose.click();
+    await dialog.getByText('The order becomes paid, and its customer is told.').waitFor();
+    await dialog.getByLabel('Note').fill('He called');
+    await expectAccessible(page, 'giving money to an order');
+    await dialog.getByRole('button', { name: `Give KES 951 to ${unknown.order_number}` }).click();
+    await toast(page, 'The order is paid with this money').waitFor();
+    await dialog.getByText('Given to an order').waitFor();
+    await dialog.getByText('He called').waitFor();
+    await dialog.getByText(account.email).waitFor();
+    await dialog.getByText('Matched', { exact: true }).waitFor();
+    expect(await paymentOf(unknown)).toBe('paid');
+    await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
+    await dialog.waitFor({ state: 'hidden' });
+    await rowOf(page, lost).getByRole('link', { name: unknown.order_number }).waitFor();
+
+    // The second payment goes back, asked for once more before.
+    await rowOf(page, double)
+      .getByRole('button', { name: `Send back ${double}` })
+      .click();
+    const question = page.getByRole('dialog', { name: 'Send this money back?' });
+    await question.getByText(/cannot be undone/).waitFor();
+    await expectAccessible(page, 'the question before a refund');
+    await question.getByRole('button', { name: 'Send it back' }).click();
+    await toast(page, 'The refund is queued').waitFor();
+    await rowOf(page, double)
+      .getByText(/^(Refund|Sent back)/)
+      .waitFor();
+
+    // Rent is no order; whoever said so can take it back.
+    await rowOf(page, rent)
+      .getByRole('button', { name: `Details of ${rent}` })
+      .click();
+    const other = page.getByRole('dialog', { name: rent });
+    await other.getByText('Nobody has decided anything').waitFor();
+    await other.getByRole('button', { name: 'Not an order' }).click();
+    await toast(page, 'Noted as not an order').waitFor();
+    await other.getByRole('button', { name: 'Open again' }).click();
+    await toast(page, 'It is open again').waitFor();
+    await other.getByRole('button', { name: 'Not an order' }).click();
+    await other.getByRole('button', { name: 'Open again' }).waitFor();
+    expect(await other.getByRole('listitem').filter({ hasText: 'Noted as not an order' }).count()).toBe(2);
+    await page.goBack();
+    await other.waitFor({ state: 'hidden' });
+
+    // Found by kind, and taken along as a file.
+    await page.getByLabel('Show').selectOption('double');
+    await rowOf(page, good).waitFor({ state: 'detached' });
+    await rowOf(page, double).waitFor();
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const file = await readFile(await (await download).path(), 'utf8');
+    expect(file).toMatch(
+      /^\uFEFFTime,Receipt,Comparison,Open,State,Our books \(KES\),M-PESA \(KES\),Order #/,
+    );
+    expect(file).toContain(`,${double},Double,no,`);
+    expect(file).not.toContain(good);
+
+    // Another day is empty, and says so; the range tells which days wait.
+    await page.getByLabel('Show').selectOption('');
+    await page.getByRole('button', { name: 'The day before' }).click();
+    await page.getByText('No payments on this day').waitFor();
+    await expectAccessible(page, 'a day without payments');
+    await page.getByRole('button', { name: 'Today' }).click();
+    await rowOf(page, good).waitFor();
+    await payByHand('who is this');
+    await page.getByRole('link', { name: 'All days' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Reconciliation' }).waitFor();
+    await page.getByText(/^[1-9]\d* to decide$/).waitFor();
+    await expectAccessible(page, 'all days');
+    await page
+      .getByRole('link', { name: /^Open / })
+      .first()
+      .click();
+    await rowOf(page, good).waitFor();
+  },
+);
