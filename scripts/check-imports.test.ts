@@ -61,6 +61,7 @@ const allowedInTests: Record<string, string[]> = {
     'supabase/tests',
   ],
   'supabase/tests': ['backend/database', 'scripts', 'domain'],
+  torture: ['backend/database'],
   conformance: [
     'backend',
     'backend/database',

@@ -1,0 +1,161 @@
+// The promises about money notice when they are broken: each is broken once, and must say so.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Database } from '../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
+import { shopMigrations } from '../scripts/shop-migrations.ts';
+import { findBrokenPromises, type LedgerPage, readPromises } from './money-invariants.ts';
+
+const CHARGE = 95_000;
+
+describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money', () => {
+  let database: Database & { url?: string };
+  const stock = new Map<string, number>();
+  const ledger: LedgerPage = { transactions: [], prompts: [] };
+  let drawn = 0;
+
+  beforeAll(async () => {
+    database = await throwawayDatabase('postgresql', shopMigrations);
+  });
+  afterAll(() => database.close());
+
+  const broken = async (isAtRest = true) =>
+    findBrokenPromises(database.url ?? '', async () => ledger, stock, isAtRest);
+  const promises = async (isAtRest = true) => (await broken(isAtRest)).map(({ promise }) => promise);
+
+  /** An order of a product of its own: by default paid as it should be. */
+  async function paidOrder() {
+    drawn += 1;
+    const [id, product, payment] = [randomUUID(), randomUUID(), randomUUID()];
+    const receipt = `UKL${String(drawn).padStart(7, '0')}`;
+    const checkoutRequestId = `ws_CO_${drawn}`;
+    const number = String(1000 + drawn);
+    stock.set(product, 5);
+    await database.query(
+      `insert into public.products (id, name, slug, price, stock_quantity)
+       values ($1, 'Mango', $2, 95000, 4)`,
+      [product, product],
+    );
+    await database.query(
+      `insert into public.orders (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+       values ($1, $2, 'Amina', 'amina@example.com', '+254712345678', 'Westlands', 0, 95000)`,
+      [id, `JJ-20261121-${number}`],
+    );
+    await database.query(
+      `insert into public.order_items (order_id, product_id, product_name, quantity, unit_price) values ($1, $2, 'Mango', 1, 95000)`,
+      [id, product],
+    );
+    await database.query(
+      `insert into public.payments (id, order_id, phone, amount, status, receipt, checkout_request_id, completed_at)
+       values ($1, $2, '+254712345678', 95000, 'completed', $3, $4, now())`,
+      [payment, id, receipt, checkoutRequestId],
+    );
+    await database.query(
+      `insert into public.payment_messages (payment_id, source, body, outcome) values ($1, 'notice', '{}', 'paid')`,
+      [payment],
+    );
+    await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
+    await database.query('insert into public.deliveries (order_id) values ($1)', [id]);
+    const reference = `JJ261121${number}`;
+    ledger.transactions.push({ receipt, at: Date.now(), amount: CHARGE / 100, reference, checkoutRequestId });
+    ledger.prompts.push({
+      checkoutRequestId,
+      accountReference: reference,
+      phone: '254712345678',
+      state: 'decided',
+    });
+    return { id, product, payment, receipt, checkoutRequestId };
+  }
+
+  test('holds for books that are right', async () => {
+    await paidOrder();
+    expect(await broken()).toEqual([]);
+  });
+
+  type Order = Awaited<ReturnType<typeof paidOrder>>;
+  const run = (sql: string, parameters: string[]) => database.query(sql, parameters);
+  const cases: [RegExp, (order: Order) => Promise<unknown> | undefined][] = [
+    // The first, since it is one row however much is missing.
+    [
+      /all the money that moved is in the books/,
+      ({ checkoutRequestId }) => {
+        ledger.transactions.push({
+          receipt: 'UKLNOBODY0',
+          at: 0,
+          amount: 1,
+          reference: '',
+          checkoutRequestId: `${checkoutRequestId}x`,
+        });
+        return undefined;
+      },
+    ],
+    [
+      /every transaction is one completed payment/,
+      ({ payment }) => run(`update public.payments set receipt = 'UKLOTHER00' where id = $1`, [payment]),
+    ],
+    [
+      /no payment is completed without a transaction/,
+      ({ payment }) => run('update public.payments set amount = amount + 100 where id = $1', [payment]),
+    ],
+    [
+      /an order is paid exactly when its money came/,
+      ({ payment }) => run(`update public.payments set status = 'unresolved' where id = $1`, [payment]),
+    ],
+    [
+      /an unpaid order has no money/,
+      ({ id }) => run(`update public.orders set payment_status = 'unpaid' where id = $1`, [id]),
+    ],
+    [
+      /one payment of an order keeps its money/,
+      ({ id }) =>
+        run(
+          `insert into public.payments (order_id, phone, amount, status) values ($1, '', 95000, 'completed')`,
+          [id],
+        ),
+    ],
+    [
+      /stock is what there was/,
+      ({ product }) => run('update public.products set stock_quantity = 5 where id = $1', [product]),
+    ],
+    [
+      /a paid order has one delivery/,
+      ({ id }) => run('delete from public.deliveries where order_id = $1', [id]),
+    ],
+    [
+      /has the message that ended it/,
+      ({ payment }) => run('delete from public.payment_messages where payment_id = $1', [payment]),
+    ],
+    [
+      /the customer of a paid order is told so/,
+      ({ id }) => run(`delete from public.outbox_messages where order_id = $1 and channel = 'mail'`, [id]),
+    ],
+    [
+      /no failed payment has money/,
+      ({ payment }) =>
+        run(`update public.payments set status = 'failed', receipt = null where id = $1`, [payment]),
+    ],
+    [
+      /no payment is open that M-PESA has decided/,
+      ({ payment }) =>
+        run(`update public.payments set status = 'processing', receipt = null where id = $1`, [payment]),
+    ],
+    [
+      /what has ended is not asked about/,
+      ({ payment }) => run('update public.payments set next_query_at = now() where id = $1', [payment]),
+    ],
+  ];
+
+  test.each(cases)('%s is said to be broken when it is', async (promise, breakIt) => {
+    const order = await paidOrder();
+    const before = await promises();
+    await breakIt(order);
+    const after = (await promises()).filter((one) => promise.test(one));
+    expect(after.length).toBeGreaterThan(before.filter((one) => promise.test(one)).length);
+  });
+
+  test('is not asked for what M-PESA could not yet be asked about', async () => {
+    const whileRunning = new Set(await promises(false));
+    const atRest = (await readPromises()).filter(({ isAtRest }) => isAtRest);
+    expect(atRest.filter(({ promise }) => whileRunning.has(promise))).toEqual([]);
+  });
+});
