@@ -1,6 +1,8 @@
 // Work that nobody asks for: open payments are asked about, unpaid orders give their units back, old rows go.
 import type { Log } from './log.ts';
 
+const TRIED_AGAIN_AFTER_MS = 60_000;
+
 export interface Job {
   name: string;
   everyMs: number;
@@ -12,7 +14,8 @@ export interface Job {
 }
 
 /**
- * Runs each job again and again, never twice at once. A failure is logged and tried again at the next turn.
+ * Runs each job again and again, never twice at once. A failure is logged and tried again at the next turn, after a
+ * minute at most.
  * @returns a function that stops them and waits for those that are running
  */
 export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
@@ -38,7 +41,8 @@ export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
         )
         .finally(() => {
           running.delete(job);
-          schedule(job, job.everyMs);
+          // What comes once in hours does not wait as long after a moment's trouble.
+          schedule(job, failed.has(job) ? Math.min(job.everyMs, TRIED_AGAIN_AFTER_MS) : job.everyMs);
         });
       running.set(job, turn);
     }, delayMs);

@@ -1,0 +1,38 @@
+// Jobs go on whatever becomes of one of their turns.
+import { afterEach, expect, test, vi } from 'vitest';
+import { startJobs } from './jobs.ts';
+import { openLog } from './log.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('a job that comes once in hours is tried again a minute after it failed, and then has its time again', async () => {
+  vi.useFakeTimers();
+  const turns: number[] = [];
+  let fails = true;
+  const stop = startJobs(
+    [
+      {
+        name: 'rare',
+        everyMs: 6 * 60 * 60 * 1000,
+        firstAfterMs: 0,
+        async run() {
+          turns.push(Date.now());
+          if (fails) throw new Error('away');
+        },
+      },
+    ],
+    openLog('silent'),
+  );
+  await vi.advanceTimersByTimeAsync(0);
+  expect(turns).toHaveLength(1);
+  fails = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(turns).toHaveLength(2);
+  await vi.advanceTimersByTimeAsync(5 * 60 * 60 * 1000);
+  expect(turns).toHaveLength(2);
+  await vi.advanceTimersByTimeAsync(60 * 60 * 1000);
+  expect(turns).toHaveLength(3);
+  await stop();
+});
