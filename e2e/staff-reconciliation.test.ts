@@ -198,3 +198,21 @@ story.for([
     await rowOf(page, good).waitFor();
   },
 );
+
+story.for([
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const)(
+  'a day that cannot be read says so and is read again, %s',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
+    await enterAsStaff(shop, page);
+    await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
+    await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
+    await page.getByText('Payments could not be loaded').waitFor();
+    await expectAccessible(page, 'a day that cannot be read');
+    await page.unroute('**/rest/v1/rpc/reconciliation_day*');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText('No payments on this day').waitFor();
+  },
+);

@@ -23,14 +23,20 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
         {uncompared > 0 ? `${formatKes(uncompared)} of it not compared yet` : ''}
       </Sum>
       <Sum term="M-PESA" value={formatKes(theirs)} />
-      <Sum term="Difference" value={formatKes(difference)} isBad={difference !== 0}>
-        {difference === 0 ? 'The books agree' : difference > 0 ? 'Missing at M-PESA' : 'Missing here'}
+      <Sum term="Difference" value={formatKes(difference)} isBad={difference !== 0 && open > 0}>
+        {describeDifference(difference, open)}
       </Sum>
       <Sum term="To decide" value={open.toLocaleString('en-KE')} isBad={open > 0}>
         {open === 0 ? 'Nothing is open' : ''}
       </Sum>
     </dl>
   );
+}
+
+function describeDifference(difference: number, open: number): string {
+  if (difference === 0) return 'The books agree';
+  if (open === 0) return 'All of it is decided';
+  return difference > 0 ? 'More here than at M-PESA' : 'More at M-PESA than here';
 }
 
 interface SumProps {

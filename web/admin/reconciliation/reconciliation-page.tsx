@@ -68,7 +68,7 @@ export default function ReconciliationPage() {
               today={today}
               onGo={(to) => filters.set('day', to === today ? '' : to)}
             />
-            {isLoading ? null : <DaySummary rows={rows} />}
+            {book.data?.day === day ? <DaySummary rows={rows} /> : null}
             <ListToolbar>
               <FilterSelect
                 label="Show"
