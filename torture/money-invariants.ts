@@ -106,6 +106,11 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
       `insert into ${name} select * from jsonb_to_recordset($1::jsonb) as row (${columns})`,
       [JSON.stringify(rows)],
     );
-    await client.query(`analyze ${name}`);
   }
+  await client.query(`
+    create index on ledger (receipt);
+    create index on ledger (checkout_request_id);
+    create index on prompts (checkout_request_id);
+    analyze ledger, prompts, stock;
+  `);
 }

@@ -49,7 +49,7 @@ const failedAnswers: DarajaFate[] = [
 ];
 
 /** Runs it and gives what was found. */
-export async function soak({ seed, payments, customers = 64, logs }: Soak): Promise<Outcome> {
+export async function soak({ seed, payments, customers = 100, logs }: Soak): Promise<Outcome> {
   const counts = {
     'notices lost': 0,
     'notices doubled': 0,
@@ -144,7 +144,7 @@ export async function soak({ seed, payments, customers = 64, logs }: Soak): Prom
       }),
     );
     const loadMs = performance.now() - startedAt;
-    const { tookMs, broken } = await town.comeToRest(180_000, 10_000);
+    const { tookMs, broken } = await town.comeToRest(600_000, 10_000);
     const [figures] = await town.query(
       `select count(*)::integer as attempts,
               count(*) filter (where status = 'completed')::integer as completed,
