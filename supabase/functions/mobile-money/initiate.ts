@@ -9,7 +9,7 @@ import type { MobileMoneyWorld } from './world.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Without M-PESA's id nobody can ask about the prompt: a database that is away for some seconds is waited for. */
-const RECORDING_PAUSES_MS = [100, 400, 1500, 4000];
+const RECORDING_PAUSES_MS = [100, 400, 1500, 4000, 10_000];
 
 export type InitiateAnswer =
   | {
