@@ -139,7 +139,11 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
       (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as LedgerPage;
     /** As if half an hour had gone by. */
     const pullStatement = async () => {
-      await query(`update public.statement_pulls set finished_at = finished_at - interval '1 hour'`);
+      await query(
+        `update public.statement_pulls
+         set outcome = case outcome when 'running' then 'failed' else outcome end,
+             finished_at = coalesce(finished_at, now()) - interval '1 hour'`,
+      );
       const shop = shops.find((one) => one.isUp());
       const answer = await fetch(`http://127.0.0.1:${shop?.port}/functions/v1/mobile-money`, {
         method: 'POST',
