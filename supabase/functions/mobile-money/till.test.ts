@@ -231,6 +231,20 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
   });
 
+  test('a notice that names a wrong amount waits for a person, and is put right by the statement', async () => {
+    await till.initiate(order, '0711009005');
+    await becomes({ money: 'unpaid', payments: ['prompt review'] });
+    await till.forgetPulls();
+    await till.act('pull-statement');
+    expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
+    const { rows } = await till.database.query<{ amount: number }>(
+      `select p.amount from public.payments as p
+       join public.mpesa_transactions as t on t.payment_id = p.id and t.amount = p.amount where p.order_id = $1`,
+      [order.id],
+    );
+    expect(rows).toEqual([{ amount: 95_100 }]);
+  });
+
   test('what was lost altogether is found in the statement, page by page, once', async () => {
     await till.forgetPulls();
     await till.act('pull-statement');
