@@ -87,7 +87,7 @@ describe.each([
 // What is told of a payment that failed is in storefront-texts.test.ts.
 describe('each way a payment can go', () => {
   story.concurrent.for([
-    ['9001', 'the notice never comes and only a query or the confirmation tells'],
+    ['9001', 'the notice never comes and only a query tells'],
     ['9002', 'the notice comes three times'],
     ['9003', 'the notice comes before the prompt is answered'],
     ['9004', 'the answer to the prompt is lost'],
