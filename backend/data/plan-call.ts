@@ -50,14 +50,14 @@ export function chooseFunction(
       hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
     });
   }
-  return { called, callArguments: argumentsOf(request, called, names, named.length === 0) };
+  return { called, callArguments: argumentsOf(request, called, names, named.length === 0 || names.has('')) };
 }
 
 function takes({ parameters }: DatabaseFunction, names: ReadonlySet<string>): boolean {
   const known = new Set(parameters.map(({ name }) => name));
   return (
     [...names].every((name) => known.has(name)) &&
-    parameters.every(({ name, hasDefault }) => hasDefault || (name !== '' && names.has(name)))
+    parameters.every(({ name, hasDefault }) => hasDefault || names.has(name))
   );
 }
 
@@ -107,7 +107,7 @@ function noFunction(
       code: 'PGRST202',
       message: `Could not find the function ${name} in the schema cache`,
       details: `Searched for the function ${name} with a single unnamed ${wholeTypes.join('/')} parameter, but no matches were found in the schema cache.`,
-      hint: overloads.length > 0 ? null : suggestion(schema, bareName, sorted, overloads, cache),
+      hint: null,
     });
   }
   return new Fault(404, {

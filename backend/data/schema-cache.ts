@@ -266,6 +266,7 @@ function functionsOf(
     const inputs = row.types
       .map((type, at) => ({ type, name: row.names[at] ?? '', mode: row.modes[at] ?? 'i' }))
       .filter(({ mode }) => mode === 'i' || mode === 'b' || mode === 'v');
+    if (!isCallable(inputs)) continue;
     const definition: DatabaseFunction = {
       schema: row.schema,
       name: row.name,
@@ -284,7 +285,29 @@ function functionsOf(
     if (overloads) overloads.push(definition);
     else result.get(row.schema)?.set(row.name, [definition]);
   }
+  for (const schema of result.values()) {
+    for (const overloads of schema.values()) overloads.sort(compareOverloads);
+  }
   return result;
+}
+
+// Of these types an argument without a name may be: it is a request's whole body.
+const wholeBodyTypes = new Set(['json', 'jsonb', 'text', 'xml', 'bytea']);
+
+/** Arguments are given by their names, or one as the whole body. */
+function isCallable(inputs: ReadonlyArray<{ name: string; type: string }>): boolean {
+  const [only] = inputs;
+  if (inputs.length === 1 && only?.name === '') return wholeBodyTypes.has(only.type);
+  return inputs.every(({ name }) => name !== '');
+}
+
+/** Fewest parameters first, then by their names and types. */
+function compareOverloads({ parameters: left }: DatabaseFunction, { parameters: right }: DatabaseFunction) {
+  if (left.length !== right.length) return left.length - right.length;
+  const textOf = (parameters: readonly Parameter[]) =>
+    parameters.map(({ name, type }) => `${name}\0${type}\0`).join('');
+  const [one, other] = [textOf(left), textOf(right)];
+  return one < other ? -1 : one > other ? 1 : 0;
 }
 
 function returnsOf(

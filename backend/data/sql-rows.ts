@@ -154,12 +154,12 @@ function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonl
       shown = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
     }
   } else if (!isToOne) {
-    found = `select json_agg(_row) as found from (${asSelect(inside)}) as _row`;
+    found = `select json_agg(_row.*) as found from (${asSelect(inside)}) as _row`;
     shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
   } else {
     found = ordering
-      ? `select (select row_to_json(_row) from (${asSelect({ ...inside, rest: '', orderedBy: [], end: '' })}) as _row) as found${ordering} ${inside.rest}${inside.end}`
-      : `select row_to_json(_row) as found from (${asSelect(inside)}) as _row`;
+      ? `select (select row_to_json(_row.*) from (${asSelect({ ...inside, rest: '', orderedBy: [], end: '' })}) as _row) as found${ordering} ${inside.rest}${inside.end}`
+      : `select row_to_json(_row.*) as found from (${asSelect(inside)}) as _row`;
     shown = [{ name: outputName, sql: `${alias}.found`, isJson: true }];
   }
   // An empty embed only joins.
@@ -171,7 +171,7 @@ function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonl
 }
 
 /** Where embedded rows come from, and how they belong to the parent's row. */
-function embeddedBase(writer: Writer, { relationship, isToOne }: PlannedEmbed, parent: Base): Base {
+function embeddedBase(writer: Writer, { relationship }: PlannedEmbed, parent: Base): Base {
   const alias = writer.alias('t');
   const equal = (left: string, right: string, pairs: ReadonlyArray<readonly [string, string]>) =>
     pairs.map(([one, other]) => `${left}.${quoted(one)} = ${right}.${quoted(other)}`);
@@ -181,7 +181,7 @@ function embeddedBase(writer: Writer, { relationship, isToOne }: PlannedEmbed, p
       alias,
       row: alias,
       from: `${nameOf(computedBy)}(${parent.row}) as ${alias}`,
-      conditions: isToOne ? [`not (${alias}.* is null)`] : [],
+      conditions: [],
     };
   }
   if (junction) {

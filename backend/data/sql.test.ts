@@ -127,7 +127,7 @@ describe('a statement', () => {
   test('reads in one select, with embeds joined laterally', () => {
     expect(write('GET', '/pets', 'select=id,owners(name)&order=owners(name).desc').sql).toContain(
       'select t."id" as "id", e0.found as "owners" from "public"."pets" as t' +
-        ' left join lateral (select (select row_to_json(_row) from (select t1."name" as "name" ) as _row) as found,' +
+        ' left join lateral (select (select row_to_json(_row.*) from (select t1."name" as "name" ) as _row) as found,' +
         ' t1."name" as order0 from "public"."owners" as t1 where t."owner_id" = t1."id") as e0 on true' +
         ' order by e0.order0 desc limit $1::int8',
     );
@@ -179,7 +179,9 @@ describe('a statement', () => {
         ' (select * from json_to_recordset($1::json) as given("id" integer, "owner_id" integer)) as p returning 1 as one',
     );
     const defaults = write('POST', '/pets', '', '{"id":1}', 'missing=default');
-    expect(defaults.sql).toContain('case when element ? $2::text then given."id" else (42) end as "id"');
+    expect(defaults.sql).toContain(
+      'case when element ? $2::text then given."id" else fallback."id" end as "id"',
+    );
     expect(write('POST', '/pets', '', '{}').sql).toContain('default values');
     expect(write('POST', '/pets', '', '[]').sql).toContain('where false');
   });

@@ -55,7 +55,7 @@ export type RowsAnswer = Pick<Answer, 'page_total' | 'response_headers' | 'respo
 export function writeRows({ relation, node, media }: ReadPlan): Statement {
   const writer = new Writer();
   const rows = selectFrom(writer, node, nameOf(relation), 't');
-  const row = media.isNullStripped ? 'json_strip_nulls(row_to_json(_rows))' : 'row_to_json(_rows)';
+  const row = media.isNullStripped ? 'json_strip_nulls(row_to_json(_rows.*))' : 'row_to_json(_rows.*)';
   return { sql: `select ${row}::text as row from (${rows}) as _rows`, parameters: writer.parameters };
 }
 
@@ -142,15 +142,15 @@ function body(
   if (!hasBody) return 'null';
   if (media.format === 'csv') {
     return `coalesce((
-      select string_agg(key, ',') from json_object_keys((select row_to_json(_first) from _rows as _first limit 1)) as key
+      select string_agg(key, ',') from json_object_keys((select row_to_json(_first.*) from _rows as _first limit 1)) as key
     ), '') || E'\\n' || coalesce(string_agg(substring(_rows::text, 2, length(_rows::text) - 2), E'\\n'), '')`;
   }
   if (media.handler) return handledBody(media.handler);
   if (media.geoJsonOf) {
-    const features = `coalesce(json_agg(${nameOf(media.geoJsonOf)}(_rows)::json), '[]')`;
+    const features = `coalesce(json_agg(${nameOf(media.geoJsonOf)}(_rows.*)::json), '[]')`;
     return `json_build_object('type', 'FeatureCollection', 'features', ${features})::text`;
   }
-  const aggregated = shape === 'values' ? 'json_agg(_rows.value)' : 'json_agg(_rows)';
+  const aggregated = shape === 'values' ? 'json_agg(_rows.value)' : 'json_agg(_rows.*)';
   const rows = media.isNullStripped ? `json_strip_nulls(${aggregated})` : aggregated;
   return isSingle || media.format === 'object'
     ? `coalesce((${rows} -> 0)::text, 'null')`
@@ -158,7 +158,7 @@ function body(
 }
 
 function handledBody({ aggregate, rowsOf, isBinary }: MediaHandler): string {
-  const rows = rowsOf ? `row(_rows.*)::${nameOf(rowsOf)}` : '_rows';
+  const rows = rowsOf ? `row(_rows.*)::${nameOf(rowsOf)}` : '_rows.*';
   const value = aggregate ? `${nameOf(aggregate)}(${rows})` : 'value';
   const text = isBinary ? `encode(${value}::bytea, 'base64')` : `coalesce(${value}::text, '')`;
   return aggregate ? text : `(select ${text} from _rows limit 1)`;
@@ -237,7 +237,7 @@ function payloadRows(
     const given = fromJson ? `${nameOf(fromJson)}(given.${quoted(name)})` : `given.${quoted(name)}`;
     if (!takesDefaults || defaultExpression === null) return `${given} as ${quoted(name)}`;
     const key = writer.bind(name);
-    return `case when element ? ${key}::text then ${given} else (${defaultExpression}) end as ${quoted(name)}`;
+    return `case when element ? ${key}::text then ${given} else fallback.${quoted(name)} end as ${quoted(name)}`;
   });
   if (!takesDefaults) {
     const reading = isArray ? 'json_to_recordset' : 'json_to_record';
@@ -246,8 +246,14 @@ function payloadRows(
   const elements = isArray
     ? `jsonb_array_elements(${rows}::jsonb) as element`
     : `(select ${rows}::jsonb) as given_alone(element)`;
+  // Every row draws its defaults, used or not, as PostgREST has it: sequences go on by the number of rows.
+  const defaults = columns.flatMap(({ name, type, defaultExpression }) =>
+    defaultExpression === null ? [] : [`(${defaultExpression})::${type} as ${quoted(name)}`],
+  );
+  const fallback =
+    defaults.length > 0 ? `, lateral (select ${list(defaults)} where element is not null) as fallback` : '';
   return `select ${list(values)} from ${elements},
-    lateral jsonb_to_record(element) as given(${definition})`;
+    lateral jsonb_to_record(element) as given(${definition})${fallback}`;
 }
 
 /** What a change returns: no column that is not needed, for the role may not be allowed to read it. */
