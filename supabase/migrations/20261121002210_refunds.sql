@@ -128,7 +128,7 @@ begin
         array['reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result']),
       ('public.order_events', 'kind', 'a kind of event is known',
         array['refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
-          'refund_completed'])
+          'refund_completed', 'refund_sent_twice'])
     ) as lists (relation, field, name, added)
   loop
     select array_agg(distinct known.word) into strict words
@@ -223,6 +223,10 @@ create trigger orders_are_held_while_their_money_goes_back before update of stat
     (old.payment_status = 'needs_decision' and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
     or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (
+      old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered')
+    )
   )
   execute function private.hold_refunded_order();
 

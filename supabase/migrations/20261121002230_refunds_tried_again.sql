@@ -3,7 +3,12 @@
 
 alter table public.refunds
   add column tries integer not null default 0,
+  add column sent_twice_at timestamptz,
   add constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt);
+
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
+create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
 
 create or replace function public.lease_refunds(at_most integer default 1) returns setof jsonb
 language plpgsql security definer
@@ -306,6 +311,9 @@ as $$
     'refunds_stuck', (
       select count(*) from public.refunds as r
       where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+    ),
+    'refunds_sent_twice', (
+      select count(*) from public.refunds as r where r.sent_twice_at > now() - interval '30 days'
     ),
     'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
     'last_push', (

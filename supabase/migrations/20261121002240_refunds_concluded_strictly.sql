@@ -1,5 +1,5 @@
 -- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
--- lost it means that nothing was sent.
+-- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
 
 create or replace function public.settle_reversal(
   refund_id uuid,
@@ -34,13 +34,23 @@ begin
     perform pg_advisory_xact_lock(hashtext('settle ' || code));
     if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
       outcome := 'receipt_replayed';
+    elsif settle_reversal.verdict = 'succeeded' and (
+      code = settled.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.payment_tests as t where t.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then
+      outcome := 'receipt_of_payment';
+    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
+      and settle_reversal.amount is distinct from settled.amount then
+      outcome := 'pending';
     end if;
   end if;
 
   if outcome is not null then
     null;
-  elsif settle_reversal.source = 'reversal_result'
-    and settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
+  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
     outcome := 'other_request';
   elsif settle_reversal.verdict = 'pending' then
     outcome := 'pending';
@@ -69,6 +79,26 @@ begin
       set status = 'withdrawn', updated_at = now()
       where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
       if exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
+          and (r.method = 'by_hand' or r.refund_receipt <> code)
+      ) then
+        outcome := 'sent_twice';
+        if settled.sent_twice_at is null then
+          update public.refunds as r
+          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
+              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+              next_check_at = null, updated_at = now()
+          where r.id = settled.id
+          returning * into settled;
+          if settled.payment_id is not null then
+            perform private.tell_order_event(
+              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
+              jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
+            );
+          end if;
+        end if;
+      elsif exists (
         select from public.refunds as r
         where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
       ) then

@@ -367,6 +367,22 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
     });
 
+    test('because another amount came is not handed on meanwhile, by whatever status', async () => {
+      order = await place(1);
+      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
+        order_id: order.id,
+        receipt: receipt(),
+        amount: 90_000,
+      });
+      const refund = await request(payment);
+      for (const status of ['processing', 'shipped', 'out_for_delivery', 'delivered']) {
+        await expectRefusal(setStatus(status), 409, 'refund_under_way');
+      }
+      await setStatus('cancelled');
+      await withdraw(refund);
+      await setStatus('processing');
+    });
+
     test('delivering and asking for a refund at once: one of the two', async () => {
       await setStatus('cancelled');
       const [asked, taken] = await Promise.allSettled([request(), setStatus('processing')]);
@@ -479,6 +495,45 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'processing', stock: 4 });
       await result(refund);
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
+    });
+
+    test('a success after the money was sent back by hand is kept: it went back twice', async () => {
+      const refund = await sent();
+      await result(refund, failed);
+      await byHand(receipt());
+      const twice = receipt();
+      for (const _ of [1, 2]) {
+        expect(await result(refund, { refund_receipt: twice })).toMatchObject({
+          outcome: 'sent_twice',
+          refund: { status: 'failed', refund_receipt: twice, sent_twice_at: expect.any(String) },
+        });
+      }
+      expect((await events()).filter((told) => told === 'mpesa refund_sent_twice')).toHaveLength(1);
+      expect(await state()).toMatchObject({ money: 'refunded' });
+      expect(
+        await as<Record<string, number>>(first, 'payment_health', {}).then(
+          (health) => health.refunds_sent_twice,
+        ),
+      ).toBe(1);
+    });
+
+    test('a receipt of money that came in, or another amount, is no proof of its way back', async () => {
+      const refund = await sent();
+      const other = await pay(await place(1));
+      for (const code of [paid.receipt, other.receipt]) {
+        expect(await result(refund, { refund_receipt: code, source: 'status_result' })).toMatchObject({
+          outcome: 'receipt_of_payment',
+          refund: { status: 'sent', refund_receipt: null },
+        });
+      }
+      for (const amount of [null, cheap - 100]) {
+        expect(await result(refund, { source: 'status_result', amount })).toMatchObject({
+          outcome: 'pending',
+          refund: { status: 'sent' },
+        });
+      }
+      expect(await state()).toMatchObject({ money: 'paid' });
+      expect(await result(refund, { source: 'status_result' })).toMatchObject({ outcome: 'completed' });
     });
 
     test('about another request, in another amount, or under a receipt of another refund completes nothing', async () => {
@@ -833,7 +888,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           reversed.has(code) ? [true, 'reversal'] : handed.has(code) ? [true, 'by_hand'] : [false, null],
         );
       }
-      expect(reversed.size, 'it was no idle day').toBeGreaterThan(1);
+      expect(reversed.size, 'it was no idle day').toBeGreaterThan(0);
     },
   );
 

@@ -69,7 +69,9 @@ function read(kind: RefundNotice, text: string) {
   if (kind === 'status' || kind === 'outcome') {
     const told = readTransactionStatus(text);
     const word = told.answered ? (told.status ?? '') : '';
-    const isCompleted = /^completed$/i.test(word);
+    const isCompleted = /^completed$/i.test(word.trim());
+    // Only the reversal's own receipt and amount tell that it is the reversal that is completed.
+    const isOfReversal = isCompleted && told.receipt !== null && told.amountCents !== null;
     const answer = {
       source: 'status_result',
       result_code: told.resultCode,
@@ -77,11 +79,16 @@ function read(kind: RefundNotice, text: string) {
     };
     // Any other word decides nothing.
     return kind === 'status'
-      ? { ...answer, verdict: /revers/i.test(word) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending' }
+      ? {
+          ...answer,
+          verdict: /^reversed$/i.test(word.trim()) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending',
+        }
       : {
           ...answer,
-          verdict: isCompleted ? 'succeeded' : 'pending',
-          refund_receipt: isCompleted ? told.receipt : null,
+          verdict: isOfReversal ? 'succeeded' : 'pending',
+          refund_receipt: isOfReversal ? told.receipt : null,
+          amount: isOfReversal ? told.amountCents : null,
+          originator_conversation_id: told.subjectConversationId,
         };
   }
   const result = readReversalResult(text);

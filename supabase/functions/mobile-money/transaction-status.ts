@@ -51,6 +51,8 @@ export interface TransactionStatus {
   /** Cents; null when it is not told. */
   amountCents: number | null;
   finishedAt: Date | null;
+  /** Of the request that made the transaction asked about; null when it is not told. */
+  subjectConversationId: string | null;
 }
 
 /**
@@ -66,5 +68,6 @@ export function readTransactionStatus(text: string): TransactionStatus {
     status: storableText(parameters.TransactionStatus, 100)?.trim() || null,
     amountCents: centsOf(parameters.Amount),
     finishedAt: readDarajaTime(parameters.FinalisedTime),
+    subjectConversationId: storableText(parameters.OriginatorConversationID, 200)?.trim() || null,
   };
 }

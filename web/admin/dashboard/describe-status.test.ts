@@ -69,6 +69,7 @@ const health: PaymentHealth = {
   refunds_to_approve: 0,
   refunds_unknown: 0,
   refunds_stuck: 0,
+  refunds_sent_twice: 0,
   token_fresh_until: null,
   last_push: null,
   last_notice: null,
@@ -89,6 +90,10 @@ test('refunds are told of while one waits for a member', () => {
   expect(describeRefunds({ ...health, refunds_to_approve: 2, refunds_unknown: 1 })).toMatchObject({
     state: 'attention',
     detail: '2 to approve, 1 of which M-PESA tells nothing. See Orders.',
+  });
+  expect(describeRefunds({ ...health, refunds_sent_twice: 1 })).toMatchObject({
+    state: 'attention',
+    detail: '1 that went back twice. See Orders.',
   });
 });
 

@@ -144,6 +144,7 @@ export function describeRefunds(health: PaymentHealth): Line | null {
     health.refunds_to_approve > 0 && `${health.refunds_to_approve} to approve`,
     health.refunds_unknown > 0 && `${health.refunds_unknown} of which M-PESA tells nothing`,
     health.refunds_stuck > 0 && `${health.refunds_stuck} that could not be sent for more than 10 minutes`,
+    health.refunds_sent_twice > 0 && `${health.refunds_sent_twice} that went back twice`,
   ].filter(Boolean);
   if (waiting.length === 0) return null;
   return { state: 'attention', value: 'Waiting', detail: `${waiting.join(', ')}. See Orders.` };

@@ -127,6 +127,12 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         more: between(money, told.receipt && `Receipt ${told.receipt}`),
         tone: 'good',
       };
+    case 'refund_sent_twice':
+      return {
+        what: 'M-PESA sent the money back a second time',
+        more: between(money, told.receipt && `Receipt ${told.receipt}`),
+        tone: 'bad',
+      };
     case 'delivery_made':
       return { what: 'Ready to be assigned for delivery', tone: 'plain' };
     case 'delivery_assigned':

@@ -22,7 +22,7 @@ export function usePaymentSetup() {
   });
 }
 
-/** Refunds that wait for a member: for an approval, or because M-PESA does not tell what became of them. */
+/** Refunds that wait for a member: for an approval, because M-PESA does not tell what became of them, or sent twice. */
 export function useRefundsToLookAt() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -32,7 +32,9 @@ export function useRefundsToLookAt() {
         await tables
           .from('refunds')
           .select('*, payment:payments(order:orders(id, order_number))')
-          .in('status', ['requested', 'unknown'])
+          .or(
+            `status.in.(requested,unknown),sent_twice_at.gt.${new Date(Date.now() - 30 * 86_400_000).toISOString()}`,
+          )
           .order('created_at')
           .limit(20)
           .abortSignal(signal),
@@ -55,7 +57,8 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
 /** The refund that tells how a payment's money stands; null when nobody asked for one, or it was withdrawn. */
 export function lastRefund(refunds: readonly Refund[]): Refund | null {
   const standing = refunds.filter(({ status }) => status !== 'withdrawn');
-  return standing.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0] ?? null;
+  const newest = standing.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
+  return standing.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
 
 const underWay = ['requested', 'approved', 'sending', 'sent', 'unknown'];

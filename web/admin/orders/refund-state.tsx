@@ -54,6 +54,17 @@ export function RefundState({ refund }: { refund: Refund }) {
         </Box>
       );
     case 'failed': {
+      if (refund.sent_twice_at) {
+        return (
+          <Box title={`${amount} went back twice`} tone="danger">
+            <p>
+              M-PESA told of this reversal only after the money had been sent back in another way
+              {refund.refund_receipt ? ` (receipt ${refund.refund_receipt})` : ''}. Ask the customer for one
+              of the two.
+            </p>
+          </Box>
+        );
+      }
       const { what, advice } = adviseOnRefund(refund.result_code, refund.result_description);
       return (
         <Box title={`${amount} were not sent back`} tone="danger">

@@ -10,6 +10,8 @@ export interface PaymentHealth {
   refunds_to_approve: number;
   refunds_unknown: number;
   refunds_stuck: number;
+  /** Within the last 30 days. */
+  refunds_sent_twice: number;
   token_fresh_until: string | null;
   last_push: { at: string; outcome: string | null } | null;
   last_notice: { at: string; outcome: string | null; address: string | null } | null;
