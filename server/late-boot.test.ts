@@ -17,10 +17,10 @@ test('no module is asked for until the small boot script does so, and their text
   expect(late).toContain('import "/assets/a.js";\nimport("/assets/$&.js");</script>');
 });
 
-test('the policy names the boot script and the script that it starts', () => {
+test('the policy names the boot scripts and the script that they start', () => {
   const hashes = (html: string) => contentSecurityPolicy(html).match(/'sha256-[^']+'/g) ?? [];
   expect(hashes(page)).toHaveLength(2);
-  expect(hashes(bootLate(page))).toHaveLength(3);
+  expect(hashes(bootLate(page))).toHaveLength(4);
   // The module script runs later with the very text that the page had it in.
   expect(hashes(bootLate(page))).toEqual(expect.arrayContaining(hashes(page)));
 });

@@ -6,7 +6,11 @@ const start = /<script type="module" async="">([\s\S]*?)<\/script>/;
 // Begins when the first picture of high priority has painted (where it is not the largest thing of the screen, a moment after it
 // has come), at once where somebody taps or types, and after three seconds whatever happens. Only then are the modules asked
 // for, all of them together.
-const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['pointerdown','keydown','touchstart'],t;function go(){if(!b)return;n.forEach(function(e){removeEventListener(e,go,true)});clearTimeout(t);d.querySelectorAll('link[rel=late]').forEach(function(l){l.fetchPriority='low';l.rel='modulepreload'});var s=d.createElement('script');s.type='module';s.textContent=b.textContent;b=null;d.head.append(s)}function painted(){try{new PerformanceObserver(function(l){if(l.getEntries().some(function(e){return e.element==i}))go()}).observe({type:'largest-contentful-paint',buffered:true})}catch(e){}requestAnimationFrame(function(){setTimeout(go,250)})}n.forEach(function(e){addEventListener(e,go,{capture:true,passive:true})});t=setTimeout(go,3000);var i=d.querySelector('img[fetchpriority=high]');if(i){if(i.complete)painted();else{i.addEventListener('load',painted);i.addEventListener('error',painted)}}else if(d.readyState=='complete')painted();else addEventListener('load',painted)})()`;
+// The other pictures come with them (see web/ui/base.css).
+const boot = `(function(){var d=document,b=d.getElementById('late-boot'),n=['pointerdown','keydown','touchstart'],t;function go(){if(!b)return;delete d.documentElement.dataset.unpainted;n.forEach(function(e){removeEventListener(e,go,true)});clearTimeout(t);d.querySelectorAll('link[rel=late]').forEach(function(l){l.fetchPriority='low';l.rel='modulepreload'});var s=d.createElement('script');s.type='module';s.textContent=b.textContent;b=null;d.head.append(s)}function painted(){try{new PerformanceObserver(function(l){if(l.getEntries().some(function(e){return e.element==i}))go()}).observe({type:'largest-contentful-paint',buffered:true})}catch(e){}requestAnimationFrame(function(){setTimeout(go,250)})}n.forEach(function(e){addEventListener(e,go,{capture:true,passive:true})});t=setTimeout(go,3000);var i=d.querySelector('img[fetchpriority=high]');if(i){if(i.complete)painted();else{i.addEventListener('load',painted);i.addEventListener('error',painted)}}else if(d.readyState=='complete')painted();else addEventListener('load',painted)})()`;
+
+// Not in the markup: without scripts nobody would take it back.
+const unpainted = `<script>document.documentElement.dataset.unpainted=''</script>`;
 
 /**
  * Rewrites a rendered page.
@@ -21,6 +25,7 @@ export function bootLate(html: string): string {
       // loading that screen's own page.
       .replaceAll('"/assets/manifest-', '"/assets/storefront-manifest-')
       .replace(preloads, '<link rel="late"')
+      .replace('</head>', `${unpainted}</head>`)
       .replace(
         start,
         // A function, because the modules' text may hold what a replacement would read as a pattern.

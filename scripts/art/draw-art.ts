@@ -11,7 +11,7 @@ import { VESSELS, type VesselName } from './vessels.ts';
 
 const PUBLIC = fileURLToPath(new URL('../../web/public/', import.meta.url));
 const ART = `${PUBLIC}art/`;
-const PRODUCT_WIDTHS = [240, 360, 480, 960];
+const PRODUCT_WIDTHS = [240, 360, 480, 720, 960];
 const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: [480, 720, 900] };
 
 /** Writes one picture at each width as AVIF and WebP; gives the bytes written. */

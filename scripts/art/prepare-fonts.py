@@ -83,8 +83,9 @@ def letterforms(font, characters):
 if __name__ == "__main__":
     FONTS.mkdir(parents=True, exist_ok=True)
     # The large optical size has the tight, ink-trapped drawing the brand is about; text sizes go to Figtree.
-    display = pinned(BRICOLAGE, opsz=48, wdth=96, wght=(600, 800))
-    fallback("display 700", pinned(BRICOLAGE, opsz=48, wdth=96, wght=700), ARIAL_BOLD)
+    # One weight: the range between bold and extra bold costs every first visit ten kilobytes and hardly shows.
+    display = pinned(BRICOLAGE, opsz=48, wdth=96, wght=760)
+    fallback("display", pinned(BRICOLAGE, opsz=48, wdth=96, wght=760), ARIAL_BOLD)
     web_font(display, "bricolage-grotesque.woff2", DISPLAY_GLYPHS)
     body = pinned(FIGTREE, wght=(400, 700))
     fallback("body 400", pinned(FIGTREE, wght=400), ARIAL)

@@ -3,7 +3,7 @@ import { useCallback, useState } from 'react';
 import { renderedPicture } from '../../domain/product-picture.ts';
 
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
-const drawnWidths = [240, 360, 480, 960];
+const drawnWidths = [240, 360, 480, 720, 960];
 const renderedWidths = [120, ...drawnWidths];
 
 interface ProductImageProps {

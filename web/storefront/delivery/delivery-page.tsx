@@ -112,12 +112,12 @@ export default function DeliveryPage() {
           <source
             type="image/avif"
             srcSet="/art/hero-cold-tall-480.avif 480w, /art/hero-cold-tall-720.avif 720w, /art/hero-cold-tall-900.avif 900w"
-            sizes="100vw"
+            sizes="99vw"
           />
           <img
             src="/art/hero-cold-tall-900.webp"
             srcSet="/art/hero-cold-tall-480.webp 480w, /art/hero-cold-tall-720.webp 720w, /art/hero-cold-tall-900.webp 900w"
-            sizes="100vw"
+            sizes="99vw"
             alt=""
             width={900}
             height={1000}

@@ -9,6 +9,9 @@ import { type HeroSlide, heroSlides } from './hero-slides.ts';
 
 const slideDelay = 5000;
 
+// A pixel less than a phone has must not cost the next larger picture.
+const tallSizes = '99vw';
+
 export function HeroCarousel() {
   const viewport = useRef<HTMLDivElement>(null);
   const embla = useRef<EmblaCarouselType | null>(null);
@@ -173,11 +176,11 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
           sizes="100vw"
         />
       ))}
-      <source type="image/avif" srcSet={set('tall', [480, 720, 900], 'avif')} sizes="100vw" />
+      <source type="image/avif" srcSet={set('tall', [480, 720, 900], 'avif')} sizes={tallSizes} />
       <img
         src={`/art/${art}-tall-900.webp`}
         srcSet={set('tall', [480, 720, 900], 'webp')}
-        sizes="100vw"
+        sizes={tallSizes}
         alt=""
         width={900}
         height={1000}

@@ -122,7 +122,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
   return (
     <section
       aria-labelledby="drinks-on-offer"
-      className="on-dusk mt-20 overflow-hidden bg-dusk-900 py-16 text-white md:mt-28 md:py-24"
+      className="far-below on-dusk mt-20 [--room:40rem] md:[--room:47rem] overflow-hidden bg-dusk-900 py-16 text-white md:mt-28 md:py-24"
     >
       <div className="page">
         <SectionTitle
@@ -156,7 +156,10 @@ const promises = [
 
 function Promises() {
   return (
-    <section aria-label="Our promise" className="page pt-20 md:pt-28">
+    <section
+      aria-label="Our promise"
+      className="far-below page [--room:36rem] md:[--room:22rem] pt-20 md:pt-28"
+    >
       <ul className="grid gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
         {promises.map(({ figure, unit, text }) => (
           <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
@@ -175,7 +178,10 @@ function Promises() {
 function Collection({ products, flavourCount }: { products: CardProduct[]; flavourCount: number }) {
   if (products.length === 0) return null;
   return (
-    <section aria-labelledby="collection" className="page pt-20 md:pt-28">
+    <section
+      aria-labelledby="collection"
+      className="far-below page [--room:79rem] md:[--room:74rem] lg:[--room:87rem] pt-20 md:pt-28"
+    >
       <SectionTitle
         id="collection"
         title="Premium Flavors Collection"
