@@ -5,7 +5,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { desktop, openBrowser, phone } from './browser.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
 import {
   amina,
   fillOrder,
@@ -17,6 +17,7 @@ import {
 } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
+import { twoVersionsOf } from './two-versions.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -311,7 +312,7 @@ describe('without a network', () => {
   };
   const isKept = (page: Page, path: string) =>
     until(
-      () => page.evaluate(async (url) => (await caches.match(url)) !== undefined, `${shop.url}${path}`),
+      () => page.evaluate(async (own) => (await caches.match(own)) !== undefined, path),
       `${path} is kept`,
     );
   const notice = (page: Page) => page.getByRole('status').filter({ hasText: 'You are offline.' });
@@ -381,6 +382,55 @@ describe('without a network', () => {
       expect(
         everything.filter((path) => /^\/(admin|rest|auth|functions|realtime|api)\b|\.data$/.test(path)),
       ).toEqual([]);
+    },
+  );
+
+  story(
+    'a new version takes the place of the one a page was opened with, and no tap is lost',
+    async ({ newVisitor }) => {
+      const front = await twoVersionsOf(shop.url);
+      const { page, context } = await newVisitor({
+        ...offline,
+        expectedFailures: new RegExp(`404 \\(Not Found\\)|${offline.expectedFailures.source}`),
+      });
+      try {
+        await page.addInitScript(() => {
+          navigator.serviceWorker?.addEventListener('controllerchange', () => {
+            document.documentElement.dataset.worker = 'new';
+          });
+        });
+        await page.goto(`${front.url}/shop`);
+        await awake(page);
+        await page.locator('a[href="/shop/mango-can"]').first().click();
+        await isKept(page, '/shop/mango-can');
+        await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+        const filesOfTheOldOne = () =>
+          page.evaluate(
+            () =>
+              performance.getEntriesByType('resource').filter(({ name }) => name.includes('/assets/old/'))
+                .length,
+          );
+        expect(await filesOfTheOldOne()).toBeGreaterThan(0);
+
+        front.replace();
+        // The dialog's code went away with its version: the form has a page of its own.
+        await page.getByRole('button', { name: 'Order Now' }).click();
+        await page.waitForURL('**/shop/mango-can/order?quantity=1');
+        await page.getByRole('heading', { name: 'Your order' }).waitFor();
+
+        await page.goto(`${front.url}/shop/mango-can`);
+        await page.locator('[data-worker="new"]').waitFor({ state: 'attached' });
+        expect(await filesOfTheOldOne()).toBe(0);
+        await page.getByRole('button', { name: 'Order Now' }).click();
+        await dialogOf(page).getByLabel(/^Name/).waitFor();
+        await context.setOffline(true);
+        await page.reload();
+        await notice(page).waitFor();
+        await page.getByRole('button', { name: 'Order Now' }).waitFor();
+      } finally {
+        await page.close();
+        front.close();
+      }
     },
   );
 

@@ -64,6 +64,14 @@ describe('a tap before the page can answer', () => {
     expect(await page.locator('[data-tapped]').count()).toBe(0);
   });
 
+  story('leads to the order as a page of its own where scripts never come', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await holdBack(page, scripts);
+    await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
+    await page.getByRole('button', { name: 'Order Now' }).tap();
+    await page.waitForURL('**/shop/mango-bottle/order?quantity=1');
+  });
+
   story('opens the menu and follows a link without waiting', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await holdBack(page, scripts);

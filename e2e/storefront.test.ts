@@ -498,14 +498,72 @@ describe('without scripts', () => {
     await page.getByText('You are on the list').waitFor();
   });
 
-  story('a product says how to order by phone', async ({ newVisitor }) => {
-    const { page } = await newVisitor(options);
+  story('a drink is ordered, paid and followed', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ ...options, viewport: phone });
     await page.goto(`${shop.url}/shop/mango-bottle`);
-    // This browser only pretends to have no scripts, and hides what is for those who have none.
-    const note = await page.evaluate(() => document.querySelector('main noscript')?.textContent);
-    expect(note).toMatch(/Ordering here needs JavaScript.* Call us .* 0700 000 000/);
+    await page.getByRole('textbox', { name: 'Quantity' }).fill('3');
+    await page.getByRole('button', { name: 'Order Now' }).click();
+    await page.waitForURL('**/shop/mango-bottle/order?quantity=3');
+    await page.getByText('KSh 2,851.00').waitFor();
+    await page.getByLabel(/^Name/).fill(amina.name);
+    await page.getByLabel(/^Email/).fill(amina.email);
+    await page.getByLabel(/^Phone/).fill('0723004399');
+    await page.getByLabel(/^Delivery location/).fill('ab');
+    await page.getByRole('button', { name: 'Place Order' }).click();
+    await page.getByText('Please enter a valid delivery location').waitFor();
+    expect(await page.getByLabel(/^Name/).inputValue()).toBe(amina.name);
+    await page.getByLabel(/^Delivery location/).fill(amina.location);
+    await page.getByRole('button', { name: 'Place Order' }).click();
+    await page.waitForURL(/\/track-order\/JJ-[\d-]+\?key=/);
+    await page.getByText(amina.location).waitFor();
+
+    await page.getByRole('button', { name: 'Pay now' }).click();
+    await page.waitForURL(/\/pay\?key=/);
+    const { page: seeing } = await newVisitor();
+    for (const address of [page.url(), `${shop.url}/shop/mango-can/order?quantity=2`]) {
+      await seeing.goto(address);
+      await expectAccessible(seeing);
+    }
+    expect(await page.getByLabel('M-PESA phone number').inputValue()).toBe('0723004399');
+    await page.getByRole('button', { name: 'Pay KSh 2,851.00' }).click();
+    await page.waitForURL(/request=/);
+    await page.getByRole('heading', { name: 'Check your phone' }).waitFor();
+    await until(async () => {
+      if ((await page.getByText('Paid with M-PESA').count()) > 0) return true;
+      await page.getByRole('button', { name: 'I have entered my PIN' }).click({ timeout: 1000 });
+      return false;
+    }, 'the payment is confirmed');
+    expect(new URL(page.url()).searchParams.has('request')).toBe(false);
   });
 });
+
+story(
+  'on a phone the way to order stays in reach once its button is out of sight',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await awake(page);
+    const bar = page.getByRole('region', { name: 'Order this drink' });
+    expect(await bar.count()).toBe(0);
+    await page.getByRole('button', { name: 'Increase quantity' }).click();
+    await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
+    await bar.getByText('2 × ').waitFor();
+    await bar.getByText('1,900.00').waitFor();
+    // It lies over nothing that one reads last, and over nothing that has the focus.
+    await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
+    const edge = async (part: Locator, side: 'top' | 'bottom') =>
+      part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
+    const last = page.getByRole('contentinfo').getByText('All rights reserved');
+    await expect.poll(async () => (await edge(last, 'bottom')) <= (await edge(bar, 'top'))).toBe(true);
+    await expectAccessible(page, 'a product with the bar at its foot');
+    const button = bar.getByRole('button', { name: 'Order Now' });
+    await button.click();
+    await dialogOf(page).getByRole('button', { name: 'Close' }).click();
+    await expect.poll(() => button.evaluate((own) => own === document.activeElement)).toBe(true);
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await bar.waitFor({ state: 'hidden' });
+  },
+);
 
 describe('the shop page', () => {
   const cards = (page: Page) => page.getByRole('main').getByRole('article');

@@ -22,6 +22,8 @@ describe('page keys', () => {
     '/track-order/JJ-20261121-1234',
     '/track-order?tracking=JJ-20261121-1234',
     '/track-order/JJ-20261121-1234.data',
+    '/track-order/JJ-20261121-1234/pay',
+    '/shop/mango-bottle/order?quantity=2',
     '/admin/orders',
     '/shop/UPPER',
     '/rest/v1/products',

@@ -13,10 +13,10 @@ import {
 import { createStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
-import { TextField } from '../../ui/field.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
+import { OrderFields } from './order-fields.tsx';
 import {
   emptyForm,
   forgetCustomer,
@@ -193,42 +193,7 @@ export function OrderPanel({
               </button>
             </p>
           ) : null}
-          <div className="grid gap-4 md:grid-cols-2">
-            <div className="md:col-span-2">
-              <TextField label="Name" required autoComplete="name" maxLength={120} {...field('name')} />
-            </div>
-            <TextField
-              label="Email"
-              required
-              type="email"
-              inputMode="email"
-              autoComplete="email"
-              maxLength={254}
-              {...field('email')}
-            />
-            <TextField
-              label="Phone"
-              required
-              type="tel"
-              inputMode="tel"
-              autoComplete="tel"
-              placeholder="0712345678"
-              maxLength={20}
-              {...field('phone')}
-            />
-            <div className="md:col-span-2">
-              <TextField
-                label="Delivery location"
-                required
-                autoComplete="street-address"
-                placeholder="Estate or street, such as Westlands, Mpaka Road"
-                maxLength={200}
-                {...field('location')}
-              />
-            </div>
-            <TextField label="Building name (optional)" maxLength={120} {...field('building')} />
-            <TextField label="House/unit number (optional)" maxLength={60} {...field('unit')} />
-          </div>
+          <OrderFields field={field} />
           <label className="-my-2 inline-flex min-h-11 cursor-pointer items-center gap-3 justify-self-start text-sm font-semibold">
             <input
               type="checkbox"

@@ -6,7 +6,13 @@ import { useShop } from '../layout/use-shop.ts';
 import type { PayableOrder } from './use-payment.ts';
 import './payment-movement.css';
 
-export function Amount({ order, charge }: { order: PayableOrder; charge: number }) {
+export function Amount({
+  order,
+  charge,
+}: {
+  order: Pick<PayableOrder, 'total' | 'trackingNumber'>;
+  charge: number;
+}) {
   return (
     <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
       <p className="flex items-baseline justify-between gap-4">

@@ -1,8 +1,7 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
@@ -21,6 +20,7 @@ import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/product-page.ts';
+import { OrderBar } from './order-bar.tsx';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
 
@@ -96,13 +96,16 @@ function Detail({ product }: { product: Product }) {
   const isOutOfStock = product.stock_quantity === 0;
 
   const [isCutOff, setCutOff] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
 
   const open = useCallback(async (isNowOpen: boolean) => {
     if (isNowOpen) {
       try {
         await loadOrderDialog();
       } catch {
-        setCutOff(true);
+        // A page that outlived its build has the form as a page of its own; without a network there is neither.
+        if (navigator.onLine) form.current?.submit();
+        else setCutOff(true);
         return;
       }
       setCutOff(false);
@@ -142,7 +145,7 @@ function Detail({ product }: { product: Product }) {
             />
           </div>
 
-          <div className="grid content-start gap-5 md:py-6">
+          <div className="flex flex-col gap-5 md:py-6">
             {product.category ? (
               <p>
                 <Link
@@ -167,59 +170,53 @@ function Detail({ product }: { product: Product }) {
                 {isOutOfStock ? 'Out of Stock' : 'In Stock'}
               </Badge>
             </div>
+            <form
+              ref={form}
+              // Where it leads without scripts.
+              action={`/shop/${product.slug}/order`}
+              onSubmit={(event) => {
+                event.preventDefault();
+                void open(true);
+              }}
+              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-3 border-t border-line bg-paper/95 py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
+            >
+              <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
+              <Button
+                type="submit"
+                data-waits
+                size="large"
+                disabled={isOutOfStock}
+                onPointerEnter={prepareOrderDialog}
+                onFocus={prepareOrderDialog}
+                aria-haspopup="dialog"
+                className="min-w-36 flex-1 px-4 md:max-w-72"
+              >
+                Order Now
+              </Button>
+            </form>
+            <p className="text-sm text-ink-soft" role="status">
+              {quantity > 1
+                ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
+                : ''}
+              {settings.delivery_fee > 0
+                ? `Delivery adds ${formatKes(settings.delivery_fee)}.`
+                : 'Delivery is free.'}{' '}
+              Pay by M-PESA, no account needed.
+            </p>
             {product.description ? (
               <p className="max-w-prose leading-relaxed whitespace-pre-line text-ink-soft">
                 {product.description}
               </p>
             ) : null}
 
-            <div className="mt-2 grid gap-4 border-t border-line pt-6">
-              <div className="flex flex-wrap items-end gap-x-5 gap-y-4">
-                <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
-                <Button
-                  size="large"
-                  disabled={isOutOfStock}
-                  onPointerEnter={prepareOrderDialog}
-                  onFocus={prepareOrderDialog}
-                  onClick={() => void open(true)}
-                  aria-haspopup="dialog"
-                  className="min-w-44 flex-1 sm:max-w-72"
-                >
-                  Order Now
-                </Button>
-              </div>
-              <p className="text-sm text-ink-soft" role="status">
-                {quantity > 1
-                  ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
-                  : ''}
-                {settings.delivery_fee > 0
-                  ? `Delivery adds ${formatKes(settings.delivery_fee)}.`
-                  : 'Delivery is free.'}{' '}
-                Pay by M-PESA, no account needed.
-              </p>
-            </div>
             {isCutOff ? (
               <Notice tone="info" title="You cannot order right now">
-                {navigator.onLine
-                  ? 'The shop cannot be reached. Please try again in a moment.'
-                  : 'You are offline. Come back to this button when your phone has a network again.'}
+                You are offline. Come back to this button when your phone has a network again.
               </Notice>
             ) : null}
             <p>
               <ShareButton url={`${config.publicUrl}/shop/${product.slug}`} title={product.name} />
             </p>
-            <noscript>
-              <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
-                Ordering here needs JavaScript, which is switched off in this browser. Call us and we take
-                your order by phone:{' '}
-                <a
-                  href={`tel:${settings.support_phone}`}
-                  className="inline-block py-1 font-semibold underline underline-offset-2"
-                >
-                  {formatPhone(settings.support_phone)}
-                </a>
-              </p>
-            </noscript>
             <ul className="grid gap-3 rounded-xl bg-card p-5 text-sm shadow-sm sm:grid-cols-3 sm:gap-4">
               <Fact icon="clock" title="15-60 minutes" text="within Nairobi" />
               <Fact icon="snow" title="Ice-cold" text="from fridge to door" />
@@ -229,6 +226,15 @@ function Detail({ product }: { product: Product }) {
         </div>
       </div>
       <DataBlock data={import.meta.env.SSR ? describe(product, settings, config.publicUrl) : null} />
+      {isOutOfStock ? null : (
+        <OrderBar
+          after={form}
+          name={quantity > 1 ? `${quantity} × ${product.name}` : product.name}
+          amount={product.price * quantity}
+          onOrder={() => void open(true)}
+          onPrepare={prepareOrderDialog}
+        />
+      )}
       {isWanted ? (
         <Suspense fallback={null}>
           <OrderDialog

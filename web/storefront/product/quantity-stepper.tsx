@@ -19,7 +19,7 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
   const [isEmpty, setEmpty] = useState(false);
   return (
     <div className="grid gap-1.5">
-      <label htmlFor="quantity" className="text-sm font-semibold">
+      <label htmlFor="quantity" className="text-sm font-semibold max-md:sr-only">
         Quantity
       </label>
       <div className="inline-flex items-center rounded-pill border border-line-strong bg-card">
@@ -36,6 +36,7 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
         </button>
         <input
           id="quantity"
+          name="quantity"
           inputMode="numeric"
           autoComplete="off"
           value={isEmpty ? '' : value}

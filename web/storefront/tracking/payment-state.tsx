@@ -1,5 +1,5 @@
 // Whether an order is paid, in words, and the way to pay while it is not.
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
@@ -84,12 +84,15 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
   const [isCutOff, setCutOff] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
 
   async function pay() {
     try {
       await loadPaymentDialog();
     } catch {
-      setCutOff(true);
+      // A page that outlived its build has the payment as a page of its own; without a network there is neither.
+      if (navigator.onLine) form.current?.submit();
+      else setCutOff(true);
       return;
     }
     setCutOff(false);
@@ -129,16 +132,28 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
         </Link>
       ) : null}
       {words.tone === 'due' ? (
-        <Button
-          size="large"
-          onPointerEnter={preparePaymentDialog}
-          onFocus={preparePaymentDialog}
-          onClick={() => void pay()}
-          aria-haspopup="dialog"
-          className="grow sm:grow-0"
+        <form
+          ref={form}
+          // Where it leads without scripts.
+          action={`/track-order/${order.trackingNumber}/pay`}
+          onSubmit={(event) => {
+            event.preventDefault();
+            void pay();
+          }}
+          className="grid grow sm:grow-0"
         >
-          Pay now
-        </Button>
+          {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
+          <Button
+            type="submit"
+            data-waits
+            size="large"
+            onPointerEnter={preparePaymentDialog}
+            onFocus={preparePaymentDialog}
+            aria-haspopup="dialog"
+          >
+            Pay now
+          </Button>
+        </form>
       ) : null}
       {isCutOff ? (
         <p role="status" className="basis-full font-semibold">
@@ -146,7 +161,6 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
         </p>
       ) : null}
       {words.tone === 'due' && takesTill ? (
-        // No scripts are needed for it: a prompt is what they are needed for.
         <details className="group basis-full border-t border-ember-200 pt-2">
           <summary className="inline-flex min-h-11 list-none items-center gap-2 rounded-md font-semibold text-dusk-600 underline underline-offset-2 [&::-webkit-details-marker]:hidden">
             Pay another way

@@ -1,0 +1,151 @@
+// Paying as a page of its own: for who has no scripts, and for a tap that scripts never came to answer. It cannot hear of
+// the outcome by itself: who pays asks again.
+import { data, Form, redirect, useNavigation } from 'react-router';
+import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { orderLink } from '../../../domain/order-link.ts';
+import { describePaymentFailure } from '../../../domain/payment-result.ts';
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { shopContext } from '../../lib/shop-context.ts';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { lookUpOrder } from '../tracking/tracked-order.ts';
+import type { Route } from './+types/pay-page.ts';
+import { PayByTill, useTakesTill } from './pay-by-till.tsx';
+import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+import { Amount, PracticeNote } from './payment-pieces.tsx';
+
+export const meta: Route.MetaFunction = () => [
+  { title: 'Pay with M-PESA' },
+  { name: 'robots', content: 'noindex' },
+];
+
+export function headers() {
+  return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
+}
+
+/** How long a page may wait for the prompt to be sent, in ms, before it asks once more. */
+const patience = [1000];
+
+async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url' | 'params' | 'context'>) {
+  const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
+  const accessKey = url.searchParams.get('key');
+  const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
+  const isDue =
+    lookUp.kind === 'found' && lookUp.order.paymentStatus === 'unpaid' && lookUp.order.status !== 'cancelled';
+  // Whatever else there is to say of an order, its own page says it.
+  if (!isDue) throw redirect(orderLink('', trackingNumber, accessKey));
+  return { order: lookUp.order, accessKey };
+}
+
+export async function loader({ url, params, context }: Route.LoaderArgs) {
+  const { order, accessKey } = await unpaidOrder({ url, params, context });
+  const request = url.searchParams.get('request');
+  const { functions } = context.get(shopContext).store;
+  const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
+  const { id, trackingNumber, total } = order;
+  // Money that has come is told where the order is.
+  if (answer?.status === 'completed') throw redirect(orderLink('', trackingNumber, accessKey));
+  return {
+    order: { orderId: id, trackingNumber, total, checkoutRequestId: request },
+    phone: order.isMasked ? '' : formatPhone(order.customerPhone).replaceAll(' ', ''),
+    accessKey,
+    standing: request ? (answer?.status ?? 'pending') : null,
+    failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
+  };
+}
+
+/** Sends the prompt, and goes on to the same page, which then asks for its outcome. */
+export async function action({ request, url, params, context }: Route.ActionArgs) {
+  const phone = String((await request.formData()).get('phone') ?? '').trim();
+  if (!normalisePhone(phone)) {
+    return data({ phone, problem: 'Please enter a valid phone number 📱', refusal: null }, 400);
+  }
+  const { order, accessKey } = await unpaidOrder({ url, params, context });
+  let prompt: string;
+  try {
+    const { checkoutRequestId } = await initiatePayment(
+      context.get(shopContext).store.functions,
+      { phoneNumber: phone, amount: order.total, trackingNumber: order.trackingNumber, orderId: order.id },
+      patience,
+    );
+    prompt = checkoutRequestId;
+  } catch (error) {
+    if (!(error instanceof PaymentRefusal)) throw error;
+    return data({ phone, problem: null, refusal: error.message }, 409);
+  }
+  const known = new URLSearchParams({ ...(accessKey ? { key: accessKey } : {}), request: prompt });
+  throw redirect(`/track-order/${order.trackingNumber}/pay?${known}`);
+}
+
+export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
+  const { order, accessKey, standing, failure } = loaderData;
+  const isBusy = useNavigation().state !== 'idle';
+  const takesTill = useTakesTill();
+  const phone = actionData?.phone ?? loaderData.phone;
+  const problem = actionData?.refusal ?? failure;
+  const isWaiting = standing !== null && failure === null && !actionData;
+  const charge = chargeAmount(order.total);
+  return (
+    <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
+      <header className="grid gap-1">
+        <h1 id="pay" className="text-4xl font-extrabold">
+          {isWaiting ? 'Check your phone' : 'Pay with M-PESA'}
+        </h1>
+        <p className="text-ink-soft">
+          {isWaiting
+            ? 'Enter your M-PESA PIN in the prompt to confirm, then come back here.'
+            : 'We send a prompt to your phone. You confirm it there with your PIN.'}
+        </p>
+      </header>
+      <div className="grid gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
+        {problem ? <Notice tone="danger" title={problem} /> : null}
+        <Amount order={order} charge={charge} />
+        {isWaiting ? (
+          <>
+            <p role="status" className="rounded-lg bg-paper-deep px-5 py-4">
+              {standing === 'review'
+                ? 'We are checking your payment. You do not need to do anything, and please do not pay again.'
+                : 'M-PESA has not confirmed yet. Nothing is lost if you close this page: we keep watching, and your order’s page knows.'}
+            </p>
+            <Form className="grid">
+              {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
+              <input type="hidden" name="request" value={order.checkoutRequestId ?? ''} />
+              <Button type="submit" size="large" isBusy={isBusy}>
+                I have entered my PIN
+              </Button>
+            </Form>
+          </>
+        ) : (
+          <Form method="post" className="grid gap-5">
+            <TextField
+              label="M-PESA phone number"
+              type="tel"
+              inputMode="tel"
+              autoComplete="tel"
+              name="phone"
+              required
+              placeholder="0712345678 or 254712345678"
+              defaultValue={phone}
+              problem={actionData?.problem ?? undefined}
+            />
+            <PracticeNote phone={phone} />
+            <Button type="submit" size="large" isBusy={isBusy}>
+              {isBusy ? 'Sending the prompt…' : `Pay ${formatKsh(charge)}`}
+            </Button>
+          </Form>
+        )}
+        <a href={orderLink('', order.trackingNumber, accessKey)} className={buttonStyle('quiet')}>
+          Track your order
+        </a>
+      </div>
+      {takesTill && !isWaiting ? (
+        <div className="grid gap-3">
+          <h2 className="text-2xl">Or pay without the prompt</h2>
+          <PayByTill order={order} />
+        </div>
+      ) : null}
+    </section>
+  );
+}
