@@ -96,6 +96,16 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return { ...rows[0], stock: await stockOf(database, product) };
   }
+  /** A member enters the receipt by which the order's money was sent back. */
+  const sentBack = async () => {
+    const { rows } = await database.query<{ id: string }>(
+      `select id from public.payments where order_id = $1 and status = 'completed'`,
+      [order.id],
+    );
+    const code = `UKM${randomBytes(4).toString('hex').slice(0, 7).toUpperCase()}`;
+    const given = { payment_id: rows[0]?.id, refund_receipt: code, reason: 'Sent by hand' };
+    return call(database, 'staff', 'note_refund_by_hand', given);
+  };
   /** Late money for an order whose units are sold to somebody else by now. */
   async function payTooLate() {
     const payment = await prompt();
@@ -264,9 +274,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(decide('deliver'), 409, 'nothing_to_decide');
     });
 
-    test('notes that the money was sent back', async () => {
+    test('that the money was sent back is noted by the receipt of it', async () => {
       await payTooLate();
-      await decide('refunded');
+      await expectRefusal(decide('refunded'), 409, 'refund_by_receipt');
+      await sentBack();
       expect(await state()).toMatchObject({
         status: 'cancelled',
         money: 'refunded',
@@ -277,12 +288,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_decision > refunded');
     });
 
-    test('notes the same of an order that was cancelled after it was paid, and of no other', async () => {
+    test('the same of an order that was cancelled after it was paid, and of no other', async () => {
       await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
       await pay();
       await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      await expectRefusal(sentBack(), 409, 'nothing_to_send_back');
       await setStatus('cancelled');
-      await decide('refunded');
+      await expectRefusal(decide('refunded'), 409, 'refund_by_receipt');
+      await sentBack();
       expect(await state()).toMatchObject({ status: 'cancelled', money: 'refunded', stock: 5 });
     });
 
@@ -293,7 +306,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       const unknown = { order_id: personIds.staff, decision: 'refunded' };
       await expectRefusal(call(database, 'staff', 'decide_paid_order', unknown), 404, 'order_not_found');
-      await decide('refunded', 'service');
+      await expectRefusal(decide('refunded', 'service'), 409, 'refund_by_receipt');
     });
   });
 

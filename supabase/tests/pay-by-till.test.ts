@@ -171,8 +171,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a wrong amount that was sent back leaves the order cancelled and the units in stock', async () => {
-    await confirm(receipt(), charge - 100);
-    await decide('refunded');
+    const { payment } = await confirm(receipt(), charge - 100);
+    await call(database, 'staff', 'note_refund_by_hand', {
+      payment_id: payment.id,
+      refund_receipt: receipt(),
+      reason: 'Too little came',
+    });
     expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
   });
 

@@ -335,7 +335,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(
         as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' }),
         409,
-        'refund_under_way',
+        'refund_by_receipt',
       );
       await expectRefusal(byHand(receipt()), 409, 'refund_exists');
       await withdraw(refund);
@@ -695,11 +695,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ refunds: ['by_hand completed'] });
     });
 
-    test('noting it with the order alone keeps the books as well', async () => {
+    test('nobody notes it with the order alone, past receipt and second member', async () => {
+      order = await place(2);
+      paid = await pay();
       await setStatus('cancelled');
-      await as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' });
-      expect(await state()).toMatchObject({ money: 'refunded', refunds: ['by_hand completed'] });
-      await expectRefusal(request(), 409, 'refund_exists');
+      for (const who of [first, second, people.service]) {
+        await expectRefusal(
+          as(who, 'decide_paid_order', { order_id: order.id, decision: 'refunded' }),
+          409,
+          'refund_by_receipt',
+        );
+      }
+      expect(await state()).toMatchObject({ money: 'paid', refunds: [] });
+      expect(await request()).toMatchObject({ needs_approval: true });
     });
   });
 
