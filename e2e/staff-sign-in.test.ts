@@ -37,6 +37,7 @@ const screens = [
   ['orders', 'Orders'],
   ['deliveries', 'Delivery Management'],
   ['inquiries', 'Inquiries'],
+  ['messages', 'Messages'],
 ] as const;
 
 describe('the way in', () => {
