@@ -44,7 +44,7 @@ select p.id::text as subject, m.source || ': ' || m.outcome as found
 from public.payments as p
 join public.payment_messages as m on m.payment_id = p.id
 where p.status = 'completed' and p.receipt is null
-  and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'already_completed')
+  and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back', 'already_completed')
   and m.body like '%MpesaReceiptNumber%';
 
 -- an order is paid exactly when its money came, or staff decided
@@ -61,17 +61,21 @@ and not exists (
   where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff'
 );
 
--- an unpaid order has no money
+-- an unpaid order has no money, but for what is on its way back
 select o.id::text as subject, p.receipt as found
 from public.orders as o
 join public.payments as p on p.order_id = o.id and p.status = 'completed'
-where o.payment_status = 'unpaid';
+where o.payment_status = 'unpaid' and not (p.needs_refund and exists (
+  select from public.refunds as r where r.payment_id = p.id and r.status <> 'withdrawn'
+));
 
--- one payment of an order keeps its money, every other is flagged for refund
-select p.order_id::text as subject, count(*)::text as found
+-- one payment of an order keeps its money, or parts that staff gave it; every other is flagged for refund
+select o.id::text as subject, count(*)::text as found
 from public.payments as p
+join public.orders as o on o.id = p.order_id
 where p.status = 'completed' and not p.needs_refund
-group by p.order_id having count(*) > 1;
+group by o.id
+having count(*) > 1 and (bool_or(p.confirmed_by is null) or sum(p.amount) > (o.total_amount + 99) / 100 * 100);
 
 -- an order has at most one open attempt
 select p.order_id::text as subject, count(*)::text as found

@@ -203,7 +203,7 @@ export async function openTown(logs: string, options: TownOptions = {}): Promise
 export async function recognisedBy(town: Town): Promise<Record<string, number>> {
   const rows = await town.query(
     `select m.source, count(*)::integer as payments from public.payment_messages as m
-     where m.outcome in ('paid', 'paid_twice', 'paid_needs_decision')
+     where m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back')
      group by m.source order by m.source`,
   );
   return Object.fromEntries(rows.map(({ source, payments }) => [`recognised by ${source}`, payments]));

@@ -12,6 +12,7 @@ create table public.mpesa_transactions (
   heard_by_statement_at timestamptz,
   payment_id uuid references public.payments (id) on delete set null,
   attempt_id uuid references public.payments (id) on delete set null,
+  order_id uuid references public.orders (id) on delete set null,
   resolution text,
   resolved_by uuid,
   resolved_at timestamptz,
@@ -24,11 +25,14 @@ comment on table public.mpesa_transactions is
   'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. amount in cents. payment_id: the payment this money is; null while nobody knows what it was for.';
 comment on column public.mpesa_transactions.payer_phone is 'As M-PESA tells it: masked, or a hash. Never matched.';
 comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
+comment on column public.mpesa_transactions.order_id is
+  'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
 comment on column public.mpesa_transactions.resolution is 'What staff decided; null while nobody has. The history is in reconciliation_events.';
 alter table public.mpesa_transactions enable row level security;
 create index mpesa_transactions_by_time on public.mpesa_transactions (transacted_at);
 create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
 create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;
+create index mpesa_transactions_by_order on public.mpesa_transactions (order_id) where order_id is not null;
 create index mpesa_transactions_nobody_knows on public.mpesa_transactions (transacted_at)
   where payment_id is null and resolution is null;
 create policy "staff read every transaction" on public.mpesa_transactions
@@ -120,6 +124,24 @@ end
 $$;
 comment on function private.is_being_refunded(uuid) is 'Whether somebody has asked for this very money to be sent back: then its receipt stays where it is.';
 
+create function private.take_back_refunds(receipt text) returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  update public.refunds as r
+  set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+  where r.receipt = take_back_refunds.receipt and r.transaction_receipt is not null
+    and r.status in ('requested', 'approved') and r.tries = 0;
+  return not exists (
+    select from public.refunds as r
+    where r.receipt = take_back_refunds.receipt and r.status not in ('withdrawn', 'failed')
+  );
+end
+$$;
+comment on function private.take_back_refunds(text) is
+  'Withdraws refunds of money that nobody knew, as far as M-PESA was not asked for them yet, and tells whether the money can pay an order now: not when it went back, or may be on its way. The receipt must be locked.';
+
 create function private.tidy_outcomes(payment_id uuid) returns void
 language plpgsql
 set search_path = ''
@@ -133,12 +155,12 @@ begin
   -- Messages came together or parted with their receipts: one of them is the one that completed the payment.
   select m.id into first_word
   from public.payment_messages as m
-  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice')
+  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
   order by m.outcome = 'paid_twice', m.id
   limit 1;
   if money.status <> 'completed' then
     update public.payment_messages as m set outcome = 'presumed'
-    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice');
+    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
   elsif first_word is null then
     update public.payment_messages as m
     set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
@@ -148,7 +170,7 @@ begin
     );
   else
     update public.payment_messages as m set outcome = 'confirmed_by_hand'
-    where m.payment_id = money.id and m.id <> first_word and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice');
+    where m.payment_id = money.id and m.id <> first_word and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
   end if;
 end
 $$;
@@ -259,7 +281,8 @@ as $$
     and not exists (
       select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
     )
-    and not private.is_being_refunded(p.id)
+    -- What staff have sent back by hand before its receipt was known is still that money.
+    and (p.status = 'completed' or not private.is_being_refunded(p.id))
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
 $$;
@@ -326,6 +349,9 @@ declare
   own_id uuid;
   outcome text;
   is_first_money boolean;
+  is_free boolean;
+  charge integer;
+  part integer;
   -- Money told of by its receipt alone: it is this attempt's only by presumption.
   is_by_reference boolean := settle_payment.source in ('confirmation', 'statement');
 begin
@@ -418,7 +444,10 @@ begin
     outcome := 'needs_review';
   elsif other.id is not null and (other.order_id <> attempt.order_id or (other.method = 'prompt' and other.presumption is null)) then
     outcome := 'receipt_replayed';
-  elsif other.method = 'prompt' and private.is_being_refunded(other.id) then
+  elsif exists (select from public.payment_tests as t where t.receipt = settle_payment.receipt) then
+    -- A member's own shilling is no order's.
+    outcome := 'receipt_replayed';
+  elsif private.is_being_refunded(other.id) and (other.method = 'prompt' or private.is_being_refunded(attempt.id)) then
     -- It is in the books already, and what is being sent back keeps its place.
     outcome := 'already_completed';
   end if;
@@ -492,7 +521,31 @@ begin
     where p.id = attempt.id
     returning * into attempt;
   else
-    is_first_money := paid_order.payment_status = 'unpaid';
+    charge := (paid_order.total_amount + 99) / 100 * 100;
+    -- What is on its way back to its payer, or has gone, pays nothing.
+    is_free := settle_payment.receipt is null or private.take_back_refunds(settle_payment.receipt);
+    is_first_money := is_free and paid_order.payment_status = 'unpaid';
+    if is_free and paid_order.payment_status = 'needs_decision' and not exists (
+      select from public.payments as p
+      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
+    ) then
+      if attempt.amount = charge then
+        -- The whole charge settles what a part, or too much, had left to decide: that is sent back.
+        is_first_money := true;
+        update public.payments as p
+        set needs_refund = true, updated_at = now()
+        where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+        perform private.tidy_outcomes(p.id) from public.payments as p
+        where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
+      elsif settle_payment.source = 'till' then
+        -- Parts that staff give to one order pay it once they add up to its charge.
+        select sum(p.amount) + attempt.amount into part
+        from public.payments as p
+        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+        having not bool_or(private.is_being_refunded(p.id));
+        is_first_money := part = charge;
+      end if;
+    end if;
     update public.payments as p
     set status = 'completed',
         result_code = settle_payment.result_code,
@@ -501,14 +554,19 @@ begin
         presumption = case when is_by_reference and p.method = 'prompt' then 'attempt' end,
         merchant_request_id = coalesce(p.merchant_request_id, settle_payment.merchant_request_id),
         checkout_request_id = coalesce(p.checkout_request_id, settle_payment.checkout_request_id),
-        needs_refund = not is_first_money,
+        needs_refund = not is_first_money and coalesce(part, charge) >= charge,
         next_query_at = null,
         completed_at = now(),
         updated_at = now()
     where p.id = attempt.id
     returning * into attempt;
-    outcome := case when is_first_money then private.mark_order_paid(paid_order.id) else 'paid_twice' end;
-    if not is_first_money and attempt.method = 'till' then
+    outcome := case
+      when is_first_money then private.mark_order_paid(paid_order.id)
+      when not is_free then 'goes_back'
+      when attempt.needs_refund then 'paid_twice'
+      else 'paid_needs_decision'
+    end;
+    if outcome = 'paid_twice' and attempt.method = 'till' then
       -- Only money with a receipt can be sent back, and this may well be the receipt of what the order was paid with.
       update public.payments as p
       set needs_refund = true, updated_at = now()
@@ -569,6 +627,14 @@ begin
     update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
     return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
   end if;
+  if exists (select from public.payment_tests as t where t.receipt = code) then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  end if;
+  if known.id is null and exists (
+    select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
   -- What M-PESA said came is what came.
   select * into told from public.mpesa_transactions as t where t.receipt = code;
   if told.amount >= 100 and told.amount % 100 = 0
@@ -600,6 +666,102 @@ begin
   end if;
   return settled;
 end
+$$;
+
+create or replace function public.begin_payment(order_id uuid, phone text, notice_secret text, expected_amount integer default null)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(begin_payment.phone);
+  paid_order public.orders;
+  current_attempt public.payments;
+  charge integer;
+  caller text := private.caller_address();
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  -- The order's row is the lock: attempts, settlements and expiry of one order happen one after another.
+  select * into paid_order from public.orders as o where o.id = begin_payment.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into current_attempt from public.payments as p
+  where p.order_id = paid_order.id and (
+    p.status in ('initiating', 'processing', 'review')
+    -- Money that does not pay the order is no answer to who wants to pay it.
+    or (p.status = 'completed' and not p.needs_refund and (
+      paid_order.payment_status in ('paid', 'refunded')
+      or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
+    ))
+  )
+  order by (p.status = 'completed') desc, p.created_at desc
+  limit 1;
+  if found then
+    return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
+  end if;
+  if paid_order.payment_status = 'needs_decision' then
+    perform private.refuse(409, 'payment_to_decide',
+      'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
+  end if;
+  if paid_order.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  end if;
+  if paid_order.status = 'cancelled' then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if charge < 100 then
+    perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  end if;
+  if begin_payment.expected_amount is not null and begin_payment.expected_amount not in (paid_order.total_amount, charge) then
+    perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  end if;
+  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  if caller is not null and private.count_hit('payment_prompts_from', caller, interval '10 minutes') > 100 then
+    perform private.refuse(429, 'too_many_payments', 'Too many payments from your network. Please try again in a few minutes');
+  end if;
+  if private.count_hit('payment_prompts_of', paid_order.id::text, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_attempts', 'Too many payment attempts for this order. Please wait a few minutes');
+  end if;
+  if private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
+  end if;
+
+  insert into public.payments (order_id, phone, amount, next_query_at)
+  values (paid_order.id, payer, charge, null)
+  returning * into current_attempt;
+  insert into private.payment_secrets (payment_id, notice_secret)
+  values (current_attempt.id, begin_payment.notice_secret);
+  -- The units stay reserved while the customer has a prompt on the phone.
+  update public.orders as o
+  set reserved_until = greatest(o.reserved_until, now() + interval '5 minutes')
+  where o.id = paid_order.id and o.reserved_until is not null;
+  return jsonb_build_object(
+    'is_new', true,
+    'payment', to_jsonb(current_attempt),
+    'tracking_number', paid_order.tracking_number
+  );
+end
+$$;
+
+create or replace function public.find_payment(reference text) returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
+  select to_jsonb(p) || case
+    -- Money that came and goes back again has not paid: a person tells the customer.
+    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
+    else '{}'
+  end::jsonb
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.checkout_request_id = find_payment.reference or p.id::text = find_payment.reference
+  limit 1;
 $$;
 
 -- Money without a prompt ---------------------------------------------------------------------------------------------
@@ -651,6 +813,7 @@ declare
   known public.payments;
   settled jsonb;
   outcome text;
+  is_part boolean;
 begin
   if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
     perform private.refuse(400, 'source_unknown', 'Money without a prompt is told of by a confirmation or the statement');
@@ -668,8 +831,9 @@ begin
   -- changes between the look and the lock is looked at again.
   loop
     for_order := private.order_of_money(code, receive_mpesa_transaction.reference);
-    perform from public.orders as o where o.id = for_order for update;
     begin
+      -- Given up with this block: nobody waits for a second order with the first one in his hands.
+      perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
       if private.order_of_money(code, receive_mpesa_transaction.reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';
@@ -739,7 +903,13 @@ begin
     return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
   end if;
 
-  if for_order is null or told.resolution is not null or told.amount < 100 or told.amount % 100 <> 0 then
+  -- Anybody can type a number that looks like an order's. Less than the charge never takes its place: staff decide.
+  is_part := told.amount < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  update public.mpesa_transactions as t set order_id = case when is_part then for_order end
+  where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
+  if for_order is null or is_part or told.resolution is not null or told.amount < 100 or told.amount % 100 <> 0
+    or exists (select from public.payment_tests as t where t.receipt = code)
+  then
     outcome := 'unmatched';
     if kept_id is null then
       insert into public.payment_messages (source, body, receipt, outcome)
@@ -779,7 +949,7 @@ begin
 end
 $$;
 comment on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) is
-  'Money that M-PESA tells of by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own), else kept unmatched for staff. Repeatable, in any order with everything else.';
+  'Money that M-PESA tells of by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
 
 create function private.order_of_money(receipt text, reference text) returns uuid
 language sql stable

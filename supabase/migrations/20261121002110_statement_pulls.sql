@@ -140,8 +140,8 @@ create function public.receipts_unheard(receipts text[]) returns text[]
 language sql stable security definer
 set search_path = ''
 as $$
-  select coalesce(array_agg(given.receipt), '{}')
-  from unnest(receipts_unheard.receipts) as given (receipt)
+  select coalesce(array_agg(given.receipt order by given.place), '{}')
+  from unnest(receipts_unheard.receipts) with ordinality as given (receipt, place)
   where not exists (
     select from public.mpesa_transactions as t
     where t.receipt = upper(trim(given.receipt)) and t.heard_by_statement_at is not null

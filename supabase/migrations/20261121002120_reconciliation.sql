@@ -92,7 +92,7 @@ declare
 begin
   return query
   with theirs as (
-    select t.receipt, t.amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id,
+    select t.receipt, t.amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
       t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
@@ -114,14 +114,14 @@ begin
   ),
   beside as (
     select t.receipt as told, t.amount as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
-      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.payment_id as money
+      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
     from theirs as t
     union all
     select null, null, null, null, null, null, null, null, (
       -- Of what is only in our books the decision is the last word of its history.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
       where e.payment_id = o.id order by e.id desc limit 1
-    ), null, o.id
+    ), null, null, o.id
     from ours as o
   ),
   known as (
@@ -139,12 +139,13 @@ begin
     from beside as b
     -- The attempt that was told of with a wrong amount stands beside it.
     left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
-    left join public.orders as o on o.id = p.order_id
+    -- Less than the charge stands beside the order that its reference names.
+    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
   ),
   judged as (
     select k.*,
       case
-        when k.told is not null and k.money is null then case when k.attempt_id is null then 'missing_here' else 'wrong_amount' end
+        when k.told is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
         when k.p_status = 'review' then 'wrong_amount'
         when k.p_needs_refund then 'double'
         when k.came <> k.p_amount or k.p_amount <> k.o_charge then 'wrong_amount'
@@ -356,6 +357,12 @@ begin
     end if;
     if told.amount < 100 or told.amount % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if exists (select from public.payment_tests as t where t.receipt = told.receipt) then
+      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
     values (resolve_difference.order_id, '', told.amount, 'unresolved', 'till', member)

@@ -11,11 +11,14 @@ grant update (refund_approval_above) on public.store_settings to authenticated;
 create table private.refund_limit_raises (
   id bigint generated always as identity primary key,
   raised_by uuid not null,
+  raised_by_email text,
   raised_from integer not null,
+  raised_to integer not null,
   raised_at timestamptz not null default now()
 );
 comment on table private.refund_limit_raises is
-  'Who raised the limit is bound by the old one for a day: nobody lifts it out of his own way.';
+  'Whoever raised the limit: the old one binds everybody for a day, so that two can see it before it lifts anything out of the way.';
+create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
 alter table private.refund_limit_raises enable row level security;
 
 create function private.keep_refund_limit_raise() returns trigger
@@ -23,8 +26,11 @@ language plpgsql security definer
 set search_path = ''
 as $$
 begin
-  insert into private.refund_limit_raises (raised_by, raised_from)
-  select (select auth.uid()), old.refund_approval_above where (select auth.uid()) is not null;
+  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+  select member.id, (select u.email from auth.users as u where u.id = member.id),
+    old.refund_approval_above, new.refund_approval_above
+  from (select auth.uid() as id) as member
+  where member.id is not null;
   return null;
 end
 $$;
@@ -33,16 +39,16 @@ create trigger store_settings_keep_who_raised_the_refund_limit after update on p
   when (new.refund_approval_above > old.refund_approval_above)
   execute function private.keep_refund_limit_raise();
 
-create function private.refund_limit_of(member uuid) returns integer
+create function private.refund_limit() returns integer
 language sql stable
 set search_path = ''
 as $$
   select least(s.refund_approval_above, (
-    select min(r.raised_from) from private.refund_limit_raises as r
-    where r.raised_by = refund_limit_of.member and r.raised_at > now() - interval '1 day'
+    select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
   ))
   from public.store_settings as s;
 $$;
+comment on function private.refund_limit() is 'In cents, what binds now: a raise of the last day does not count yet, whoever made it.';
 
 create table public.refunds (
   id uuid primary key default gen_random_uuid(),
@@ -209,7 +215,9 @@ begin
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
     where p.order_id = new.id and not p.needs_refund
-      and r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+        -- Of an order that was paid in parts, one part may have gone back already.
+        or (r.status = 'completed' and new.payment_status = 'paid'))
   ) then
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
@@ -220,7 +228,7 @@ $$;
 create trigger orders_are_held_while_their_money_goes_back before update of status, payment_status on public.orders
   for each row
   when (
-    (old.payment_status = 'needs_decision' and new.payment_status = 'paid')
+    (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
     or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
     or (
@@ -273,6 +281,14 @@ begin
     end if;
     return null;
   end if;
+  if exists (
+    select from public.payments as p
+    where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+  ) then
+    -- It was paid in parts: it is refunded with the last one.
+    perform private.queue_order_messages(new.order_id, 'order_refunded', new.id::text);
+    return null;
+  end if;
   -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
   -- stay in the house.
   if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
@@ -308,7 +324,12 @@ declare
 begin
   update public.refunds as r
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
-  where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null;
+  where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
+    -- What was sent back before by hand, as money of this payment, stays the payment's own refund.
+    and (r.status in ('failed', 'withdrawn') or not exists (
+      select from public.refunds as own
+      where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
+    ));
   select * into moved from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
   if found then
     new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
@@ -317,7 +338,10 @@ begin
   -- What was noted by hand before the receipt was known is of this receipt.
   update public.refunds as r
   set receipt = new.receipt, updated_at = now()
-  where r.payment_id = new.id and r.receipt is null;
+  where r.payment_id = new.id and r.receipt is null and not exists (
+    select from public.refunds as known
+    where known.receipt = new.receipt and known.id <> r.id and known.status not in ('failed', 'withdrawn')
+  );
   return new;
 end
 $$;
@@ -325,6 +349,23 @@ create trigger payments_take_the_refund_of_their_receipt before insert or update
   for each row
   when (new.receipt is not null)
   execute function private.move_refund_with_receipt();
+
+-- What was not sent back after all is for staff to decide again.
+create function private.reopen_transaction_of_refund() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  update public.mpesa_transactions as t
+  set resolution = null, resolved_by = null, resolved_at = null, updated_at = now()
+  where t.receipt = new.receipt and t.resolution = 'refund';
+  return null;
+end
+$$;
+create trigger refunds_that_end_reopen_their_transaction after update of status on public.refunds
+  for each row
+  when (new.status in ('failed', 'withdrawn') and old.status <> new.status)
+  execute function private.reopen_transaction_of_refund();
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
 language plpgsql
@@ -439,7 +480,7 @@ as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  must_wait boolean := open_refund.amount > private.refund_limit_of(open_refund.member);
+  must_wait boolean := open_refund.amount > private.refund_limit();
   member_email text := (select u.email from auth.users as u where u.id = open_refund.member);
 begin
   if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then

@@ -176,15 +176,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test.each([
-      ['too little', charge - 100],
-      ['too much', charge + 100],
-    ])('of %s waits for a decision, and holds no units', async (_, amount) => {
+    test('of too little stays for staff, and the order goes on as if nothing had come', async () => {
       const attempt = await prompt();
-      expect(await receive(receipt(), { amount })).toMatchObject({ outcome: 'paid_needs_decision' });
+      const code = receipt();
+      expect(await receive(code, { amount: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
+      expect(await books()).toMatchObject({
+        money: 'unpaid',
+        payments: ['prompt processing 1901'],
+        stock: 3,
+      });
+      expect(await unmatched()).toContain(code);
+      expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
+    });
+
+    test('of too much waits for a decision, and holds no units; the whole charge settles it', async () => {
+      const attempt = await prompt();
+      const code = receipt();
+      expect(await receive(code, { amount: charge + 100 })).toMatchObject({ outcome: 'paid_needs_decision' });
       expect(await books()).toMatchObject({ money: 'needs_decision', stock: 5 });
       // The prompt is still on the phone, and both may be paid.
-      expect(await settle(attempt)).toMatchObject({ outcome: 'paid_twice' });
+      expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
+      const { payments } = await books();
+      expect(payments).toContain(`till completed ${code} 1902, needs refund`);
     });
 
     test.each([50, 190_150])('of %i cents is no payment of ours and stays for staff', async (amount) => {
@@ -368,16 +381,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await unmatched()).not.toContain(code);
     });
 
-    test('of a wrong amount that M-PESA confirms: the order waits for a decision', async () => {
+    test('of a wrong amount that M-PESA confirms: the money waits for staff', async () => {
       const attempt = await prompt();
       const code = receipt();
       await settle(attempt, { receipt: code, amount: 100 });
-      expect(await receive(code, { amount: 100 })).toMatchObject({ outcome: 'paid_needs_decision' });
-      expect(await books()).toMatchObject({
-        money: 'needs_decision',
-        payments: ['prompt review 1901', `till completed ${code} 1`],
-      });
-      expect(attempt.id).toBeTruthy();
+      expect(await receive(code, { amount: 100 })).toMatchObject({ outcome: 'unmatched' });
+      expect(await unmatched()).toContain(code);
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: ['prompt review 1901'] });
     });
 
     test('of a wrong amount for a paid attempt changes nothing, but its receipt is kept', async () => {

@@ -153,6 +153,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await receive(code, { amount: charge - 100 });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
+      await resolve({ decision: 'give', receipt: code, order_id: order.id });
+      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
       await call(database, 'staff', 'decide_paid_order', { order_id: order.id, decision: 'deliver' });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: false });
     });

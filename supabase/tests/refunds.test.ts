@@ -268,16 +268,24 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('who raises the limit is bound by the old one for a day, and others are not', async () => {
+    test('a raised limit binds nobody less for a day, and staff are told who raised it', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
       await asRole(database, first, (session) =>
         session.query('update public.store_settings set refund_approval_above = 500000'),
       );
-      const own = await request();
-      expect(own).toMatchObject({ needs_approval: true });
-      await withdraw(own);
+      for (const who of [first, second]) {
+        const asked = await request(paid, who);
+        expect(asked).toMatchObject({ needs_approval: true, status: 'requested' });
+        await withdraw(asked);
+      }
+      expect(await as(second, 'payment_health', {})).toMatchObject({
+        limit_raise: { by: 'staff@jani.example', from: 100_000, to: 500_000, limit: 100_000 },
+      });
+      await database.query(
+        `update private.refund_limit_raises set raised_at = raised_at - interval '25 hours'`,
+      );
       expect(await request(paid, second)).toMatchObject({ needs_approval: false, status: 'approved' });
       await database.query('delete from private.refund_limit_raises');
       await database.query('update public.store_settings set refund_approval_above = 100000');
@@ -740,16 +748,31 @@ describe.each(testDatabases())('on %s', (kind) => {
       await withdraw(asked);
     });
 
-    test('that turns out to be a payment after all takes its refund along', async () => {
+    test('that turns out to be a payment after all, before M-PESA was asked, is not sent back', async () => {
+      const code = receipt();
+      await told(code, cheap);
+      await ask(code);
+      order = await place(1);
+      await notice(await prompt(), code);
+      expect(await state()).toMatchObject({ money: 'paid', refunds: ['reversal withdrawn'] });
+      expect((await lease()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
+    });
+
+    test('that turns out to be a payment after M-PESA was asked goes back, and pays nothing', async () => {
       const code = receipt();
       await told(code, cheap);
       const asked = await ask(code);
       order = await place(1);
-      await notice(await prompt(), code);
-      expect(await state()).toMatchObject({ money: 'paid', refunds: ['reversal approved'] });
+      const payment = await prompt();
       await workOf(asked);
+      await notice(payment, code);
+      expect(await state()).toMatchObject({ money: 'unpaid', refunds: ['reversal sending'] });
       await result(await pushed(asked));
-      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
+      expect(await state()).toMatchObject({
+        order: 'pending',
+        money: 'unpaid',
+        refunds: ['reversal completed'],
+      });
     });
 
     test('is noted by hand, and is no payment of an order', async () => {

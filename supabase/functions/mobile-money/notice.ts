@@ -44,9 +44,14 @@ export async function receiveNotice(
       source_address: sender,
     };
     const { outcome } = await insistently(() => world.store.settle(settlement));
-    const isOdd = ['other_request', 'wrong_amount', 'receipt_replayed', 'needs_review', 'pending'].includes(
-      outcome,
-    );
+    const isOdd = [
+      'other_request',
+      'wrong_amount',
+      'receipt_replayed',
+      'needs_review',
+      'pending',
+      'goes_back',
+    ].includes(outcome);
     world.log({ level: isOdd ? 'warn' : 'info', event: 'notice taken', paymentId, detail: outcome });
     if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
     return Response.json({ ResultCode: 0, ResultDesc: 'Accepted' });

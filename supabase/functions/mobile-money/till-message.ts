@@ -83,7 +83,9 @@ async function takeUp(world: MobileMoneyWorld, id: number, body: string): Promis
         ...(payment.payerName ? { payer_name: payment.payerName } : {}),
       }),
     );
-    const isOdd = ['unmatched', 'unreadable', 'paid_twice', 'paid_needs_decision'].includes(outcome);
+    const isOdd = ['unmatched', 'unreadable', 'paid_twice', 'paid_needs_decision', 'goes_back'].includes(
+      outcome,
+    );
     world.log({
       level: isOdd ? 'warn' : 'info',
       event: 'confirmation taken',

@@ -19,6 +19,7 @@ const aboutTheOrder = new Set([
   'tracking_number_invalid',
   'order_not_found',
   'order_already_paid',
+  'payment_to_decide',
   'order_cancelled',
   'nothing_to_pay',
 ]);

@@ -1,0 +1,425 @@
+// Money that comes under a number anybody can guess, that is on its way back already, or whose receipt comes late.
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database as Types } from '../types.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  personIds,
+  stockOf,
+} from './shop-database.ts';
+
+type Payment = Types['public']['Tables']['payments']['Row'];
+type Refund = Types['public']['Tables']['refunds']['Row'];
+interface Settled {
+  outcome: string;
+  payment: Payment | null;
+}
+
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const charge = 95_100;
+const today = () => new Date(Date.now() + 3 * 3_600_000).toISOString().slice(0, 10);
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  const units = new Map<string, number>();
+  let product: string;
+  let order: PlacedOrder;
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+  beforeEach(async () => {
+    await database.execute('delete from private.rate_limits');
+    product = await makeProduct(database, 5);
+    units.set(product, 5);
+    order = await place();
+  });
+  afterEach(() => expectBalancedBooks(database, units));
+
+  const service = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
+    call<Answer>(database, 'service', procedure, given);
+  const staff = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
+    call<Answer>(database, 'staff', procedure, given);
+  const place = () =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(product),
+      quantity: 1,
+      expected_total: charge,
+    });
+  const begin = (placed = order) =>
+    service<{ is_new: boolean; payment: Payment }>('begin_payment', {
+      order_id: placed.id,
+      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+  const prompt = async (placed = order) =>
+    service<Payment>('record_push', {
+      payment_id: (await begin(placed)).payment.id,
+      body: '{}',
+      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
+    });
+  const notice = (payment: Payment, code = receipt()) =>
+    service<Settled>('settle_payment', {
+      payment_id: payment.id,
+      source: 'notice',
+      body: `{"receipt":"${code}"}`,
+      verdict: 'succeeded',
+      result_code: '0',
+      amount: payment.amount,
+      receipt: code,
+      checkout_request_id: payment.checkout_request_id,
+    });
+  /** M-PESA's answer to a question: neither amount nor receipt. */
+  const query = (payment: Payment) =>
+    service<Settled>('settle_payment', {
+      payment_id: payment.id,
+      source: 'query',
+      body: '{}',
+      verdict: 'succeeded',
+      result_code: '0',
+      checkout_request_id: payment.checkout_request_id,
+    });
+  const receive = (
+    code: string,
+    amount = charge,
+    reference = order.tracking_number,
+    source = 'confirmation',
+  ) =>
+    service<Settled>('receive_mpesa_transaction', { source, receipt: code, amount, reference, body: '{}' });
+  const confirm = (code: string, amount = charge, placed = order) =>
+    staff<Settled>('confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+  const give = (code: string, placed = order) =>
+    staff<{ outcome: string }>('resolve_difference', {
+      decision: 'give',
+      receipt: code,
+      order_id: placed.id,
+    });
+  const cancel = () => setStatus('cancelled');
+  const setStatus = async (status: string) => {
+    const answer = await database.query(`update public.orders set status = $2 where id = $1`, [
+      order.id,
+      status,
+    ]);
+    return answer;
+  };
+  const refundOf = async (code: string) =>
+    (
+      await database.query<Refund>(
+        'select * from public.refunds where receipt = $1 order by created_at desc',
+        [code],
+      )
+    ).rows[0];
+  /** Sends every refund that is due, and lets M-PESA take it. */
+  const sendRefunds = () => service('lease_refunds', { at_most: 50 });
+  const sentBack = async (code: string) => {
+    const refund = await refundOf(code);
+    return service<{ outcome: string }>('settle_reversal', {
+      refund_id: refund?.id,
+      source: 'reversal_result',
+      body: '{}',
+      verdict: 'succeeded',
+      result_code: '0',
+      refund_receipt: receipt(),
+      amount: refund?.amount,
+    });
+  };
+  const rowOf = async (code: string) =>
+    (
+      await staff<{ rows: { id: string; kind: string; is_open: boolean; order_id: string | null }[] }>(
+        'reconciliation_day',
+        { day: today() },
+      )
+    ).rows.find((row) => row.id === code);
+
+  /** How an order stands, and each of its payments. */
+  async function books(placed = order) {
+    const { rows } = await database.query<{ money: string; payments: string[] }>(
+      `select o.status || ', ' || o.payment_status as money,
+              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.amount / 100)
+                || case when p.needs_refund then ', needs refund' else '' end
+                || case when p.refunded_at is not null then ', sent back' else '' end order by p.created_at, p.id)
+                from public.payments as p where p.order_id = o.id), '[]') as payments
+       from public.orders as o where o.id = $1`,
+      [placed.id],
+    );
+    return { ...rows[0], stock: await stockOf(database, product) };
+  }
+
+  describe('less than the charge, under a number that anybody can type', () => {
+    test('leaves the order as it is: unpaid, its units kept, to be paid whole', async () => {
+      const code = receipt();
+      const payment = await prompt();
+      expect(await receive(code, 100)).toMatchObject({ outcome: 'unmatched', payment: null });
+      expect(await books()).toEqual({
+        money: 'pending, unpaid',
+        payments: ['prompt processing 951'],
+        stock: 4,
+      });
+      expect(await notice(payment)).toMatchObject({ outcome: 'paid', payment: { needs_refund: false } });
+      expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
+    });
+
+    test('is open for staff beside its order, who may send it back', async () => {
+      const code = receipt();
+      await receive(code, 100);
+      await receive(code, 100, order.tracking_number, 'statement');
+      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true, order_id: order.id });
+      await staff('resolve_difference', { decision: 'refund', receipt: code });
+      expect(await rowOf(code)).toMatchObject({ is_open: false });
+      expect(await books()).toMatchObject({ money: 'pending, unpaid' });
+    });
+
+    test('is no answer to a customer who wants to pay', async () => {
+      await receive(receipt(), 100);
+      expect(await begin()).toMatchObject({
+        is_new: true,
+        payment: { status: 'initiating', amount: charge },
+      });
+    });
+
+    test('changes nothing for an order that is paid already', async () => {
+      await receive(receipt());
+      const code = receipt();
+      await receive(code, 100);
+      expect(await books()).toMatchObject({ money: 'processing, paid', payments: [expect.any(String)] });
+      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
+    });
+
+    test('in parts that add up pays the order once staff have given it each of them', async () => {
+      const [first, second] = [receipt(), receipt()];
+      await receive(first, 50_000);
+      await receive(second, 45_100);
+      expect(await give(first)).toMatchObject({ outcome: 'paid_needs_decision' });
+      expect(await give(second)).toMatchObject({ outcome: 'paid' });
+      expect(await books()).toEqual({
+        money: 'processing, paid',
+        payments: [`till completed ${first} 500`, `till completed ${second} 451`],
+        stock: 4,
+      });
+      // Both go back before the order counts as refunded.
+      await cancel();
+      for (const [code, money] of [
+        [first, 'cancelled, paid'],
+        [second, 'cancelled, refunded'],
+      ] as const) {
+        const { rows } = await database.query<Payment>('select * from public.payments where receipt = $1', [
+          code,
+        ]);
+        await staff('request_refund', { payment_id: rows[0]?.id, reason: 'Cancelled' });
+        await sendRefunds();
+        expect(await sentBack(code)).toMatchObject({ outcome: 'completed' });
+        expect(await books()).toMatchObject({ money });
+      }
+    });
+
+    test('that more than makes up the charge is sent back', async () => {
+      const [first, second] = [receipt(), receipt()];
+      await confirm(first, 50_000);
+      expect(await confirm(second, 50_000)).toMatchObject({
+        outcome: 'paid_twice',
+        payment: { needs_refund: true },
+      });
+      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+    });
+  });
+
+  describe('an order that waits for a decision about another amount', () => {
+    test('is paid by the whole charge; what came first is sent back', async () => {
+      const payment = await prompt();
+      const part = receipt();
+      await confirm(part, 50_000);
+      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+      const code = receipt();
+      expect(await notice(payment, code)).toMatchObject({
+        outcome: 'paid',
+        payment: { needs_refund: false },
+      });
+      expect(await books()).toEqual({
+        money: 'processing, paid',
+        payments: [`prompt completed ${code} 951`, `till completed ${part} 500, needs refund`],
+        stock: 4,
+      });
+    });
+
+    test('tells who wants to pay it that somebody will call, not that it is paid', async () => {
+      await confirm(receipt(), 50_000);
+      await expectRefusal(begin(), 409, 'payment_to_decide');
+    });
+  });
+
+  describe('money on its way back', () => {
+    const askBack = (code: string) =>
+      staff('request_transaction_refund', { receipt: code, reason: 'Not for any order' });
+
+    test.each(['asked for', 'sent', 'completed'])(
+      'pays no order by the word of staff: its refund is %s',
+      async (stage) => {
+        const code = receipt();
+        await receive(code, charge, 'NOTHING');
+        await askBack(code);
+        if (stage !== 'asked for') await sendRefunds();
+        if (stage === 'completed') await sentBack(code);
+        await expectRefusal(confirm(code), 409, 'refund_exists');
+        await expectRefusal(give(code), 409, 'refund_exists');
+        expect(await books()).toMatchObject({ money: 'pending, unpaid', payments: [] });
+      },
+    );
+
+    test('that was only asked for stays when the notice of its prompt comes: the order is paid', async () => {
+      const payment = await prompt();
+      const code = receipt();
+      await receive(code, charge, '');
+      await staff('resolve_difference', { decision: 'refund', receipt: code });
+      expect(await notice(payment, code)).toMatchObject({ outcome: 'paid' });
+      expect(await refundOf(code)).toMatchObject({ status: 'withdrawn' });
+      await sendRefunds();
+      expect(await refundOf(code)).toMatchObject({ status: 'withdrawn' });
+      expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
+      await setStatus('shipped');
+    });
+
+    test('that M-PESA was asked for leaves the order unpaid, and the customer is not told that it is paid', async () => {
+      const payment = await prompt();
+      const code = receipt();
+      await receive(code, charge, '');
+      await askBack(code);
+      await sendRefunds();
+      expect(await notice(payment, code)).toMatchObject({
+        outcome: 'goes_back',
+        payment: { needs_refund: true },
+      });
+      expect(await books()).toMatchObject({ money: 'pending, unpaid', stock: 4 });
+      expect(await service('find_payment', { reference: payment.id })).toMatchObject({ status: 'review' });
+      expect(await sentBack(code)).toMatchObject({ outcome: 'completed' });
+      expect(await books()).toMatchObject({
+        money: 'pending, unpaid',
+        payments: [`prompt completed ${code} 951, needs refund, sent back`],
+      });
+      // And may be paid anew.
+      const again = await prompt();
+      expect(await notice(again)).toMatchObject({ outcome: 'paid' });
+    });
+
+    test('whose statement brings its reference later: the order is paid before, and never after it was sent', async () => {
+      const [early, late] = [receipt(), receipt()];
+      for (const code of [early, late]) {
+        await receive(code, charge, '');
+        await askBack(code);
+        if (code === late) await sendRefunds();
+        else
+          expect(await receive(code, charge, order.tracking_number, 'statement')).toMatchObject({
+            outcome: 'paid',
+          });
+      }
+      const second = await place();
+      expect(await receive(late, charge, second.tracking_number, 'statement')).toMatchObject({
+        outcome: 'goes_back',
+      });
+      expect(await books(second)).toMatchObject({ money: 'pending, unpaid' });
+    });
+
+    test('that staff took back, or that failed, can be decided anew', async () => {
+      const code = receipt();
+      await receive(code, charge, '');
+      for (const end of ['withdrawn', 'failed'] as const) {
+        await staff('resolve_difference', { decision: 'refund', receipt: code });
+        const refund = await refundOf(code);
+        if (end === 'withdrawn') await staff('withdraw_refund', { refund_id: refund?.id });
+        else {
+          await sendRefunds();
+          await service('record_reversal_push', {
+            refund_id: refund?.id,
+            body: '{}',
+            refusal_code: '404.001.04',
+            refusal_description: 'no',
+          });
+        }
+        expect(await refundOf(code)).toMatchObject({ status: end });
+        expect(await rowOf(code)).toMatchObject({ is_open: true, kind: 'missing_here' });
+      }
+      expect(await give(code)).toMatchObject({ outcome: 'paid' });
+    });
+  });
+
+  describe('a receipt that comes late', () => {
+    /** A prompt whose notice was lost, whose order was cancelled, and whose money staff sent back by hand. */
+    async function sentBackByHand() {
+      const payment = await prompt();
+      await query(payment);
+      await cancel();
+      await staff('note_refund_by_hand', {
+        payment_id: payment.id,
+        refund_receipt: receipt(),
+        reason: 'Cancelled by phone',
+      });
+      return payment;
+    }
+
+    test('of money that staff sent back by hand is that money, and is not sent back again', async () => {
+      const payment = await sentBackByHand();
+      const code = receipt();
+      expect(await receive(code, charge, order.tracking_number, 'statement')).toMatchObject({
+        outcome: 'already_completed',
+        payment: { id: payment.id },
+      });
+      expect(await notice(payment, code)).toMatchObject({ outcome: 'already_completed' });
+      expect(await books()).toMatchObject({
+        money: 'cancelled, refunded',
+        payments: [`prompt completed ${code} 951, sent back`],
+      });
+      await expectRefusal(
+        staff('request_refund', { payment_id: payment.id, reason: 'Paid twice' }),
+        409,
+        'refund_exists',
+      );
+    });
+
+    test('and was sent back a second time already is kept, without a fault', async () => {
+      const payment = await sentBackByHand();
+      const code = receipt();
+      await receive(code, charge, '');
+      await staff('resolve_difference', { decision: 'refund', receipt: code });
+      expect(await notice(payment, code)).toMatchObject({ outcome: 'already_completed' });
+      const { rows } = await database.query(
+        `select m.outcome from public.payment_messages as m where m.payment_id = $1 and m.source = 'notice'`,
+        [payment.id],
+      );
+      expect(rows).toEqual([{ outcome: 'already_completed' }]);
+    });
+  });
+
+  describe('the shilling of a test', () => {
+    const testPayment = async () =>
+      service<{ id: string }>('begin_payment_test', {
+        phone: '0712345678',
+        notice_secret: randomUUID().repeat(2),
+        requested_by: personIds.staff,
+      });
+
+    test('pays no order, whatever staff type', async () => {
+      const code = receipt();
+      const { id } = await testPayment();
+      await service('settle_payment_test', {
+        test_id: id,
+        source: 'notice',
+        body: '{}',
+        verdict: 'succeeded',
+        result_code: '0',
+        amount: 100,
+        receipt: code,
+      });
+      await expectRefusal(confirm(code), 409, 'receipt_of_test');
+      await receive(code, charge, order.tracking_number, 'statement');
+      expect(await books()).toMatchObject({ money: 'pending, unpaid', payments: [] });
+    });
+  });
+});
