@@ -28,6 +28,19 @@ test('what a customer wrote is no template', () => {
   expect(write('{name}!', { customer_name: '{total} [x] $& {link}' })).toBe('{total} [x] $& {link}!');
 });
 
+test.each([
+  [
+    'friend,\n\nYour order won:\nhttp://evil.example/pin\n\nJani',
+    'friend, Your order won: evil. example/pin Jani',
+  ],
+  ['WWW.evil.example', 'evil. example'],
+  ['hhttp://ttps://evil.example', 'https evil. example'],
+  ['a\u2028b\u0000c', 'a b c'],
+  ['A.M. Kamau', 'A. M. Kamau'],
+])('a name is one line without an address to follow: %j', (customer_name, expected) => {
+  expect(write('{name}', { customer_name })).toBe(expected);
+});
+
 test('a text has the short link and plain letters, a mail the whole link and its lines', () => {
   expect(write('{name} {link}', { customer_name: 'Wanjirũ' })).toMatch(
     /^Wanjiru https:\/\/jani\.example\/t\/20261121-1234-[\w-]{22}$/,

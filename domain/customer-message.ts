@@ -107,7 +107,7 @@ function valuesOf(
     shop: shop.name,
     shop_phone: formatPhone(shop.phone),
     shop_email: shop.email,
-    name: facts.customer_name,
+    name: harmless(facts.customer_name),
     order: facts.order_number,
     tracking: tracking_number,
     items: lines.join(channel === 'text' ? ', ' : '\n'),
@@ -121,6 +121,16 @@ function valuesOf(
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
   };
 }
+
+/** What a customer wrote as one line in which no mail program or phone finds an address to follow. */
+const harmless = (written: string): string =>
+  written
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
+    .replace(/https?:\/\/|\bwww\./gi, '')
+    .replace(/:\/\//g, ' ')
+    .replace(/\.(?=\S)/g, '. ')
+    .replace(/\s+/g, ' ')
+    .trim();
 
 /** What stands in `[ ]` is left out when one of its placeholders is empty. What is filled in is not looked into again. */
 function filled(text: string, values: Record<string, string>): string {

@@ -1,10 +1,16 @@
 import { expect, test } from 'vitest';
 import { mailHtml } from './mail-html.ts';
 
-test('an address of its own line becomes a button, one within a line a link, and signs of HTML stay signs', () => {
+const links = {
+  order: 'https://jani.example/track-order/JJ-1?key=a&b=1',
+  receipt: 'https://jani.example/track-order/JJ-1/receipt?key=a',
+};
+
+test('a page of the order on its own line becomes a button, one of the shop within a line a link, and signs of HTML stay signs', () => {
   const html = mailHtml(
     'Habari <b>Amina</b> & "co",\n\nyour order:\nhttps://jani.example/track-order/JJ-1?key=a&b=1\n\nsee https://jani.example/shop.',
     'Jani & Juice',
+    links,
   );
   expect(html).toContain('Habari &lt;b&gt;Amina&lt;/b&gt; &amp; &quot;co&quot;,');
   expect(html).toMatch(
@@ -12,7 +18,14 @@ test('an address of its own line becomes a button, one within a line a link, and
   );
   expect(html).toContain('see <a href="https://jani.example/shop.">');
   expect(html).toContain('Jani &amp; Juice</title>');
-  expect(mailHtml('https://jani.example/track-order/JJ-1/receipt?key=a', 'x')).toContain(
-    '>Open the receipt<',
-  );
+  expect(mailHtml(links.receipt, 'x', links)).toContain('>Open the receipt<');
+});
+
+test.each([
+  'http://evil.example/pin',
+  'https://jani.example.evil.example/track-order/JJ-1?key=a&b=1',
+  'https://jani.example@evil.example/',
+  'Confirm your PIN at https://evil.example/pin now',
+])('no other host is linked, let alone as a button: %s', (text) => {
+  expect(mailHtml(text, 'x', links)).not.toContain('<a ');
 });

@@ -1,5 +1,6 @@
 // Sends what waits in the outbox for customers: each message is marked before it leaves, and its end is noted after.
 import { type MessageFacts, type MessageTemplate, writeMessage } from '../domain/customer-message.ts';
+import { orderLink } from '../domain/order-link.ts';
 import { msisdn } from '../domain/phone.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Log } from './log.ts';
@@ -105,7 +106,10 @@ async function handOver(
       to: recipient,
       subject: subject ?? '',
       text: body,
-      html: mailHtml(body, facts.shop.name),
+      html: mailHtml(body, facts.shop.name, {
+        order: orderLink(publicUrl, facts.tracking_number, facts.access_key),
+        receipt: orderLink(publicUrl, facts.tracking_number, facts.access_key, 'receipt'),
+      }),
       kind,
       messageId: `<${id}@${new URL(publicUrl).hostname}>`,
     });

@@ -108,7 +108,13 @@ set search_path = ''
 as $$
 begin
   if tg_op = 'INSERT' then
-    perform private.queue_order_messages(new.id, 'order_received');
+    -- Anybody may order in anybody's name: nobody is told of more than a few orders that he may not have placed.
+    if greatest(
+      private.count_hit('orders_told', new.customer_phone, interval '1 hour'),
+      private.count_hit('orders_told', lower(new.customer_email), interval '1 hour')
+    ) <= 5 then
+      perform private.queue_order_messages(new.id, 'order_received');
+    end if;
     return null;
   end if;
   if old.payment_status <> new.payment_status then

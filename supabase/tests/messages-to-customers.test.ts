@@ -1,5 +1,5 @@
 // Messages to customers: queued with what they tell, each once, and never in the way of it.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -26,6 +26,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     database = await openShopDatabase(kind);
   });
   afterAll(() => database.close());
+  beforeEach(() => database.execute('delete from private.rate_limits'));
 
   const placeOrder = async (form: Record<string, unknown> = {}): Promise<PlacedOrder> => {
     const product = await makeProduct(database, 10);
@@ -61,6 +62,25 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await told(order)).toEqual(
       ['order_delivered', 'order_on_its_way', 'order_paid', 'order_received', 'order_refunded'].flatMap(both),
     );
+  });
+
+  test('a hundred orders in the name of somebody else bring him no flood; they are kept, and paid ones told', async () => {
+    const victim = { customer_phone: '0799999999', customer_email: 'Victim@example.com' };
+    const tell = async (orders: PlacedOrder[]) =>
+      (await Promise.all(orders.map(told))).flat().filter((word) => word.startsWith('order_received')).length;
+    const orders: PlacedOrder[] = [];
+    for (let count = 0; count < 8; count += 1) orders.push(await placeOrder(victim));
+    expect(await tell(orders)).toBe(2 * 5);
+    // Another phone with the same mail address, and the other way round.
+    orders.push(
+      await placeOrder({ ...victim, customer_phone: '0788888888', customer_email: 'VICTIM@example.com' }),
+    );
+    orders.push(await placeOrder({ ...victim, customer_email: 'other@example.com' }));
+    expect(await tell(orders)).toBe(2 * 5);
+    const last = orders.at(-1) as PlacedOrder;
+    await set(last, `payment_status = 'paid', status = 'processing'`);
+    expect(await told(last)).toEqual(['order_paid mail other@example.com', 'order_paid text +254799999999']);
+    expect(await tell([await placeOrder()])).toBe(2);
   });
 
   test('money that waits for a decision is told of, and a cancelled order that was never paid is not', async () => {
