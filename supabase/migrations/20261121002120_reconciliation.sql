@@ -390,8 +390,8 @@ begin
       transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
     )
     select told.receipt, told.receipt, told.amount, coalesce(reason, 'Not for any order'), 'reversal',
-      case when told.amount > private.refund_limit_of(member) then 'requested' else 'approved' end,
-      told.amount > private.refund_limit_of(member), member, member_email;
+      case when told.amount > private.refund_limit() then 'requested' else 'approved' end,
+      told.amount > private.refund_limit(), member, member_email;
   elsif happened = 'reopened' then
     if exists (
       select from public.refunds as r

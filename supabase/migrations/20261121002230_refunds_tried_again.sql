@@ -218,7 +218,7 @@ declare
   member uuid := private.expect_member();
   told public.mpesa_transactions := private.open_transaction_refund(request_transaction_refund.receipt);
   asked public.refunds;
-  must_wait boolean := told.amount > private.refund_limit_of(member);
+  must_wait boolean := told.amount > private.refund_limit();
 begin
   if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
@@ -311,6 +311,12 @@ as $$
     'refunds_stuck', (
       select count(*) from public.refunds as r
       where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+    ),
+    'limit_raise', (
+      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
+        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
+      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+      order by r.raised_at desc, r.id desc limit 1
     ),
     'refunds_sent_twice', (
       select count(*) from public.refunds as r where r.sent_twice_at > now() - interval '30 days'

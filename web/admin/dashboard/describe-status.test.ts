@@ -70,6 +70,7 @@ const health: PaymentHealth = {
   refunds_unknown: 0,
   refunds_stuck: 0,
   refunds_sent_twice: 0,
+  limit_raise: null,
   token_fresh_until: null,
   last_push: null,
   last_notice: null,
@@ -94,6 +95,19 @@ test('refunds are told of while one waits for a member', () => {
   expect(describeRefunds({ ...health, refunds_sent_twice: 1 })).toMatchObject({
     state: 'attention',
     detail: '1 that went back twice. See Orders.',
+  });
+  const limit_raise = {
+    by: 'grace@jani.example',
+    at: '2026-11-21T09:00:00Z',
+    from: 100_000,
+    to: 500_000,
+    counts_from: '2026-11-22T09:00:00Z',
+    limit: 100_000,
+  };
+  expect(describeRefunds({ ...health, limit_raise })).toMatchObject({
+    state: 'attention',
+    value: 'Limit raised',
+    detail: expect.stringMatching(/^grace@jani\.example raised the refund limit from KES 1,000 to KES 5,000/),
   });
 });
 

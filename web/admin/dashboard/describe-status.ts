@@ -1,5 +1,6 @@
 // The state of each part of the shop's machinery, from what was measured, in words.
 import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
 export type State = 'ok' | 'attention' | 'fault';
@@ -146,7 +147,11 @@ export function describeRefunds(health: PaymentHealth): Line | null {
     health.refunds_stuck > 0 && `${health.refunds_stuck} that could not be sent for more than 10 minutes`,
     health.refunds_sent_twice > 0 && `${health.refunds_sent_twice} that went back twice`,
   ].filter(Boolean);
-  if (waiting.length === 0) return null;
+  if (waiting.length === 0) {
+    return health.limit_raise
+      ? { state: 'attention', value: 'Limit raised', detail: describeLimitRaise(health.limit_raise) }
+      : null;
+  }
   return { state: 'attention', value: 'Waiting', detail: `${waiting.join(', ')}. See Orders.` };
 }
 

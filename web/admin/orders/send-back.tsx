@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useSettings } from '../settings/settings-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -68,7 +69,9 @@ const reasonProblem = (reason: string) =>
 
 function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const { tables } = useMember().staff;
-  const limit = useSettings().data?.refund_approval_above;
+  const settings = useSettings().data;
+  // A limit that was raised counts after a day.
+  const limit = usePaymentHealth().data?.limit_raise?.limit ?? settings?.refund_approval_above;
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<string>();
   const form = useId();

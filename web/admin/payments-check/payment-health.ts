@@ -12,6 +12,15 @@ export interface PaymentHealth {
   refunds_stuck: number;
   /** Within the last 30 days. */
   refunds_sent_twice: number;
+  /** The last time somebody raised the refund limit, for a week; amounts in cents, `limit` is the one that binds now. */
+  limit_raise: {
+    by: string | null;
+    at: string;
+    from: number;
+    to: number;
+    counts_from: string;
+    limit: number;
+  } | null;
   token_fresh_until: string | null;
   last_push: { at: string; outcome: string | null } | null;
   last_notice: { at: string; outcome: string | null; address: string | null } | null;

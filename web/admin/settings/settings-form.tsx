@@ -18,6 +18,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { ChangedMeanwhile } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -194,7 +195,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
         </Card>
         <Card
           title="M-PESA"
-          description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. Who raises it is bound by the old one for a day."
+          description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. A raised limit counts after a day."
         >
           <div className="grid gap-4 md:grid-cols-2">
             <TextField
@@ -206,6 +207,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               hint="Up to this amount one member is enough"
             />
           </div>
+          <LimitRaise />
           <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
             M-PESA check
           </Link>

@@ -1,0 +1,9 @@
+// That the refund limit was raised, in one sentence.
+import { formatKes } from '../../../domain/money.ts';
+import { formatDateTime } from '../dates.ts';
+import type { PaymentHealth } from './payment-health.ts';
+
+/** Who, when, from what to what, and since when it counts. */
+export function describeLimitRaise(raise: NonNullable<PaymentHealth['limit_raise']>): string {
+  return `${raise.by ?? 'Somebody'} raised the refund limit from ${formatKes(raise.from)} to ${formatKes(raise.to)}, ${formatDateTime(raise.at)}. It counts from ${formatDateTime(raise.counts_from)}.`;
+}

@@ -1,0 +1,10 @@
+// Who raised the refund limit in the last week, so that no member does it unseen.
+import { describeLimitRaise } from './describe-limit-raise.ts';
+import { usePaymentHealth } from './payment-health.ts';
+
+export function LimitRaise() {
+  const raise = usePaymentHealth().data?.limit_raise;
+  return raise ? (
+    <p className="mt-3 text-sm font-semibold text-ember-800">{describeLimitRaise(raise)}</p>
+  ) : null;
+}
