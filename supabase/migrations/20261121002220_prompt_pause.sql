@@ -8,11 +8,37 @@ create table private.prompt_pause (
   times integer not null default 1,
   since timestamptz not null default now(),
   until timestamptz not null,
+  caused_by text not null,
+  probe_at timestamptz,
   constraint "there is one pause" check (id)
 );
+comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
+comment on column private.prompt_pause.probe_at is
+  'When the one prompt was let through that tries whether M-PESA works again; null when none is out.';
 comment on table private.prompt_pause is
   'Until when no prompt is sent, and the answer that caused it. After it one is let through; a success ends it, the same fault makes the next one longer.';
 alter table private.prompt_pause enable row level security;
+
+create table private.prompt_faults (
+  phone text primary key,
+  at timestamptz not null
+);
+comment on table private.prompt_faults is
+  'Phones whose prompts ended with a result code that tells of the shop''s own account, since the last success. One phone alone proves nothing: it may be the phone.';
+alter table private.prompt_faults enable row level security;
+
+create function private.is_credential_fault(result_code text, result_description text) returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(
+    result_code in ('400.008.01', '400.008.02')
+    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
+    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
+    false
+  );
+$$;
+comment on function private.is_credential_fault(text, text) is 'What M-PESA says before it looks at any phone.';
 
 create function private.is_configuration_fault(result_code text, result_description text) returns boolean
 language sql immutable
@@ -20,9 +46,7 @@ set search_path = ''
 as $$
   -- M-PESA's result codes for the merchant's own account, and Daraja's errors for its own credentials.
   select coalesce(
-    result_code in ('2006', '2028', '2029', 'SFC_IC0003', '400.008.01', '400.008.02')
-    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
-    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
+    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_fault(result_code, result_description),
     false
   );
 $$;
@@ -34,15 +58,35 @@ as $$
 begin
   if new.status = 'completed' then
     delete from private.prompt_pause;
-  end if;
-  if new.status <> 'failed' or not private.is_configuration_fault(new.result_code, new.result_description) then
+    delete from private.prompt_faults;
     return null;
   end if;
-  insert into private.prompt_pause as paused (code, description, until)
-  values (new.result_code, new.result_description, now() + interval '5 minutes')
+  if not private.is_configuration_fault(new.result_code, new.result_description) then
+    -- It neither proved that M-PESA works nor that it does not: the next one tries it.
+    update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+    return null;
+  end if;
+  if not private.is_credential_fault(new.result_code, new.result_description) then
+    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    on conflict (phone) do update set at = excluded.at;
+    -- A second phone says so as well, now or when it was the one that tried it after a pause.
+    if not exists (
+      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+    ) and not exists (
+      select from private.prompt_pause as paused
+      where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
+    ) then
+      update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+      return null;
+    end if;
+  end if;
+  insert into private.prompt_pause as paused (code, description, caused_by, until)
+  values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
   on conflict (id) do update
   set code = excluded.code,
       description = excluded.description,
+      caused_by = excluded.caused_by,
+      probe_at = null,
       times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
       since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
       until = now() + case
@@ -65,6 +109,7 @@ set search_path = ''
 as $$
 begin
   delete from private.prompt_pause;
+  delete from private.prompt_faults;
   return null;
 end
 $$;
@@ -77,8 +122,17 @@ create function private.refuse_prompt_in_pause() returns trigger
 language plpgsql security definer
 set search_path = ''
 as $$
+declare
+  must_wait boolean;
 begin
-  if exists (select from private.prompt_pause as paused where paused.until > now()) then
+  select paused.until > now()
+    or coalesce(paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes', false)
+  into must_wait
+  from private.prompt_pause as paused for update;
+  if not must_wait then
+    -- This one tries it; the others wait for what becomes of it.
+    update private.prompt_pause as paused set probe_at = now();
+  elsif must_wait then
     perform private.refuse(409, 'prompts_paused',
       'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
   end if;
@@ -97,6 +151,7 @@ as $$
 begin
   perform private.expect_staff();
   delete from private.prompt_pause;
+  delete from private.prompt_faults;
 end
 $$;
 comment on function public.resume_prompts() is 'Staff have set right what was wrong: prompts are sent again at once.';

@@ -392,6 +392,9 @@ const procedures: Record<string, Person[]> = {
   decide_paid_order: signedIn,
   confirm_till_payment: signedIn,
   keep_till_message: service,
+  keep_failed_notice: service,
+  list_failed_notices: service,
+  finish_failed_notice: service,
   list_till_messages_to_take_up: service,
   receive_mpesa_transaction: service,
   judge_till_payment: service,
@@ -530,7 +533,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into private.refund_secrets (refund_id, notice_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from) values ('${personIds.staff}', 1);
-      insert into private.prompt_pause (code, until) values ('2028', now());
+      insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');

@@ -30,17 +30,20 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
   beforeEach(async () => {
-    await database.execute('delete from private.rate_limits; delete from private.prompt_pause');
+    await database.execute(
+      'delete from private.rate_limits; delete from private.prompt_pause; delete from private.prompt_faults',
+    );
   });
 
   const service = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
     call<Answer>(database, 'service', procedure, given);
   const place = () => call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
-  const begin = async (): Promise<Payment> =>
+  const draw = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+  const begin = async (phone = draw()): Promise<Payment> =>
     (
       await service<{ payment: Payment }>('begin_payment', {
         order_id: (await place()).id,
-        phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+        phone,
         notice_secret: randomBytes(32).toString('hex'),
       })
     ).payment;
@@ -73,6 +76,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       'staff',
       'payment_health',
     );
+  /** Prompts to several phones that are answered by the same code. */
+  const answered = async (code: string, count = 2) => {
+    const sent: Payment[] = [];
+    for (let number = 0; number < count; number += 1) sent.push(await accepted(await begin()));
+    for (const payment of sent) await notice(payment, code);
+  };
   /** How many minutes the pause still lasts, rounded. */
   const minutesLeft = async () => {
     const { pause, checked_at } = await health();
@@ -83,9 +92,39 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('prompts are paused', () => {
     test.each(['2006', '2028', '2029', 'SFC_IC0003'])('after result code %s', async (code) => {
-      await notice(await accepted(await begin()), code);
+      await answered(code);
       await expectRefusal(begin(), 409, 'prompts_paused');
       expect(await health()).toMatchObject({ pause: { code } });
+    });
+
+    test('by no single phone, however often it fails, nor by two that a success lies between', async () => {
+      const phone = draw();
+      for (let count = 0; count < 4; count += 1) await notice(await accepted(await begin(phone)), '2028');
+      await notice(await accepted(await begin()), '0');
+      await notice(await accepted(await begin()), '2028');
+      await begin();
+      expect(await health()).toMatchObject({ pause: null });
+    });
+
+    test('and then tried by exactly one prompt, until it succeeds', async () => {
+      await answered('2028');
+      await pass(6);
+      const tries = await Promise.allSettled([begin(), begin(), begin()]);
+      const [through, ...more] = tries.flatMap((tried) =>
+        tried.status === 'fulfilled' ? [tried.value] : [],
+      );
+      expect(more).toEqual([]);
+      for (const tried of tries) {
+        if (tried.status === 'rejected') expect(tried.reason).toMatchObject({ detail: 'prompts_paused' });
+      }
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      // What is the customer's proves nothing: the next one tries it.
+      await notice(await accepted(through as Payment), '1032');
+      const next = await accepted(await begin());
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      await notice(next, '0');
+      await begin();
+      await begin();
     });
 
     test.each([
@@ -98,9 +137,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('longer when the same comes again, and no longer for those that were on their way', async () => {
-      const [one, other] = [await accepted(await begin()), await accepted(await begin())];
-      await notice(one, '2028');
-      await notice(other, '2028');
+      await answered('2028', 3);
       expect(await minutesLeft()).toBe(5);
       for (const expected of [10, 20, 40, 60, 60]) {
         await pass(61);
@@ -112,12 +149,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('until a payment succeeds, or staff resume them', async () => {
-      const [wrong, good] = [await accepted(await begin()), await accepted(await begin())];
-      await notice(wrong, '2029');
+      const good = await accepted(await begin());
+      await answered('2029');
       await expectRefusal(begin(), 409, 'prompts_paused');
       await notice(good, '0');
-      const again = await accepted(await begin());
-      await notice(again, '2029');
+      await answered('2029');
+      await expectRefusal(begin(), 409, 'prompts_paused');
       await expectRefusal(call(database, 'customer', 'resume_prompts'), 403, 'staff_only');
       await call(database, 'staff', 'resume_prompts');
       await begin();
@@ -178,7 +215,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is settled once, ends a pause, and its shilling goes back once', async () => {
-      await notice(await accepted(await begin()), '2028');
+      await answered('2028');
       const begun = await push(await start());
       const code = receipt();
       expect(await tell(begun, { receipt: code })).toMatchObject({
