@@ -66,7 +66,8 @@ begin
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
     return null;
   end if;
-  if not private.is_credential_fault(new.result_code, new.result_description) then
+  -- What is refused at once has reached no phone; what comes later may be about the phone.
+  if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
     insert into private.prompt_faults as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
     -- A second phone says so as well, now or when it was the one that tried it after a pause.
