@@ -36,7 +36,7 @@ comment on table public.outbox_messages is
 -- No reference to orders: it would lock the order's row, and a message must never make a payment wait.
 comment on column public.outbox_messages.order_id is 'The order. Its messages go when it is deleted.';
 comment on column public.outbox_messages.occasion is
-  'Tells messages of one kind and order apart: empty, or the id of the payment that was sent back.';
+  'Tells messages of one kind and order apart: empty, or the id of the refund by which a payment was sent back.';
 comment on column public.outbox_messages.recipient is 'A mail address, or a phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
 comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';

@@ -1,10 +1,11 @@
 -- Sending what waits in the outbox: taken by one process at a time, marked before it leaves, and never sent twice by itself.
 
 create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
-language sql stable
+language plpgsql stable
 set search_path = ''
 as $$
-  select jsonb_build_object(
+begin
+  return (select jsonb_build_object(
     'shop', (
       select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
       from public.store_settings as s
@@ -30,16 +31,21 @@ as $$
       )
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'
-        and case when message_facts.occasion = '' then not p.needs_refund else p.id::text = message_facts.occasion end
+        and case
+          when message_facts.occasion = '' then not p.needs_refund
+          -- A payment that was entered twice becomes one; its refund stays.
+          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+        end
       order by p.completed_at desc
       limit 1
     )
   )
   from public.orders as o
-  where o.id = message_facts.order_id;
+  where o.id = message_facts.order_id);
+end
 $$;
 comment on function private.message_facts(uuid, text, text) is
-  'What the placeholders of a message stand for. payment is the one that paid the order, or the one the occasion names.';
+  'What the placeholders of a message stand for. payment is the one that paid the order, or the one whose refund the occasion names.';
 
 create function public.lease_messages(at_most integer default 10) returns setof jsonb
 language plpgsql security definer

@@ -273,11 +273,12 @@ set search_path = ''
 as $$
 declare
   refunded_order public.orders;
+  refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
 begin
   select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
   if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
     if new.needs_refund then
-      perform private.queue_order_messages(new.order_id, 'order_refunded', new.id::text);
+      perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
     return null;
   end if;
@@ -286,7 +287,7 @@ begin
     where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
   ) then
     -- It was paid in parts: it is refunded with the last one.
-    perform private.queue_order_messages(new.order_id, 'order_refunded', new.id::text);
+    perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     return null;
   end if;
   -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units

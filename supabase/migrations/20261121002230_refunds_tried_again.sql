@@ -27,6 +27,13 @@ begin
       result_description = 'The shop was interrupted while it asked M-PESA'
   where r.status = 'sending' and r.sent_at < now() - interval '2 minutes';
 
+  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came.
+  update public.refunds as r
+  set status = 'withdrawn', updated_at = now(),
+      result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', told.amount, r.amount)
+  from public.mpesa_transactions as told
+  where told.receipt = r.receipt and r.status in ('requested', 'approved') and told.amount < r.amount;
+
   for leased in
     select * from public.refunds as r
     -- Surely not carried out: it is tried again, at growing intervals.

@@ -414,7 +414,32 @@ describe.each(testDatabases())('on %s', (kind) => {
       await workOf(refund);
       await result(await pushed(refund));
       expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
-      expect(await customerTold()).toEqual([twice.id]);
+      expect(await customerTold()).toEqual([refund.id]);
+    });
+
+    test('that turns out to be a prompt’s after it was sent back is told of once, with its amount and receipts', async () => {
+      order = await place(1);
+      const open = await prompt();
+      const [code, back] = [receipt(), receipt()];
+      const confirm = (typed: string) =>
+        as<{ payment: Payment }>(first, 'confirm_till_payment', {
+          order_id: order.id,
+          receipt: typed,
+          amount: cheap,
+        });
+      await confirm(receipt());
+      const { payment: twice } = await confirm(code);
+      const refund = await request(twice);
+      await workOf(refund);
+      await result(await pushed(refund), { refund_receipt: back });
+      expect(await notice(open, code)).toMatchObject({ id: open.id, receipt: code, needs_refund: true });
+      expect(await customerTold()).toEqual([refund.id]);
+      const { rows } = await database.query<{ facts: unknown }>(
+        `select private.message_facts(order_id, kind, occasion) -> 'payment' as facts
+         from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
+        [order.id],
+      );
+      expect(rows).toMatchObject([{ facts: { amount: cheap, receipt: code, refund_receipt: back } }]);
     });
 
     test.each([true, false])(
@@ -793,16 +818,33 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');
     });
 
+    test('no more goes back than M-PESA told of after it was asked for, either', async () => {
+      order = await place(1);
+      const code = receipt();
+      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
+        order_id: order.id,
+        receipt: code,
+        amount: cheap,
+      });
+      await setStatus('cancelled');
+      const refund = await request(payment);
+      await told(code, 5_000, order.tracking_number);
+      expect(await workOf(refund)).toEqual([]);
+      expect(await state()).toMatchObject({ refunds: ['reversal withdrawn'] });
+      expect(await events()).toContain('shop refund_withdrawn');
+      await expectRefusal(request(payment), 409, 'amount_differs');
+    });
+
     test('no more goes back than M-PESA told of, whatever staff typed', async () => {
       order = await place(1);
       const code = receipt();
       await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, amount: cheap });
+      await setStatus('cancelled');
       await told(code, 5_000);
       const { rows } = await database.query<{ id: string }>(
         'select id from public.payments where receipt = $1',
         [code],
       );
-      await setStatus('cancelled');
       await expectRefusal(
         as(first, 'request_refund', { payment_id: rows[0]?.id, reason: 'Customer cancelled' }),
         409,
