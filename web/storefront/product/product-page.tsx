@@ -178,7 +178,7 @@ function Detail({ product }: { product: Product }) {
                 event.preventDefault();
                 void open(true);
               }}
-              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-3 border-t border-line bg-paper/95 py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
+              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-3 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
             >
               <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
               <Button
