@@ -187,11 +187,13 @@ export type Database = {
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_payment_test_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      finish_failed_notice: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       judge_till_payment: { Args: { reference: string; amount: number; }; Returns: string };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
+      keep_failed_notice: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
       keep_till_message: { Args: { body: string; source_address?: string | null; }; Returns: number };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
@@ -199,6 +201,7 @@ export type Database = {
       lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Json };
+      list_failed_notices: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_till_messages_to_take_up: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
@@ -224,7 +227,7 @@ export type Database = {
       request_refund: { Args: { payment_id: string; reason: string; }; Returns: Json };
       request_test_refund: { Args: { test_id: string; }; Returns: Json };
       request_transaction_refund: { Args: { receipt: string; reason: string; }; Returns: Json };
-      resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; }; Returns: Json };
+      resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Json };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };

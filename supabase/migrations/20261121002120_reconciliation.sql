@@ -279,22 +279,25 @@ begin
   select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
   return coalesce((
     select jsonb_agg(to_jsonb(o)) from (
-      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at
+      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+        o.id in (select private.orders_of_lost_receipts(told.receipt)) as lacks_receipt
       from public.orders as o
       where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
         and (
           (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
           or o.id = private.order_of_reference(told.reference)
           or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          -- Paid, maybe, by this very money, whose receipt was lost.
+          or o.id in (select private.orders_of_lost_receipts(told.receipt))
         )
-      order by o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
       limit 5
     ) as o
   ), '[]');
 end
 $$;
 comment on function public.suggest_orders(text) is
-  'For staff: the orders that money may be for: unpaid, of the same amount, placed in the days before.';
+  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
 
 -- Deciding -----------------------------------------------------------------------------------------------------------
 
@@ -303,7 +306,8 @@ create function public.resolve_difference(
   receipt text default null,
   payment_id uuid default null,
   order_id uuid default null,
-  note text default null
+  note text default null,
+  is_sure boolean default false
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -376,6 +380,9 @@ begin
       receipt => told.receipt
     );
     money.id := (answer -> 'payment' ->> 'id')::uuid;
+    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
+      answer := answer || '{"outcome": "joined"}';
+    end if;
   elsif happened = 'refund' and money.id is not null then
     -- The refunds' own rules: what may be sent back, who must agree, once.
     answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
@@ -385,6 +392,13 @@ begin
     end if;
     if told.amount < 100 or told.amount % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if not resolve_difference.is_sure and exists (select private.orders_of_lost_receipts(told.receipt)) then
+      perform private.refuse(409, 'may_be_of_order', format(
+        'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+        (select o.order_number from public.orders as o
+         where o.id in (select private.orders_of_lost_receipts(told.receipt)) order by o.created_at desc limit 1)
+      ));
     end if;
     insert into public.refunds (
       transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
@@ -419,8 +433,8 @@ begin
   return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
 end
 $$;
-comment on function public.resolve_difference(text, text, uuid, uuid, text) is
-  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds), accept, reopen. Kept in reconciliation_events.';
+comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
+  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
 
 -- The state of what M-PESA tells us ----------------------------------------------------------------------------------
 
@@ -446,6 +460,11 @@ begin
       from public.statement_pulls as s
       where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
     ), '[]'),
+    -- Notices and confirmations that are kept and could not be settled.
+    'left', (
+      select count(*) from public.payment_messages as m
+      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
+    ),
     'unmatched', (
       select count(*) from public.mpesa_transactions as t
       where t.payment_id is null and t.resolution is null
@@ -455,12 +474,12 @@ begin
 end
 $$;
 comment on function public.statement_status() is
-  'For staff: whether M-PESA tells us of money by confirmations and by its statement, until when the statement is read, and what of the last 14 days no statement will ever tell.';
+  'For staff: whether M-PESA tells us of money by confirmations and by its statement, until when the statement is read, what of the last 14 days no statement will ever tell, and how much of what it told could not be settled (left).';
 
 grant execute on function
   public.reconciliation_day(date),
   public.reconciliation_days(date, date),
   public.suggest_orders(text),
-  public.resolve_difference(text, text, uuid, uuid, text),
+  public.resolve_difference(text, text, uuid, uuid, text, boolean),
   public.statement_status()
 to authenticated, service_role;

@@ -278,7 +278,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const payment = await prompt();
       const code = receipt();
       await receive(code, charge, '');
-      await staff('resolve_difference', { decision: 'refund', receipt: code });
+      await staff('resolve_difference', { decision: 'refund', receipt: code, is_sure: true });
       expect(await notice(payment, code)).toMatchObject({ outcome: 'paid' });
       expect(await refundOf(code)).toMatchObject({ status: 'withdrawn' });
       await sendRefunds();
@@ -331,7 +331,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await receive(code, charge, '');
       for (const end of ['withdrawn', 'failed'] as const) {
-        await staff('resolve_difference', { decision: 'refund', receipt: code });
+        await staff('resolve_difference', { decision: 'refund', receipt: code, is_sure: true });
         const refund = await refundOf(code);
         if (end === 'withdrawn') await staff('withdraw_refund', { refund_id: refund?.id });
         else {
@@ -387,7 +387,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const payment = await sentBackByHand();
       const code = receipt();
       await receive(code, charge, '');
-      await staff('resolve_difference', { decision: 'refund', receipt: code });
+      await staff('resolve_difference', { decision: 'refund', receipt: code, is_sure: true });
       expect(await notice(payment, code)).toMatchObject({ outcome: 'already_completed' });
       const { rows } = await database.query(
         `select m.outcome from public.payment_messages as m where m.payment_id = $1 and m.source = 'notice'`,
@@ -397,6 +397,71 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  describe('money whose prompt lost its notice, and whose confirmation names no order', () => {
+    test('is suggested for its order first, and sent back only by who is sure', async () => {
+      const payment = await prompt();
+      await query(payment);
+      const code = receipt();
+      await receive(code, charge, '');
+      const found = await staff<{ id: string; lacks_receipt: boolean }[]>('suggest_orders', {
+        receipt: code,
+      });
+      expect(found[0]).toMatchObject({ id: order.id, lacks_receipt: true });
+      await expectRefusal(
+        staff('resolve_difference', { decision: 'refund', receipt: code }),
+        409,
+        'may_be_of_order',
+      );
+      expect(await give(code)).toMatchObject({ outcome: 'joined' });
+      expect(await books()).toEqual({
+        money: 'processing, paid',
+        payments: [`prompt completed ${code} 951`],
+        stock: 4,
+      });
+    });
+  });
+
+  describe('less money than staff typed', () => {
+    test('stops an order that has not left the house', async () => {
+      const code = receipt();
+      await confirm(code);
+      await receive(code, 100, order.tracking_number, 'statement');
+      expect(await books()).toEqual({
+        money: 'pending, needs_decision',
+        payments: [`till completed ${code} 1`],
+        stock: 5,
+      });
+      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
+      await staff('decide_paid_order', { order_id: order.id, decision: 'deliver' });
+      await receive(code, 100, order.tracking_number, 'statement');
+      expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
+    });
+
+    test('is shown where the order has left', async () => {
+      const code = receipt();
+      await confirm(code);
+      await setStatus('shipped');
+      await receive(code, 100, order.tracking_number, 'statement');
+      expect(await books()).toMatchObject({ money: 'shipped, paid' });
+      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
+    });
+  });
+
+  test('a notice that could not be settled is kept, and found until it is', async () => {
+    const payment = await prompt();
+    const kept = await service<string>('keep_failed_notice', { payment_id: payment.id, body: '{"kept":1}' });
+    await database.query(
+      `update public.payment_messages set received_at = now() - interval '10 minutes' where id = $1`,
+      [kept],
+    );
+    const left = async () =>
+      (await database.query<{ id: string }>('select id::text from public.list_failed_notices(50)')).rows;
+    expect(await left()).toEqual([{ id: String(kept) }]);
+    expect(await staff('statement_status')).toMatchObject({ left: 1 });
+    await service('finish_failed_notice', { message_id: kept });
+    expect(await left()).toEqual([]);
+  });
+
   describe('the shilling of a test', () => {
     const testPayment = async () =>
       service<{ id: string }>('begin_payment_test', {
@@ -404,6 +469,22 @@ describe.each(testDatabases())('on %s', (kind) => {
         notice_secret: randomUUID().repeat(2),
         requested_by: personIds.staff,
       });
+
+    test('that only a query completed is known by its confirmation', async () => {
+      const { id } = await testPayment();
+      await service('settle_payment_test', {
+        test_id: id,
+        source: 'query',
+        body: '{}',
+        verdict: 'succeeded',
+        result_code: '0',
+      });
+      const code = receipt();
+      await receive(code, 100, 'TEST');
+      const { rows } = await database.query('select receipt from public.payment_tests where id = $1', [id]);
+      expect(rows).toEqual([{ receipt: code }]);
+      expect(await rowOf(code)).toBeUndefined();
+    });
 
     test('pays no order, whatever staff type', async () => {
       const code = receipt();

@@ -3,7 +3,7 @@ import { checkStatus } from './check-status.ts';
 import { connectDaraja } from './daraja-client.ts';
 import { initiatePayment } from './initiate.ts';
 import { parseFields, readText } from './json-body.ts';
-import { receiveNotice } from './notice.ts';
+import { receiveNotice, takeUpFailedNotices } from './notice.ts';
 import { openPaymentStore } from './payment-store.ts';
 import { queryOpenTests, receiveTestNotice, startPaymentTest } from './payment-test.ts';
 import { carriesSecretKey, queryOpenPayments } from './query-open.ts';
@@ -31,7 +31,10 @@ const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/([a-z]+)\/([^/]+)(?:\/([a-
 // What only the shop itself may have done, with the secret key.
 const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknown>> = {
   'query-open': queryOpenPayments,
-  'take-up-till': takeUpTillMessages,
+  'take-up-till': async (world) => {
+    const [messages, notices] = [await takeUpTillMessages(world), await takeUpFailedNotices(world)];
+    return { found: messages.found + notices.found, taken: messages.taken + notices.taken };
+  },
   'pull-statement': pullDueStatement,
   'register-till': registerTill,
   'send-refunds': async (world) => ({
@@ -46,7 +49,7 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
  * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (see initiate.ts)
  * - `POST {action: 'check-status', checkoutRequestId}` (see check-status.ts)
  * - with the secret key: `POST {action: 'query-open'}` (see query-open.ts): `{asked, settled}`; `'take-up-till'` (see
- *   till-message.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
+ *   till-message.ts, and notice.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
  *   `'register-till'` (see till-registration.ts): `{till, statement}`; `'send-refunds'` (see refund-send.ts): `{sent,
  *   asked, testsAsked}`
  * - `POST {action: 'describe-setup'}`, `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff

@@ -644,6 +644,32 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ body, source_address: '196.201.214.200' }]);
   });
 
+  test('a notice that cannot be settled is kept and answered, and settled once it can be', async () => {
+    const prompt = await paidUnheard(order);
+    await shop.database.execute(
+      `create function private.fail() returns trigger language plpgsql as 'begin raise exception using errcode = ''23505''; end';
+       create trigger fails before update on public.payments for each row execute function private.fail()`,
+    );
+    try {
+      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+    } finally {
+      await shop.database.execute('drop function private.fail() cascade');
+    }
+    expect(await shop.books(order)).toMatchObject({ money: 'unpaid' });
+    await shop.database.query(
+      `update public.payment_messages set received_at = now() - interval '1 minute' where outcome = 'fault'`,
+    );
+    expect((await shop.post({ action: 'take-up-till' }, { apikey: secretKey })).body).toEqual({
+      found: 1,
+      taken: 1,
+    });
+    expect(await shop.books(order)).toMatchObject({ money: 'paid', payments: ['completed'] });
+    expect((await shop.post({ action: 'take-up-till' }, { apikey: secretKey })).body).toEqual({
+      found: 0,
+      taken: 0,
+    });
+  });
+
   describe('while the database cannot be asked', () => {
     afterEach(() => shop.setStoreDown(false));
 

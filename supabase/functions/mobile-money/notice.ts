@@ -8,6 +8,7 @@ import { readStkCallback } from './stk-callback.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
 const LARGEST_NOTICE_BYTES = 64 * 1024;
+const TAKEN_UP_AT_ONCE = 50;
 /** M-PESA waits about five seconds for its answer. */
 const PAUSES_MS = [100, 400, 1500];
 
@@ -29,21 +30,8 @@ export async function receiveNotice(
     const sender = senderOf(request);
     flagUnknownSource(world, sender, 'notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
-    const notice = readStkCallback(isCut ? '' : text);
-    const settlement = {
-      payment_id: paymentId,
-      source: 'notice',
-      body: storableText(text, LARGEST_NOTICE_BYTES) ?? '',
-      verdict: notice.verdict,
-      result_code: notice.resultCode,
-      result_description: notice.resultDescription,
-      amount: notice.amount,
-      receipt: notice.receipt,
-      merchant_request_id: notice.merchantRequestId,
-      checkout_request_id: notice.checkoutRequestId,
-      source_address: sender,
-    };
-    const { outcome } = await insistently(() => world.store.settle(settlement));
+    const body = storableText(text, LARGEST_NOTICE_BYTES) ?? '';
+    const outcome = await settleOrKeep(world, paymentId, body, isCut, sender);
     const isOdd = [
       'other_request',
       'wrong_amount',
@@ -51,6 +39,7 @@ export async function receiveNotice(
       'needs_review',
       'pending',
       'goes_back',
+      'fault',
     ].includes(outcome);
     world.log({ level: isOdd ? 'warn' : 'info', event: 'notice taken', paymentId, detail: outcome });
     if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
@@ -65,6 +54,65 @@ export async function receiveNotice(
     });
     return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
   }
+}
+
+/** Settles a notice; one that cannot be settled is kept alone, for M-PESA does not tell it again. */
+async function settleOrKeep(
+  world: MobileMoneyWorld,
+  paymentId: string,
+  body: string,
+  isCut: boolean,
+  sender: string | null,
+): Promise<string> {
+  try {
+    return (
+      await insistently(() => world.store.settle(settlementOf(paymentId, isCut ? '' : body, body, sender)))
+    ).outcome;
+  } catch (problem) {
+    if (problem instanceof StoreRefusal && problem.status === 404) throw problem;
+    await world.store.keepFailed(paymentId, body, sender);
+    world.log({ level: 'error', event: 'notice kept but not settled', paymentId, detail: String(problem) });
+    return 'fault';
+  }
+}
+
+function settlementOf(paymentId: string, text: string, body: string, sender: string | null) {
+  const notice = readStkCallback(text);
+  return {
+    payment_id: paymentId,
+    source: 'notice',
+    body,
+    verdict: notice.verdict,
+    result_code: notice.resultCode,
+    result_description: notice.resultDescription,
+    amount: notice.amount,
+    receipt: notice.receipt,
+    merchant_request_id: notice.merchantRequestId,
+    checkout_request_id: notice.checkoutRequestId,
+    source_address: sender,
+  };
+}
+
+/**
+ * Settles notices that were kept while something kept them from being settled.
+ * @returns how many there were, and how many are settled now; throws StoreFailure
+ */
+export async function takeUpFailedNotices(
+  world: MobileMoneyWorld,
+): Promise<{ found: number; taken: number }> {
+  const left = await world.store.failedNotices(TAKEN_UP_AT_ONCE);
+  let taken = 0;
+  for (const { id, paymentId, body } of left) {
+    try {
+      const { outcome } = await world.store.settle(settlementOf(paymentId, body, body, null));
+      await world.store.finishFailed(id);
+      world.log({ level: 'info', event: 'kept notice settled', paymentId, detail: outcome });
+      taken += 1;
+    } catch (problem) {
+      world.log({ level: 'error', event: 'kept notice not settled', paymentId, detail: String(problem) });
+    }
+  }
+  return { found: left.length, taken };
 }
 
 /**

@@ -38,6 +38,11 @@ export interface PaymentStore {
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
   recordPush(push: Procedures['record_push']['Args']): Promise<void>;
   settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
+  /** Keeps a notice that could not be settled, word for word. */
+  keepFailed(paymentId: string, body: string, sourceAddress: string | null): Promise<void>;
+  /** Notices that were kept so, and can be tried again. */
+  failedNotices(atMost: number): Promise<{ id: number; paymentId: string; body: string }[]>;
+  finishFailed(id: number): Promise<void>;
   /** By M-PESA's checkout request id, or by the payment's own. */
   find(reference: string): Promise<Payment | null>;
   /** The payment whose notices come to this secret address. */
@@ -82,6 +87,26 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
     },
     async settle(settlement) {
       return read(await client.rpc('settle_payment', settlement)) as { outcome: string; payment: Payment };
+    },
+    async keepFailed(paymentId, body, sourceAddress) {
+      read(
+        await client.rpc('keep_failed_notice', {
+          payment_id: paymentId,
+          body,
+          ...(sourceAddress === null ? {} : { source_address: sourceAddress }),
+        }),
+      );
+    },
+    async failedNotices(atMost) {
+      const found = (read(await client.rpc('list_failed_notices', { at_most: atMost })) ?? []) as {
+        id: number;
+        payment_id: string;
+        body: string;
+      }[];
+      return found.map(({ id, payment_id, body }) => ({ id, paymentId: payment_id, body }));
+    },
+    async finishFailed(id) {
+      read(await client.rpc('finish_failed_notice', { message_id: id }));
     },
     async find(reference) {
       return read(await client.rpc('find_payment', { reference })) as Payment | null;

@@ -12,6 +12,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
+import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
@@ -226,6 +227,28 @@ const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
   unresolved: ['No answer', 'orange'],
 };
 
+/** Money under the order's number that is less than its charge: it waits in the reconciliation. */
+function Parts({ order }: { order: WholeOrder }) {
+  const open = order.parts.filter(({ payment_id, resolution }) => payment_id === null && resolution === null);
+  if (open.length === 0) return null;
+  return (
+    <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
+      {open.map(({ receipt, amount, transacted_at }) => (
+        <li key={receipt}>
+          <span className="font-semibold tabular-nums">{formatKes(amount)}</span> came under this order's
+          number, less than its charge, and pays nothing by itself.{' '}
+          <Link
+            to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
+            className="inline-block py-1.5 font-semibold underline"
+          >
+            Decide about {receipt}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function Payments({ order }: { order: WholeOrder }) {
   const [words, tone] = moneyBadges[order.payment_status] ?? [statusWords(order.payment_status), 'grey'];
   return (
@@ -233,6 +256,7 @@ function Payments({ order }: { order: WholeOrder }) {
       <p className="mb-3">
         <Badge tone={tone}>{words}</Badge>
       </p>
+      <Parts order={order} />
       {order.payments.length === 0 ? (
         <p className="text-sm text-ink-soft">Nobody has tried to pay yet.</p>
       ) : (

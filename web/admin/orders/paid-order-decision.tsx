@@ -40,13 +40,16 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const [isAsked, setAsked] = useState(false);
   const decision = decisionOf(order);
   if (!decision) return null;
-  const paid = order.payments.find(({ status, needs_refund }) => status === 'completed' && !needs_refund);
-  const amount = formatKes(paid?.amount ?? order.total_amount);
+  const own = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  // Paid in parts, it is sent back part by part.
+  const paid = own.find(({ refunded_at }) => refunded_at === null) ?? own[0];
+  const came = own.reduce((sum, payment) => sum + payment.amount, 0);
+  const amount = formatKes(paid ? came : order.total_amount);
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isUnderWay(refund);
   const charge = chargeAmount(order.total_amount);
   const why =
-    paid && paid.amount !== charge
+    paid && came !== charge
       ? `${amount} came instead of ${formatKes(charge)}. Agree on it with the customer and deliver, or send the money back.`
       : `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`;
   return (

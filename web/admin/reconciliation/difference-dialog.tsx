@@ -5,6 +5,7 @@ import { chargeAmount, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { SearchBox } from '../list/list-toolbar.tsx';
@@ -17,6 +18,8 @@ import {
   decisionWords,
   describeDecision,
   describeState,
+  isPart,
+  isUnknown,
   kindOf,
   kinds,
 } from './difference-words.ts';
@@ -69,8 +72,13 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   });
   const decisions = decisionsFor(row);
   const others = decisions.filter((decision) => decision !== 'give');
+  // The orders that the money may have paid, although its receipt was lost.
+  const { data: candidates } = useCandidates(row.receipt ?? '', '', isUnknown(row));
+  const mayHavePaid = isUnknown(row) ? candidates?.find((order) => order.lacks_receipt) : undefined;
   const decide = (decision: Decision) =>
-    decision === 'refund' && !isAsked ? setAsked(true) : resolve.resolve({ row, decision, note });
+    decision === 'refund' && !isAsked
+      ? setAsked(true)
+      : resolve.resolve({ row, decision, note, isSure: mayHavePaid !== undefined });
   const state = describeState(row);
   return (
     <>
@@ -81,10 +89,16 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             <KindBadge row={row} />
           </span>
         }
-        description={state || kinds[kindOf(row)].meaning}
+        description={state || describeKind(row)}
       />
       <DialogBody>
         <div className="grid gap-6">
+          {row.is_open && mayHavePaid ? (
+            <Notice tone="info" title={`This may be what order ${mayHavePaid.order_number} was paid with`}>
+              A prompt of that order for the same amount, at the same time, has no receipt. Give the money to
+              that order: if it is paid already, it only gets its receipt.
+            </Notice>
+          ) : null}
           <Sides row={row} />
           {decisions.includes('give') ? <GiveToOrder row={row} note={note} resolve={resolve} /> : null}
           {decisions.length > 0 ? (
@@ -107,6 +121,9 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
           <p className="mb-3 text-sm font-semibold text-danger">
             Send {formatKes(row.their_amount ?? row.our_amount ?? 0)} back to who paid? What M-PESA has sent
             back cannot be undone. Larger amounts wait for a second member of staff.
+            {mayHavePaid
+              ? ` It may be what order ${mayHavePaid.order_number} was paid with: then that order is delivered for nothing.`
+              : ''}
           </p>
         ) : null}
         <div className="flex flex-wrap justify-end gap-3">
@@ -131,6 +148,12 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   );
 }
 
+/** What the difference is, in a sentence. */
+const describeKind = (row: BookRow): string =>
+  isPart(row)
+    ? 'It came under this order’s number and is less than its charge. It pays nothing by itself: give it to the order, where parts add up, or send it back.'
+    : kinds[kindOf(row)].meaning;
+
 function Sides({ row }: { row: BookRow }) {
   const heard = [
     row.heard_by_confirmation_at ? 'its confirmation' : '',
@@ -151,6 +174,15 @@ function Sides({ row }: { row: BookRow }) {
             <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
             <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
+          </Facts>
+        ) : row.order_id ? (
+          <Facts>
+            <Fact term="Amount">None: the order is not paid by it</Fact>
+            <Fact term="Order">
+              <OrderLink row={row} /> {row.customer_name}
+            </Fact>
+            <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
+            <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
           </Facts>
         ) : (
           <p className="mt-2 text-sm text-ink-soft">No payment of ours is this money.</p>
@@ -274,7 +306,13 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
   );
 }
 
-function consequence({ total_amount, payment_status }: Candidate, amount: number): string {
+function consequence({ total_amount, payment_status, lacks_receipt }: Candidate, amount: number): string {
+  if (lacks_receipt && payment_status !== 'unpaid') {
+    return 'This order was paid by a prompt without a receipt: this becomes its receipt, and nothing is sent back.';
+  }
+  if (payment_status === 'needs_decision' && amount < chargeAmount(total_amount)) {
+    return 'With what the order has already it is paid once that makes up its charge; what is more is flagged to be sent back.';
+  }
   if (payment_status !== 'unpaid') {
     return 'This order has its money already: what you give it now is flagged to be sent back.';
   }

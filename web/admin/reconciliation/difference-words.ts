@@ -46,6 +46,10 @@ const resolutionWords: Record<string, string> = {
   accepted: 'Accepted as it is',
 };
 
+/** Whether it came under an order's number and is less than its charge, so that it pays nothing by itself. */
+export const isPart = ({ kind, payment_id, order_id }: BookRow): boolean =>
+  kind === 'wrong_amount' && payment_id === null && order_id !== null;
+
 /** What has become of a difference; '' while nothing has. */
 export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
   if (refund_status && refundWords[refund_status]) return refundWords[refund_status];
@@ -107,7 +111,9 @@ export function describeOutcome(decision: Decision, outcome: string | null): str
         ? 'The money is with its order, which waits for your decision'
         : outcome === 'paid_twice'
           ? 'The order was paid already: this money is to be sent back'
-          : 'The money is with its order';
+          : outcome === 'joined'
+            ? 'It is what the order was paid with: its receipt is known now'
+            : 'The money is with its order';
   }
   return {
     not_an_order: 'Noted as not an order',

@@ -57,6 +57,8 @@ export interface StatementStatus {
   problem: string | null;
   missed: Missed[];
   unmatched: number;
+  /** Notices and confirmations that could not be settled yet. */
+  left: number;
 }
 
 /** Both books of a day in Nairobi. */
@@ -101,13 +103,16 @@ export interface Candidate {
   payment_status: string;
   status: string;
   created_at: string;
+  /** Whether a prompt of it for this amount, at this time, has no receipt: the money may be what paid it. */
+  lacks_receipt?: boolean;
 }
 const candidate = 'id, order_number, customer_name, total_amount, payment_status, status, created_at';
 
 /** The orders that money is most likely for, or those that a search finds. */
-export function useCandidates(receipt: string, search: string) {
+export function useCandidates(receipt: string, search: string, isWanted = true) {
   const { tables } = useMember().staff;
   return useQuery({
+    enabled: isWanted,
     queryKey: ['reconciliation', 'candidates', receipt, search],
     queryFn: async ({ signal }): Promise<Candidate[]> =>
       search === ''
@@ -152,13 +157,15 @@ export interface Resolution {
   decision: Decision;
   orderId?: string;
   note?: string;
+  /** To send money back that may be an order's. */
+  isSure?: boolean;
 }
 
 /** @param onSaved is told once it is saved */
 export function useResolve(onSaved?: () => void) {
   const { tables } = useMember().staff;
   const save = useSave<Resolution, string | null>({
-    async write({ row, decision, orderId, note }) {
+    async write({ row, decision, orderId, note, isSure = false }) {
       const answer = dataOf(
         await tables.rpc('resolve_difference', {
           decision,
@@ -167,6 +174,7 @@ export function useResolve(onSaved?: () => void) {
           payment_id: isUnknown(row) ? null : row.payment_id,
           order_id: orderId ?? null,
           note: note?.trim() || null,
+          is_sure: isSure,
         }),
       );
       return (answer as { outcome?: string | null } | null)?.outcome ?? null;

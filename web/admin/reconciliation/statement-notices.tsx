@@ -30,6 +30,15 @@ export function StatementNotices({
           Without it nobody can tell what is missing at M-PESA. See the operating guide.
         </Notice>
       ) : null}
+      {status && status.left > 0 ? (
+        <Notice
+          tone="danger"
+          title={`${status.left === 1 ? 'One message' : `${status.left} messages`} of M-PESA could not be settled`}
+        >
+          Nothing is lost: what M-PESA said is kept and tried again every half minute. Have somebody look at
+          the shop's log, which tells the reason.
+        </Notice>
+      ) : null}
       {isBehind && status?.covered_until ? (
         <Notice
           tone="danger"
