@@ -11,7 +11,7 @@ import {
 } from 'react-router';
 import type { Route } from './+types/root.ts';
 import { settingsFact } from './lib/page-facts.ts';
-import { settingsOfANewShop } from './lib/settings-of-a-new-shop.ts';
+import { settingsOfANewShop, shopSettingsColumns } from './lib/settings-of-a-new-shop.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
 import { EarlyTaps } from './ui/early-taps.tsx';
@@ -32,7 +32,10 @@ export const links: Route.LinksFunction = () => [
 export async function loader({ context }: Route.LoaderArgs) {
   const { store, config, madeFrom } = context.get(shopContext);
   madeFrom(settingsFact);
-  const { data: settings, error } = await store.tables.from('store_settings').select().single();
+  const { data: settings, error } = await store.tables
+    .from('store_settings')
+    .select(shopSettingsColumns)
+    .single();
   const year = new Date().getFullYear();
   // Without a database each page still says in its own words what it cannot show. Such a page is never kept.
   return error

@@ -196,3 +196,10 @@ begin
   return private.placed_order(new_order.id);
 end
 $$;
+
+-- How much one member may send back, and what is turned away, is nobody's business but the staff's.
+revoke select on public.store_settings from anon;
+grant select (
+  id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
+  reservation_minutes, till_number, paybill_number, updated_at
+) on public.store_settings to anon;

@@ -693,6 +693,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await send('', '', 'returning id')).toBe(false);
   });
 
+  test('visitors read what pages show of the settings, and not what only staff decide by', async () => {
+    const read = (columns: string) =>
+      succeeds(database, 'visitor', `select ${columns} from public.store_settings`);
+    expect(
+      await read(
+        `id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
+         delivery_fee, reservation_minutes, till_number, paybill_number, updated_at`,
+      ),
+    ).toBe(true);
+    for (const columns of ['refund_approval_above', 'refuses_unknown_payments', '*']) {
+      expect(await read(columns), columns).toBe(false);
+    }
+    expect(await succeeds(database, 'staff', 'select * from public.store_settings')).toBe(true);
+  });
+
   test('nobody reads the private tables', async () => {
     const { rows } = await database.query<{ name: string }>(
       `select relname as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p', 'S')`,

@@ -1,7 +1,17 @@
-// What the settings are before anyone changes them: the defaults of the table, for pages that cannot read it.
+// What every page reads of the settings, and what it shows while it cannot read them: the defaults of the table.
 import type { Database } from '../../supabase/types.ts';
 
-export const settingsOfANewShop: Database['public']['Tables']['store_settings']['Row'] = {
+/** What visitors may read of the settings. */
+export type ShopSettings = Omit<
+  Database['public']['Tables']['store_settings']['Row'],
+  'refund_approval_above' | 'refuses_unknown_payments'
+>;
+
+/** Its columns, as a query names them. */
+export const shopSettingsColumns =
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, updated_at';
+
+export const settingsOfANewShop: ShopSettings = {
   id: true,
   store_name: 'Jani Juice',
   support_phone: '+254700000000',
@@ -14,7 +24,5 @@ export const settingsOfANewShop: Database['public']['Tables']['store_settings'][
   reservation_minutes: 15,
   till_number: '',
   paybill_number: '',
-  refund_approval_above: 100_000,
-  refuses_unknown_payments: false,
   updated_at: '1970-01-01T00:00:00Z',
 };
