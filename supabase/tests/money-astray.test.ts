@@ -178,6 +178,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'pending, unpaid' });
     });
 
+    test('is told to its customer, and to nobody else who looks the order up', async () => {
+      await receive(receipt(), 50_000);
+      const look = (proof: Record<string, unknown>) =>
+        call<{ payment_status: string; part_paid?: number }>(database, 'visitor', 'track_order', {
+          tracking_number: order.tracking_number,
+          ...proof,
+        });
+      expect(await look({ access_key: order.access_key })).toMatchObject({
+        payment_status: 'unpaid',
+        part_paid: 50_000,
+      });
+      expect(await look({})).not.toHaveProperty('part_paid');
+    });
+
     test('is no answer to a customer who wants to pay', async () => {
       await receive(receipt(), 100);
       expect(await begin()).toMatchObject({

@@ -51,16 +51,18 @@ export function paymentWords(order: TrackedOrder, reservedUntil: string | null =
         return {
           tone: 'calm',
           title: 'Nothing to pay',
-          text: 'This order was cancelled before it was paid. You are welcome to place a new one.',
+          text: `This order was cancelled before it was paid. ${order.partPaid ? `${formatKsh(order.partPaid)} reached us for it: our team will sort it out with you.` : 'You are welcome to place a new one.'}`,
           announcement: 'The order was cancelled.',
         };
       }
       return {
         tone: 'due',
         title: `Payment due: ${formatKsh(order.total)}`,
-        text: reservedUntil
-          ? `Your drinks are kept for you until ${formatOrderTime(reservedUntil)}. They leave our fridge as soon as you have paid.`
-          : 'Your drinks are kept for you for a short while. They leave our fridge as soon as you have paid.',
+        text: order.partPaid
+          ? `${formatKsh(order.partPaid)} reached us for this order, which is not the whole amount. Pay the whole amount here, and we send that back; or call us to add it up.`
+          : reservedUntil
+            ? `Your drinks are kept for you until ${formatOrderTime(reservedUntil)}. They leave our fridge as soon as you have paid.`
+            : 'Your drinks are kept for you for a short while. They leave our fridge as soon as you have paid.',
         announcement: 'The payment is due.',
       };
   }

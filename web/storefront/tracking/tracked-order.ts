@@ -21,6 +21,8 @@ export interface TrackedOrder {
   /** Cents. */
   deliveryFee: number;
   total: number;
+  /** Cents that came under its number, are less than its charge and wait for staff; told to the customer alone. */
+  partPaid?: number;
   createdAt: string;
   updatedAt: string;
   /** True when name and phone are told in part only, and the address not at all. */
@@ -82,6 +84,7 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
     total,
     createdAt,
     paymentStatus: text(answer.payment_status) ?? 'unpaid',
+    ...(typeof answer.part_paid === 'number' ? { partPaid: answer.part_paid } : {}),
     deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
     updatedAt: text(answer.updated_at) ?? createdAt,
     isMasked: answer.is_masked !== false,
