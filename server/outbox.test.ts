@@ -1,5 +1,5 @@
 import pino from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDataService } from '../backend/data/service.ts';
 import type { Database } from '../backend/database/database.ts';
 import { testDatabases } from '../backend/database/throwaway.ts';
@@ -262,6 +262,45 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
     expect(await messagesOf(other)).toMatchObject([{ channel: 'mail', status: 'sent' }]);
     await turn(true);
+  });
+
+  test('a mail server that hangs keeps no text waiting', async () => {
+    await placeOrder();
+    let answer = () => {};
+    const hanging = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    onSend = (message) => ('subject' in message ? hanging : undefined);
+    const turn = sendDueMessages(options);
+    await vi.waitFor(() => expect(texts).toHaveLength(1));
+    // Texts that come meanwhile leave with the next turn of whoever is free.
+    const next = await placeOrder();
+    onSend = (message) => ('subject' in message ? hanging : undefined);
+    const other = sendDueMessages(options);
+    await vi.waitFor(() => expect(texts).toHaveLength(2));
+    expect(mails).toEqual([]);
+    answer();
+    await Promise.all([turn, other]);
+    expect(await messagesOf(next)).toMatchObject([{ status: 'sent' }, { status: 'sent' }]);
+  });
+
+  test('a stop begins nothing more: what is under way is finished, the rest waits for the next process', async () => {
+    const orders: PlacedOrder[] = [];
+    for (let count = 0; count < 20; count += 1) orders.push(await placeOrder());
+    const stop = new AbortController();
+    onSend = () => stop.abort();
+    await sendDueMessages({ ...options, signal: stop.signal });
+    const { rows } = await database.query<{ status: string; count: number }>(
+      `select status, count(*)::integer as count from public.outbox_messages group by status order by status`,
+    );
+    const count = (status: string) => rows.find((row) => row.status === status)?.count ?? 0;
+    expect(count('sent')).toBeGreaterThan(0);
+    expect(count('sent')).toBeLessThanOrEqual(16);
+    expect(count('sent') + count('waiting')).toBe(40);
+    onSend = () => {};
+    await later('2 minutes');
+    await sendDueMessages(options);
+    expect(mails.length + texts.length).toBe(40);
   });
 
   test('a full outbox is emptied in one turn, each message once', async () => {

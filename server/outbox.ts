@@ -14,6 +14,8 @@ export interface OutboxOptions {
   /** What the outside calls the shop. */
   publicUrl: string;
   log: Log;
+  /** Once it is aborted nothing more is begun; what is being handed over is finished. */
+  signal?: AbortSignal;
 }
 
 /** What `lease_messages` gives. */
@@ -32,13 +34,19 @@ const atOnce = 8;
 const rounds = 25;
 
 /**
- * Sends what is due now, in whichever process.
+ * Sends what is due now, in whichever process. Mails and texts go side by side: neither waits for the other's server.
  * @throws when the database cannot be asked; what was handed over by then is noted, or becomes unsure
  */
 export async function sendDueMessages(options: OutboxOptions): Promise<void> {
-  const { tables } = options;
-  for (let round = 0; round < rounds; round++) {
-    const { data, error } = await tables.rpc('lease_messages', { at_most: atOnce });
+  const ends = await Promise.allSettled([sendDue('mail', options), sendDue('text', options)]);
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions): Promise<void> {
+  const { tables, signal } = options;
+  for (let round = 0; round < rounds && !signal?.aborted; round++) {
+    const { data, error } = await tables.rpc('lease_messages', { at_most: atOnce, channel });
     if (error) throw new Error(error.message);
     const leased = (data ?? []) as unknown as LeasedMessage[];
     const ends = await Promise.allSettled(leased.map((message) => sendOne(message, options)));
@@ -49,8 +57,10 @@ export async function sendDueMessages(options: OutboxOptions): Promise<void> {
 }
 
 async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<void> {
-  const { tables, log } = options;
+  const { tables, log, signal } = options;
   const { id, channel, kind, recipient } = message;
+  // Nobody has it then: it is leased again in a minute.
+  if (signal?.aborted) return;
   const written = writeMessage(message.template, channel, message.facts, options.publicUrl);
   // From here on it may have left, whatever becomes of this process.
   const begun = await tables.rpc('begin_message', {

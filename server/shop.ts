@@ -208,10 +208,21 @@ async function wire(
 
   const jobs = shopJobs(secretStore, database);
   if (simulator) jobs.push(registerAtSimulator(secretStore));
+  const sending = new AbortController();
   jobs.push({
     name: 'send messages to customers',
     everyMs: 2500,
-    run: () => sendDueMessages({ tables: secretStore.tables, messages, publicUrl: config.publicUrl, log }),
+    run: () =>
+      sendDueMessages({
+        tables: secretStore.tables,
+        messages,
+        publicUrl: config.publicUrl,
+        log,
+        signal: sending.signal,
+      }),
+    async stop() {
+      sending.abort();
+    },
   });
   // A hosted project makes its own.
   if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));

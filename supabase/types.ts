@@ -196,7 +196,7 @@ export type Database = {
       keep_failed_notice: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
       keep_till_message: { Args: { body: string; source_address?: string | null; }; Returns: number };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
-      lease_messages: { Args: { at_most?: number | null; }; Returns: Json[] };
+      lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };

@@ -47,7 +47,7 @@ $$;
 comment on function private.message_facts(uuid, text, text) is
   'What the placeholders of a message stand for. payment is the one that paid the order, or the one whose refund the occasion names.';
 
-create function public.lease_messages(at_most integer default 10) returns setof jsonb
+create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -86,10 +86,11 @@ begin
   return query
   with due as (
     select q.message_id from private.outbox_queue as q
-    where q.due_at <= now()
+    join public.outbox_messages as m on m.id = q.message_id
+    where q.due_at <= now() and (lease_messages.channel is null or m.channel = lease_messages.channel)
     order by q.due_at
     limit least(greatest(coalesce(lease_messages.at_most, 10), 1), 100)
-    for update skip locked
+    for update of q skip locked
   ), taken as (
     -- Who takes it and then stops before sending it has kept it from the others for a minute, no longer.
     update private.outbox_queue as q
@@ -112,8 +113,8 @@ begin
   join public.message_templates as worded on worded.kind = m.kind and worded.channel = m.channel;
 end
 $$;
-comment on function public.lease_messages(integer) is
-  'Messages to send now, each to one caller for a minute, with their template and what it is filled with. What was being sent when its process died becomes unsure; what could not be sent for a day is given up.';
+comment on function public.lease_messages(integer, text) is
+  'Messages to send now, of one channel or of both, each to one caller for a minute, with their template and what it is filled with. What was being sent when its process died becomes unsure; what could not be sent for a day is given up.';
 
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer
@@ -198,7 +199,7 @@ $$;
 comment on function public.finish_message(uuid, integer, text, text, text) is
   'Notes how an attempt to send a message ended: sent; refused, to be tried again after a growing while until a day is over; failed for good; or unsure whether it left. Gives the status it has now, null when the attempt is not the last one any more.';
 grant execute on function
-  public.lease_messages(integer),
+  public.lease_messages(integer, text),
   public.begin_message(uuid, uuid, text, text),
   public.finish_message(uuid, integer, text, text, text)
 to service_role;
