@@ -198,7 +198,7 @@ export type Database = {
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
-      lease_payment_test_queries: { Args: Record<PropertyKey, never>; Returns: Json[] };
+      lease_payment_test_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Json[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Json };
       list_failed_notices: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
@@ -207,7 +207,7 @@ export type Database = {
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Json };
-      note_transaction_refund_by_hand: { Args: { receipt: string; refund_receipt: string; reason: string; }; Returns: Json };
+      note_transaction_refund_by_hand: { Args: { receipt: string; refund_receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Json };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Json };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
@@ -226,7 +226,7 @@ export type Database = {
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { payment_id: string; reason: string; }; Returns: Json };
       request_test_refund: { Args: { test_id: string; }; Returns: Json };
-      request_transaction_refund: { Args: { receipt: string; reason: string; }; Returns: Json };
+      request_transaction_refund: { Args: { receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Json };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Json };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };

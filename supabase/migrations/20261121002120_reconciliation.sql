@@ -393,7 +393,7 @@ begin
     if told.amount < 100 or told.amount % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    if not resolve_difference.is_sure and exists (select private.orders_of_lost_receipts(told.receipt)) then
+    if not coalesce(resolve_difference.is_sure, false) and exists (select private.orders_of_lost_receipts(told.receipt)) then
       perform private.refuse(409, 'may_be_of_order', format(
         'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
         (select o.order_number from public.orders as o

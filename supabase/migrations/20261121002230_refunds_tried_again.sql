@@ -188,7 +188,7 @@ $$;
 
 -- Money without an order -----------------------------------------------------------------------------------------------
 
-create function private.open_transaction_refund(receipt text) returns public.mpesa_transactions
+create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
 language plpgsql
 set search_path = ''
 as $$
@@ -212,18 +212,27 @@ begin
   then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
   end if;
+  if not coalesce(open_transaction_refund.is_sure, false) and exists (select private.orders_of_lost_receipts(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_of_lost_receipts(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
   return told;
 end
 $$;
 
-create function public.request_transaction_refund(receipt text, reason text) returns jsonb
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_member();
-  told public.mpesa_transactions := private.open_transaction_refund(request_transaction_refund.receipt);
+  told public.mpesa_transactions := private.open_transaction_refund(
+    request_transaction_refund.receipt, request_transaction_refund.is_sure
+  );
   asked public.refunds;
   must_wait boolean := told.amount > private.refund_limit();
 begin
@@ -241,10 +250,12 @@ begin
   return to_jsonb(asked);
 end
 $$;
-comment on function public.request_transaction_refund(text, text) is
-  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund.';
+comment on function public.request_transaction_refund(text, text, boolean) is
+  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund. What may be an order''s, whose prompt lost its receipt, only when is_sure.';
 
-create function public.note_transaction_refund_by_hand(receipt text, refund_receipt text, reason text) returns jsonb
+create function public.note_transaction_refund_by_hand(
+  receipt text, refund_receipt text, reason text, is_sure boolean default false
+) returns jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -260,7 +271,9 @@ begin
   if found then
     return to_jsonb(noted);
   end if;
-  told := private.open_transaction_refund(note_transaction_refund_by_hand.receipt);
+  told := private.open_transaction_refund(
+    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
+  );
   if char_length(trim(coalesce(note_transaction_refund_by_hand.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
@@ -275,7 +288,7 @@ begin
   return to_jsonb(noted);
 end
 $$;
-comment on function public.note_transaction_refund_by_hand(text, text, text) is
+comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
   'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
 
 -- The shillings of tests ------------------------------------------------------------------------------------------------
@@ -341,6 +354,6 @@ as $$
 $$;
 
 grant execute on function
-  public.request_transaction_refund(text, text),
-  public.note_transaction_refund_by_hand(text, text, text)
+  public.request_transaction_refund(text, text, boolean),
+  public.note_transaction_refund_by_hand(text, text, text, boolean)
 to authenticated;

@@ -272,7 +272,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('money on its way back', () => {
     const askBack = (code: string) =>
-      staff('request_transaction_refund', { receipt: code, reason: 'Not for any order' });
+      staff('request_transaction_refund', {
+        receipt: code,
+        reason: 'Not for any order',
+        is_sure: true,
+      });
 
     test.each(['asked for', 'sent', 'completed'])(
       'pays no order by the word of staff: its refund is %s',
@@ -423,6 +427,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found[0]).toMatchObject({ id: order.id, lacks_receipt: true });
       await expectRefusal(
         staff('resolve_difference', { decision: 'refund', receipt: code }),
+        409,
+        'may_be_of_order',
+      );
+      await expectRefusal(
+        staff('request_transaction_refund', { receipt: code, reason: 'Not for any order' }),
         409,
         'may_be_of_order',
       );
