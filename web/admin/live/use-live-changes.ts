@@ -17,7 +17,7 @@ const shownIn: Record<string, readonly string[]> = {
   payment_tests: ['payment-tests', 'payment-health'],
   outbox_messages: ['messages'],
   message_templates: ['templates'],
-  mpesa_transactions: ['reconciliation'],
+  mpesa_transactions: ['reconciliation', 'orders'],
   reconciliation_events: ['reconciliation'],
   statement_pulls: ['reconciliation', 'dashboard'],
 };

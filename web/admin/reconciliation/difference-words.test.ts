@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decisionsFor, describeState } from './difference-words.ts';
+import { decisionsFor, describeOutcome, describeState, isPart } from './difference-words.ts';
 import type { BookRow } from './reconciliation-queries.ts';
 
 const row = (change: Partial<BookRow>): BookRow => ({
@@ -60,4 +60,18 @@ test.each([
   [{}, ''],
 ])('the state of %o is told as "%s"', (change, words) => {
   expect(describeState(row(change))).toBe(words);
+});
+
+test.each([
+  ['less than the charge of the order it names', { kind: 'wrong_amount', order_id: 'o' }, true],
+  ['money that is in an order already', { kind: 'wrong_amount', order_id: 'o', payment_id: 'p' }, false],
+  ['money that names no order', {}, false],
+])('%s is a part that pays nothing by itself, or not', (_, change, expected) => {
+  expect(isPart(row(change))).toBe(expected);
+});
+
+test('money that was a paid order’s own is not said to go back', () => {
+  expect(describeOutcome('give', 'joined')).toBe(
+    'It is what the order was paid with: its receipt is known now',
+  );
 });
