@@ -385,17 +385,22 @@ function shopJobs(store: Store, database: Database | null): Job[] {
         if (error) throw new Error(error.message);
       },
     },
+    {
+      name: 'forget old messages to customers and counters',
+      everyMs: 60 * 60 * 1000,
+      async run() {
+        const { error } = await store.tables.rpc('forget_old_rows');
+        if (error) throw new Error(error.message);
+      },
+    },
   ];
   if (database) {
     jobs.push({
-      name: 'forget old messages and counters',
+      name: 'forget what the services keep for a while',
       everyMs: 60 * 60 * 1000,
       async run() {
         await database.query('select realtime.prune_messages()');
         await database.query('select auth.prune()');
-        await database.query(
-          `delete from private.rate_limits where window_start < now() - interval '2 hours'`,
-        );
       },
     });
   }

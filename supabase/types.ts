@@ -190,6 +190,7 @@ export type Database = {
       finish_failed_notice: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
+      forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       judge_till_payment: { Args: { reference: string; amount: number; }; Returns: string };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };

@@ -90,6 +90,8 @@ begin
       resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
       updated_at = now()
   where m.id = send_message_again.message_id and m.status in ('failed', 'unsure')
+    -- What is forgotten has nobody to go to.
+    and m.recipient <> ''
   returning * into again;
   if not found then
     if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then

@@ -214,7 +214,7 @@ as $$
   select s.test_id from private.payment_test_secrets as s where s.notice_secret = find_payment_test_by_secret.notice_secret;
 $$;
 
-create function public.lease_payment_test_queries() returns setof jsonb
+create function public.lease_payment_test_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -229,7 +229,10 @@ begin
   if not exists (
     select from public.payment_tests as t
     where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
-  ) or private.count_hit('payment_queries', 'all', interval '12 seconds') > 1 then
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_test_queries.at_most / greatest(lease_payment_test_queries.per_minute, 1)
+  ) > 1 then
     return;
   end if;
   return query
@@ -237,7 +240,7 @@ begin
     select t.id from public.payment_tests as t
     where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
     order by t.next_query_at
-    limit 1
+    limit lease_payment_test_queries.at_most
   )
   update public.payment_tests as t
   set query_count = t.query_count + 1,
@@ -248,12 +251,13 @@ begin
   returning to_jsonb(t);
 end
 $$;
-comment on function public.lease_payment_test_queries() is 'The test to ask M-PESA about now, if there is one.';
+comment on function public.lease_payment_test_queries(integer, integer) is
+  'Tests to ask M-PESA about now, if there are any; with the same limits as lease_payment_queries, whose allowance they share.';
 
 grant execute on function
   public.begin_payment_test(text, text, uuid),
   public.record_test_push(uuid, text, text, text, text, text),
   public.settle_payment_test(uuid, text, text, text, text, text, integer, text, text, text, text),
   public.find_payment_test_by_secret(text),
-  public.lease_payment_test_queries()
+  public.lease_payment_test_queries(integer, integer)
 to service_role;

@@ -102,6 +102,8 @@ create unique index "a payment is sent back once" on public.refunds (payment_id)
 create unique index "a test is sent back once" on public.refunds (test_id) where status not in ('failed', 'withdrawn');
 create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
 create index refunds_of_a_payment on public.refunds (payment_id);
+create index refunds_of_a_receipt on public.refunds (receipt);
+create index payments_in_review on public.payments (updated_at) where status = 'review';
 create index refunds_under_way on public.refunds (created_at) where status not in ('completed', 'failed', 'withdrawn');
 create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
 grant select on public.refunds to authenticated;

@@ -203,3 +203,31 @@ grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at
 ) on public.store_settings to anon;
+
+-- Counters that count nothing any more go; of old messages it stays known that they were sent, not to whom and in what words:
+-- those open the order's page.
+create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
+
+create function public.forget_old_rows() returns integer
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  forgotten integer;
+begin
+  delete from private.rate_limits as counted where counted.window_start < now() - interval '2 hours';
+  update public.outbox_messages as m
+  set recipient = '', customer_name = '', subject = null, body = null, problem = null, updated_at = now()
+  where m.id in (
+    select old.id from public.outbox_messages as old
+    where old.recipient <> '' and old.created_at < now() - interval '90 days' and old.status not in ('waiting', 'sending')
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+  get diagnostics forgotten = row_count;
+  return forgotten;
+end
+$$;
+comment on function public.forget_old_rows() is
+  'Deletes counters that have run out, and takes recipient and words from messages older than 90 days, 5000 at a time. Gives how many messages.';
+grant execute on function public.forget_old_rows() to service_role;

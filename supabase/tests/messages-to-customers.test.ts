@@ -83,6 +83,35 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await tell([await placeOrder()])).toBe(2);
   });
 
+  test('of old messages it stays known that they were sent, not to whom and in what words', async () => {
+    const [old, young] = [await placeOrder(), await placeOrder()];
+    await database.query(
+      `update public.outbox_messages set status = 'sent', next_attempt_at = null, body = 'key'`,
+    );
+    await database.query(
+      `update public.outbox_messages set created_at = now() - interval '91 days' where order_id = $1`,
+      [old.id],
+    );
+    await database.query(
+      `insert into private.rate_limits values ('old', 'x', now() - interval '3 hours', 1), ('young', 'x', now(), 1)`,
+    );
+    expect(await call(database, 'service', 'forget_old_rows')).toBe(2);
+    expect(await call(database, 'service', 'forget_old_rows')).toBe(0);
+    const wordsOf = async ({ id: order }: PlacedOrder) =>
+      (
+        await database.query(
+          `select status, recipient <> '' as is_addressed, body from public.outbox_messages where order_id = $1`,
+          [order],
+        )
+      ).rows;
+    const gone = { status: 'sent', is_addressed: false, body: null };
+    expect(await wordsOf(old)).toEqual([gone, gone]);
+    const kept = { status: 'sent', is_addressed: true, body: 'key' };
+    expect(await wordsOf(young)).toEqual([kept, kept]);
+    const { rows } = await database.query(`select bucket from private.rate_limits where subject = 'x'`);
+    expect(rows).toEqual([{ bucket: 'young' }]);
+  });
+
   test('money that waits for a decision is told of, and a cancelled order that was never paid is not', async () => {
     const held = await placeOrder();
     await set(held, `payment_status = 'needs_decision'`);

@@ -387,6 +387,7 @@ const procedures: Record<string, Person[]> = {
   lease_daraja_token: service,
   keep_daraja_token: service,
   expire_reservations: service,
+  forget_old_rows: service,
   search_orders: signedIn,
   count_orders: signedIn,
   decide_paid_order: signedIn,

@@ -288,6 +288,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await service('lease_payment_test_queries')).toMatchObject({ id: begun.id, query_count: 1 });
       await database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [begun.id]);
       expect(await service('lease_payment_test_queries')).toBeUndefined();
+      // Where more is agreed, whoever asks counts in the same windows.
+      const limits = { at_most: 3, per_minute: 60 };
+      await database.execute('delete from private.rate_limits');
+      expect(await service('lease_payment_test_queries', limits)).toMatchObject({ id: begun.id });
+      const { rows } = await database.query(
+        `select hits, window_start = date_bin('3 seconds', window_start, '2000-01-01') as is_short
+         from private.rate_limits where bucket = 'payment_queries'`,
+      );
+      expect(rows).toEqual([{ hits: 1, is_short: true }]);
     });
   });
 });

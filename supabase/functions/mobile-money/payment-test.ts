@@ -5,6 +5,7 @@ import type { Fields } from './json-body.ts';
 import { readText, storableText } from './json-body.ts';
 import { insistently } from './notice.ts';
 import { StoreRefusal } from './payment-store.ts';
+import { queryLimits } from './query-open.ts';
 import type { PaymentTest } from './refund-store.ts';
 import { drawNoticeSecret, isNoticeSecret } from './secret.ts';
 import { senderOf } from './sender.ts';
@@ -105,7 +106,7 @@ export async function receiveTestNotice(
  * @returns how many were asked about; throws StoreFailure
  */
 export async function queryOpenTests(world: MobileMoneyWorld): Promise<number> {
-  const due = await world.refunds.leaseTestQueries();
+  const due = await world.refunds.leaseTestQueries(...queryLimits(world));
   for (const test of due) {
     const answer = await queryPush(world.daraja, test.checkout_request_id ?? '');
     if (answer.body === null) continue;

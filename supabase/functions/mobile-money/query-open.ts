@@ -16,11 +16,7 @@ const CALLS_PER_MINUTE = 20;
 export async function queryOpenPayments(
   world: MobileMoneyWorld,
 ): Promise<{ asked: number; settled: number }> {
-  const perMinute = world.daraja.settings.queriesPerMinute ?? LEAST_PER_MINUTE;
-  const due = await world.store.leaseQueries(
-    Math.max(Math.floor(perMinute / CALLS_PER_MINUTE), 1),
-    perMinute,
-  );
+  const due = await world.store.leaseQueries(...queryLimits(world));
   const asked = await Promise.allSettled(due.map((payment) => askAbout(world, payment)));
   const failure = asked.find((one) => one.status === 'rejected');
   if (failure) throw failure.reason;
@@ -28,6 +24,12 @@ export async function queryOpenPayments(
     asked: due.length,
     settled: asked.filter((one) => one.status === 'fulfilled' && one.value).length,
   };
+}
+
+/** How many questions may be asked at one call, and how many a minute: of payments and tests together. */
+export function queryLimits(world: MobileMoneyWorld): [atMost: number, perMinute: number] {
+  const perMinute = world.daraja.settings.queriesPerMinute ?? LEAST_PER_MINUTE;
+  return [Math.max(Math.floor(perMinute / CALLS_PER_MINUTE), 1), perMinute];
 }
 
 /** Whether the attempt is no longer open. */

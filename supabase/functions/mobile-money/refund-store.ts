@@ -32,7 +32,7 @@ export interface RefundStore {
   ): Promise<{ outcome: string; test: PaymentTest }>;
   findTestBySecret(secret: string): Promise<string | null>;
   /** Tests to ask M-PESA about now; each is out of reach for the next caller. */
-  leaseTestQueries(): Promise<PaymentTest[]>;
+  leaseTestQueries(atMost: number, perMinute: number): Promise<PaymentTest[]>;
   /** Whether the bearer of a token is staff, as the database judges it; the token may be anything. */
   isStaff(token: string): Promise<boolean>;
 }
@@ -81,8 +81,9 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
         | string
         | null;
     },
-    async leaseTestQueries() {
-      return (read(await client.rpc('lease_payment_test_queries')) ?? []) as PaymentTest[];
+    async leaseTestQueries(atMost, perMinute) {
+      const limits = { at_most: atMost, per_minute: perMinute };
+      return (read(await client.rpc('lease_payment_test_queries', limits)) ?? []) as PaymentTest[];
     },
     async isStaff(token) {
       const { data, error } = await connect(`Bearer ${token}`).rpc('is_admin');
