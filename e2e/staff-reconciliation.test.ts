@@ -162,7 +162,7 @@ story.for([
     await toast(page, 'It is open again').waitFor();
     await other.getByRole('button', { name: 'Not an order' }).click();
     await other.getByRole('button', { name: 'Open again' }).waitFor();
-    expect(await other.getByRole('listitem').filter({ hasText: 'Noted as not an order' }).count()).toBe(2);
+    await other.getByRole('listitem').filter({ hasText: 'Noted as not an order' }).nth(1).waitFor();
     await page.goBack();
     await other.waitFor({ state: 'hidden' });
 
