@@ -5,8 +5,8 @@ export default defineConfig({
     include: ['e2e/**/*.test.ts'],
     globalSetup: ['scripts/start-test-postgresql.ts'],
     pool: 'forks',
-    // Each file opens a shop and a browser of its own. Stories wait more than they work: two files share two cores well.
-    maxWorkers: 2,
+    // Each file opens a shop and a browser of its own. Stories wait more than they work: three files share two cores.
+    maxWorkers: 3,
     maxConcurrency: 4,
     testTimeout: 90_000,
     hookTimeout: 120_000,
