@@ -6,7 +6,7 @@ export default defineConfig({
     exclude: ['node_modules', 'build', 'data', 'e2e/**', '.react-router'],
     globalSetup: ['scripts/start-test-postgresql.ts'],
     pool: 'forks',
-    maxWorkers: 3,
+    maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
   },
