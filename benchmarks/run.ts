@@ -12,10 +12,10 @@ if (wanted.length === 0 || wanted.includes('orders')) {
   // Each figure is the median of its rounds, as everywhere; the shorter ones make up for there being many.
   const isTrial = wanted.includes('trial');
   rows.push(
-    ...(await benchOrderSearch(
-      isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000],
-      isTrial ? { rounds: 1, seconds: 1 } : { rounds: 3, seconds: 3 },
-    )),
+    ...(await benchOrderSearch(isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000], {
+      rounds: isTrial ? 1 : 3,
+      seconds: 1,
+    })),
   );
 }
 
