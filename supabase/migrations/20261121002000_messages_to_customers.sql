@@ -88,6 +88,8 @@ begin
       o.order_number, o.tracking_number, o.customer_name
     from public.orders as o
     cross join lateral (values ('mail', o.customer_email), ('text', o.customer_phone)) as way (channel, recipient)
+    join public.message_templates as worded
+      on worded.kind = queue_order_messages.kind and worded.channel = way.channel and worded.is_on
     where o.id = queue_order_messages.order_id and way.recipient <> ''
     on conflict do nothing
     returning id

@@ -114,30 +114,3 @@ begin
 end
 $$;
 
-create or replace function private.queue_order_messages(order_id uuid, kind text, occasion text default '') returns void
-language plpgsql
-set search_path = ''
-as $$
-#variable_conflict use_column
-begin
-  with told as (
-    insert into public.outbox_messages (
-      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
-    )
-    select o.id, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
-      o.order_number, o.tracking_number, o.customer_name
-    from public.orders as o
-    cross join lateral (values ('mail', o.customer_email), ('text', o.customer_phone)) as way (channel, recipient)
-    join public.message_templates as worded
-      on worded.kind = queue_order_messages.kind and worded.channel = way.channel and worded.is_on
-    where o.id = queue_order_messages.order_id and way.recipient <> ''
-    on conflict do nothing
-    returning id
-  )
-  insert into private.outbox_queue (message_id, due_at) select told.id, now() from told;
-exception when others then
-  -- What is told has happened, whatever becomes of the telling.
-  raise warning 'no message % of order % could be put into the outbox: %',
-    queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
-end
-$$;

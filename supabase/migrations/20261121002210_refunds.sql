@@ -76,8 +76,11 @@ create table public.refunds (
   updated_at timestamptz not null default now(),
   sent_at timestamptz,
   completed_at timestamptz,
+  tries integer not null default 0,
+  sent_twice_at timestamptz,
   -- A payment that staff entered by hand becomes one with M-PESA's own within a transaction: its refund moves along.
   constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
+  constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
   constraint "a refund is of one thing" check (num_nonnulls(payment_id, test_id, transaction_receipt) = 1),
   constraint "a refund has a known status" check (status in (
     'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
@@ -96,6 +99,9 @@ create table public.refunds (
 );
 comment on table public.refunds is
   'Money that is sent back: of a payment, of a test, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
+create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
 comment on column public.refunds.needs_approval is 'Whether its amount was above the limit when it was asked for.';
 alter table public.refunds enable row level security;
 create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
@@ -172,6 +178,7 @@ $$;
 
 -- The timeline ------------------------------------------------------------------------------------------------------
 
+-- It tells of an approval, not of every try.
 create function private.tell_refund_events() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -179,7 +186,9 @@ as $$
 declare
   refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
 begin
-  if refunded_order is null or (tg_op = 'UPDATE' and old.status = new.status)
+  if refunded_order is null or (tg_op = 'UPDATE' and (
+      old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
+    ))
     -- The order tells that its money was sent back; without a receipt there is nothing to add.
     or (tg_op = 'INSERT' and new.method = 'by_hand' and new.refund_receipt is null)
     or new.status = 'sending'
@@ -500,6 +509,7 @@ begin
 end
 $$;
 
+-- Staff confirm by what they read; where M-PESA has told of the same receipt itself, no more goes back than it told.
 create function public.request_refund(payment_id uuid, reason text) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -508,10 +518,16 @@ as $$
 declare
   member uuid := private.expect_member();
   paid public.payments := private.refundable_payment(request_refund.payment_id);
+  told integer;
 begin
   if paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  select t.amount into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if told < paid.amount then
+    perform private.refuse(409, 'amount_differs',
+      'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
   return private.open_refund(paid.id, null, paid.receipt, paid.amount, request_refund.reason, member);
 end
@@ -703,13 +719,28 @@ begin
       result_description = 'The shop was interrupted while it asked M-PESA'
   where r.status = 'sending' and r.sent_at < now() - interval '2 minutes';
 
+  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came.
+  update public.refunds as r
+  set status = 'withdrawn', updated_at = now(),
+      result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', told.amount, r.amount)
+  from public.mpesa_transactions as told
+  where told.receipt = r.receipt and r.status in ('requested', 'approved') and told.amount < r.amount;
+
   for leased in
-    select * from public.refunds as r where r.status = 'approved' order by r.created_at limit left_over for update skip locked
+    select * from public.refunds as r
+    -- Surely not carried out: it is tried again, at growing intervals.
+    where r.status = 'approved'
+      and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
+    order by r.created_at limit left_over for update skip locked
   loop
     left_over := left_over - 1;
-    secret := replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
-    insert into private.refund_secrets (refund_id, notice_secret) values (leased.id, secret);
-    update public.refunds as r set status = 'sending', sent_at = now(), updated_at = now() where r.id = leased.id returning * into leased;
+    insert into private.refund_secrets (refund_id, notice_secret)
+    values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
+    on conflict (refund_id) do nothing;
+    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    update public.refunds as r
+    set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
+    where r.id = leased.id returning * into leased;
     return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
   end loop;
 
@@ -752,6 +783,10 @@ declare
   pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
   outcome text := case
     when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
+    -- Nothing was carried out, and the reason passes.
+    when record_reversal_push.refusal_code in (
+      'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
+    ) and pushed.tries < 20 then 'busy'
     when record_reversal_push.refusal_code is not null then 'refused'
     when record_reversal_push.conversation_id is not null or record_reversal_push.originator_conversation_id is not null then 'accepted'
     else 'unknown'
@@ -765,6 +800,7 @@ begin
         when r.status <> 'sending' then r.status
         when outcome = 'refused' then 'failed'
         when outcome = 'accepted' then 'sent'
+        when outcome = 'busy' then 'approved'
         else 'unknown'
       end,
       result_code = case when r.status = 'sending' then record_reversal_push.refusal_code else r.result_code end,
@@ -784,8 +820,10 @@ begin
 end
 $$;
 comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
-  'Keeps what the request to reverse was answered. Without conversation ids and without a refusal the answer was lost: it is asked about, never sent again.';
+  'Keeps what the request to reverse was answered. A refusal that passes leaves it agreed on, to be tried again. Without conversation ids and without a refusal the answer was lost: it is asked about, never sent again.';
 
+-- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
+-- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
 create function public.settle_reversal(
   refund_id uuid,
   source text,
@@ -819,13 +857,23 @@ begin
     perform pg_advisory_xact_lock(hashtext('settle ' || code));
     if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
       outcome := 'receipt_replayed';
+    elsif settle_reversal.verdict = 'succeeded' and (
+      code = settled.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.payment_tests as t where t.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then
+      outcome := 'receipt_of_payment';
+    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
+      and settle_reversal.amount is distinct from settled.amount then
+      outcome := 'pending';
     end if;
   end if;
 
   if outcome is not null then
     null;
-  elsif settle_reversal.source = 'reversal_result'
-    and settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
+  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
     outcome := 'other_request';
   elsif settle_reversal.verdict = 'pending' then
     outcome := 'pending';
@@ -835,7 +883,7 @@ begin
       if settled.refund_receipt is null and code is not null then
         settled := private.complete_refund(settled.id, code);
       end if;
-    elsif settled.status in ('requested', 'approved') then
+    elsif settled.tries = 0 then
       -- Nothing was asked for yet: whoever tells this does not know the refund.
       outcome := 'not_sent';
     elsif settle_reversal.amount <> settled.amount then
@@ -854,6 +902,26 @@ begin
       set status = 'withdrawn', updated_at = now()
       where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
       if exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
+          and (r.method = 'by_hand' or r.refund_receipt <> code)
+      ) then
+        outcome := 'sent_twice';
+        if settled.sent_twice_at is null then
+          update public.refunds as r
+          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
+              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+              next_check_at = null, updated_at = now()
+          where r.id = settled.id
+          returning * into settled;
+          if settled.payment_id is not null then
+            perform private.tell_order_event(
+              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
+              jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
+            );
+          end if;
+        end if;
+      elsif exists (
         select from public.refunds as r
         where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
       ) then
@@ -876,8 +944,10 @@ begin
     where r.id = settled.id
     returning * into settled;
   elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have got to it yet; and who was told that it is reversed already does not believe the contrary.
-    settled.sent_at > now() - interval '10 minutes' or settled.result_code is not distinct from 'R000001'
+    -- M-PESA may not have got to it yet; what it has taken it may have carried out, however it calls the payment since; and
+    -- who was told that it is reversed already does not believe the contrary.
+    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
+    or settled.result_code is not distinct from 'R000001'
   ) then
     outcome := 'pending';
   else

@@ -172,8 +172,18 @@ as $$
     'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
     'refunds_stuck', (
       select count(*) from public.refunds as r
-      where r.status in ('approved', 'sending') and r.updated_at < now() - interval '10 minutes'
+      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
     ),
+    'limit_raise', (
+      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
+        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
+      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+      order by r.raised_at desc, r.id desc limit 1
+    ),
+    'refunds_sent_twice', (
+      select count(*) from public.refunds as r where r.sent_twice_at > now() - interval '30 days'
+    ),
+    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
     'last_push', (
       select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
       from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1

@@ -1,0 +1,133 @@
+-- Money that nobody knows what it was for goes back as well; and the shillings of tests are no riddle for reconciliation.
+
+-- Money without an order -----------------------------------------------------------------------------------------------
+
+create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(open_transaction_refund.receipt));
+  told public.mpesa_transactions;
+begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into told from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.payment_tests as t where t.receipt = code)
+    or told.amount < 100 or told.amount % 100 <> 0
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if not coalesce(open_transaction_refund.is_sure, false) and exists (select private.orders_of_lost_receipts(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_of_lost_receipts(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return told;
+end
+$$;
+
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions := private.open_transaction_refund(
+    request_transaction_refund.receipt, request_transaction_refund.is_sure
+  );
+  asked public.refunds;
+  must_wait boolean := told.amount > private.refund_limit();
+begin
+  if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(request_transaction_refund.reason), 'reversal',
+    case when must_wait then 'requested' else 'approved' end, must_wait, member,
+    (select u.email from auth.users as u where u.id = member)
+  )
+  returning * into asked;
+  return to_jsonb(asked);
+end
+$$;
+comment on function public.request_transaction_refund(text, text, boolean) is
+  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund. What may be an order''s, whose prompt lost its receipt, only when is_sure.';
+
+create function public.note_transaction_refund_by_hand(
+  receipt text, refund_receipt text, reason text, is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions;
+  noted public.refunds;
+begin
+  select r.* into noted from public.refunds as r
+  where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return to_jsonb(noted);
+  end if;
+  told := private.open_transaction_refund(
+    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
+  );
+  if char_length(trim(coalesce(note_transaction_refund_by_hand.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member),
+    private.checked_refund_receipt(note_transaction_refund_by_hand.refund_receipt), now()
+  )
+  returning * into noted;
+  return to_jsonb(noted);
+end
+$$;
+comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
+  'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
+
+-- The shillings of tests ------------------------------------------------------------------------------------------------
+
+create function private.set_test_money_aside() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  update public.mpesa_transactions as t
+  set resolution = 'not_an_order', resolved_at = now(), updated_at = now()
+  where t.receipt = new.receipt and t.payment_id is null and t.resolution is null
+    and exists (select from public.payment_tests as test where test.receipt = new.receipt);
+  return null;
+end
+$$;
+comment on function private.set_test_money_aside() is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';
+create trigger transactions_of_tests_are_known after insert on public.mpesa_transactions
+  for each row execute function private.set_test_money_aside();
+create trigger payment_tests_set_their_money_aside after update of receipt on public.payment_tests
+  for each row
+  when (new.receipt is not null and new.receipt is distinct from old.receipt)
+  execute function private.set_test_money_aside();
+
+grant execute on function
+  public.request_transaction_refund(text, text, boolean),
+  public.note_transaction_refund_by_hand(text, text, text, boolean)
+to authenticated;
