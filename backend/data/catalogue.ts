@@ -1,6 +1,7 @@
 // Reads PostgreSQL's catalogue: what there is, as rows.
+
+import { arrayLiteral } from '../database/array-literal.ts';
 import type { Session } from '../database/database.ts';
-import { arrayLiteral } from './array-literal.ts';
 import type { Column } from './schema-cache.ts';
 
 /** A table, view or composite type. */

@@ -20,6 +20,32 @@ export interface RunOptions {
   deliver: ((response: Response) => void) | null;
 }
 
+/** Whether all of a plan's answer comes of its one statement, which changes nothing. */
+export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
+  if (!plan.isReadOnly || plan.media.explanation) return false;
+  return plan.kind !== 'read' || plan.count === null || plan.count === 'exact';
+}
+
+/**
+ * Makes the response to a plan that is one read.
+ * @param read runs the statement in a transaction of its own
+ * @param isFirstPart whether the statement gives no more than `firstRowsOf` the plan
+ * @returns null when there is more than that part
+ * @throws Fault when the answer is not what was asked for; DatabaseError
+ */
+export async function runOneRead(
+  read: (statement: Statement) => Promise<{ rows: Answer[] }>,
+  parsed: ParsedRequest,
+  plan: ReadPlan | MutationPlan | CallPlan,
+  statement: Statement,
+  { search, isFirstPart }: { search: string; isFirstPart: boolean },
+): Promise<Response | null> {
+  const answer = answerOf(await read(statement));
+  checkAnswer(plan, answer);
+  if (isFirstPart && answer.page_total > mostRowsAtOnce) return null;
+  return respond(parsed, plan, answer, search, null);
+}
+
 /**
  * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
  * @param written as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
@@ -44,9 +70,7 @@ export async function runPlan(
       explanation.form === 'text' ? lines.join('\n') : JSON.stringify(lines[0]),
     );
   }
-  const { rows } = await session.query<Answer>(statement.sql, statement.parameters);
-  const [answer] = rows;
-  if (!answer) throw new Error('the statement gave no answer');
+  const answer = answerOf(await session.query<Answer>(statement.sql, statement.parameters));
   if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer, fill);
   checkAnswer(plan, answer);
   if (deliver && plan.kind === 'read' && answer.page_total > mostRowsAtOnce) {
@@ -69,6 +93,11 @@ export async function runDescription(session: Session, plan: DescriptionPlan): P
   const { sql, parameters } = writeDescription(plan);
   const { rows } = await session.query<DescribedSchema>(sql, parameters);
   return rows[0] ?? { comment: null, relations: [], functions: [] };
+}
+
+function answerOf({ rows: [answer] }: { rows: Answer[] }): Answer {
+  if (!answer) throw new Error('the statement gave no answer');
+  return answer;
 }
 
 async function estimateTotal(

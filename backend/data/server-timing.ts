@@ -2,18 +2,19 @@
 
 /** A clock with laps. */
 export class ServerTiming {
-  readonly #laps: string[] = [];
+  readonly #laps = new Map<string, number>();
   #since = performance.now();
 
-  /** Ends a stage; the next begins. */
+  /** Ends a stage, which may have been begun before; the next begins. */
   lap(stage: string): void {
     const now = performance.now();
-    this.#laps.push(`${stage};dur=${(now - this.#since).toFixed(1)}`);
+    this.#laps.set(stage, (this.#laps.get(stage) ?? 0) + now - this.#since);
     this.#since = now;
   }
 
   /** Tells the stages, in milliseconds, in the response's header. */
   tellIn(response: Response): void {
-    response.headers.append('Server-Timing', this.#laps.join(', '));
+    const laps = [...this.#laps].map(([stage, ms]) => `${stage};dur=${ms.toFixed(1)}`);
+    response.headers.append('Server-Timing', laps.join(', '));
   }
 }

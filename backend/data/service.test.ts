@@ -715,6 +715,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
           ...database,
           transaction: (work, options) =>
             options?.settings?.role ? Promise.reject(gone) : database.transaction(work, options),
+          read: () => Promise.reject(gone),
         },
       });
       const response = await away.fetch(new Request('http://backend/rest/v1/tags'), {

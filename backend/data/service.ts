@@ -1,7 +1,7 @@
 // The table-query service: parse, plan, write, run, respond.
 
 import type { Caller, Service } from '../caller.ts';
-import { asRole, requestRoles } from '../database/as-role.ts';
+import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
 import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
@@ -12,11 +12,11 @@ import { type DescriptionPlan, type PlanLimits, planRequest } from './plan.ts';
 import { PlanCache, shapeOf } from './plan-cache.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
-import { runDescription, runPlan } from './run.ts';
+import { isOneRead, runDescription, runOneRead, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-cache.ts';
 import { ServerTiming } from './server-timing.ts';
-import { writeStatement } from './sql.ts';
-import { nameOf } from './sql-writer.ts';
+import { type Answer, writeStatement } from './sql.ts';
+import { nameOf, type Statement } from './sql-writer.ts';
 import { firstRowsOf, isStreamable } from './stream-rows.ts';
 import { createTransactionSettings } from './transaction-settings.ts';
 
@@ -127,12 +127,22 @@ export async function createDataService(
     const isRolledBack = rollbackWish(parsed, plan);
     // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
     const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
+    const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
+    const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
     let answer: (session: Session, deliver: Deliver | null) => Promise<Response>;
     if (plan.kind === 'description') answer = (session) => describe(session, parsed, plan, cache, url);
     else {
       const statement =
         known?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
       if (!known && plan.kind !== 'mutation') plans.keep(shape.key, cache, { parsed, plan, statement });
+      if (isOneRead(plan) && !callBefore && !settings.isolation) {
+        const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
+        const options = { search, isFirstPart: mayStream };
+        timing?.lap('plan');
+        const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);
+        if (response) return timed(response, timing);
+        timing?.lap('transaction');
+      }
       const options = { search, isRolledBack, fill: shape.fill };
       answer = (session, deliver) => runPlan(session, parsed, plan, statement, { ...options, deliver });
     }
@@ -143,23 +153,15 @@ export async function createDataService(
       if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
       return response;
     };
-    const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
     const inTransaction = (deliver: Deliver | null) =>
       asRole(database, caller.claims, work(deliver), {
         readOnly: plan.isReadOnly,
-        allowsAnyRole,
-        ...settingsOf(request, path, parsed, plan, ofRole),
+        ...settings,
       });
     const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
       responseOfUndone,
     );
-    if (timing) {
-      timing.lap('transaction');
-      // Next to nothing: the answer is made within the transaction, which it may undo.
-      timing.lap('response');
-      timing.tellIn(response);
-    }
-    return response;
+    return timed(response, timing);
   }
 
   async function describe(
@@ -195,6 +197,16 @@ export async function createDataService(
     },
     close: () => schema.close(),
   };
+}
+
+function timed(response: Response, timing: ServerTiming | null): Response {
+  if (timing) {
+    timing.lap('transaction');
+    // Next to nothing: the answer is made within the transaction, which it may undo.
+    timing.lap('response');
+    timing.tellIn(response);
+  }
+  return response;
 }
 
 /** Thrown to undo a transaction whose response is nevertheless given. */

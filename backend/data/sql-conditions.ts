@@ -1,5 +1,5 @@
 // Writes filters. Every value a client sent is a bound parameter.
-import { arrayLiteral } from './array-literal.ts';
+import { arrayLiteral } from '../database/array-literal.ts';
 import type { PlannedCondition, PlannedEmbed, PlannedField } from './plan.ts';
 import type { Comparison, Operation, TextSearch } from './query-tree.ts';
 import { nameOf, quoted, type Writer } from './sql-writer.ts';

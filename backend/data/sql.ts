@@ -1,6 +1,6 @@
 // Third stage: a plan becomes one statement. Values are bound, identifiers come from the schema cache and are quoted;
 // the only other names are output names, which are quoted and name nothing in the database.
-import { arrayLiteral } from './array-literal.ts';
+import { arrayLiteral } from '../database/array-literal.ts';
 import type { Explanation } from './media-type.ts';
 import type { CallPlan, Mutation, MutationPlan, ReadPlan } from './plan.ts';
 import type { Column, MediaHandler, Parameter, Relation } from './schema-cache.ts';

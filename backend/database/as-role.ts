@@ -1,5 +1,5 @@
 // The one place where an identity enters SQL.
-import type { Database, Isolation, Session } from './database.ts';
+import type { Database, Isolation, QueryResult, Session } from './database.ts';
 
 /** Verified claims of a request: at least the database role. The rest is what the access token says. */
 export interface Claims {
@@ -42,9 +42,34 @@ export function asRole<T>(
     allowsAnyRole?: boolean;
   } = {},
 ): Promise<T> {
-  if (!options.allowsAnyRole && !requestRoles.has(claims.role))
-    throw new Error(`role "${claims.role}" is not a request role`);
-  const { request = {} } = options;
+  checkRole(claims, options.allowsAnyRole);
+  return database.transaction(work, {
+    readOnly: options.readOnly ?? false,
+    ...(options.isolation ? { isolation: options.isolation } : {}),
+    settings: settingsFor(claims, options.request),
+  });
+}
+
+/**
+ * Runs one statement as a role, under row level security, in a read-only transaction of its own.
+ * @param claims as for `asRole`
+ * @throws as `asRole`
+ */
+export function readAsRole<Row>(
+  database: Database,
+  claims: Claims,
+  { sql, parameters }: { sql: string; parameters: readonly unknown[] },
+  options: { request?: RequestSettings; allowsAnyRole?: boolean } = {},
+): Promise<QueryResult<Row>> {
+  checkRole(claims, options.allowsAnyRole);
+  return database.read<Row>(sql, parameters, settingsFor(claims, options.request));
+}
+
+function checkRole({ role }: Claims, allowsAnyRole = false): void {
+  if (!allowsAnyRole && !requestRoles.has(role)) throw new Error(`role "${role}" is not a request role`);
+}
+
+function settingsFor(claims: Claims, request: RequestSettings = {}): Record<string, string> {
   const settings: Record<string, string> = {
     ...request.settings,
     role: claims.role,
@@ -57,9 +82,5 @@ export function asRole<T>(
   };
   if (request.timeZone) settings.timezone = request.timeZone;
   if (request.statementTimeout !== undefined) settings.statement_timeout = String(request.statementTimeout);
-  return database.transaction(work, {
-    readOnly: options.readOnly ?? false,
-    ...(options.isolation ? { isolation: options.isolation } : {}),
-    settings,
-  });
+  return settings;
 }

@@ -1,4 +1,5 @@
 // The one small interface behind which PGlite and PostgreSQL stand. Everything that speaks SQL speaks it through here.
+import { arrayLiteral } from './array-literal.ts';
 
 /** What a statement gave: its rows, and how many rows it touched. */
 export interface QueryResult<Row> {
@@ -50,6 +51,18 @@ export interface Database extends Session {
    * On PGlite transactions run one after another: never use the database itself inside `work`, only its session.
    */
   transaction<T>(work: (session: Session) => Promise<T>, options?: TransactionOptions): Promise<T>;
+
+  /**
+   * Runs one statement in a read-only transaction of its own, under settings that are local to it. On a server all of it
+   * is one message there and one back.
+   * @param settings names of ours, never from a request, and their values
+   * @throws DatabaseError
+   */
+  read<Row = Record<string, unknown>>(
+    sql: string,
+    parameters: readonly unknown[],
+    settings: Readonly<Record<string, string>>,
+  ): Promise<QueryResult<Row>>;
 
   /**
    * Calls `listener` for every NOTIFY on `channel`, from any process.
@@ -113,17 +126,15 @@ export function asDatabaseError(thrown: unknown): DatabaseError {
 }
 
 /**
- * The statement that sets several settings for the current transaction at once, values as parameters only.
- * @param settings setting names (constants of ours, never from a request) and values
+ * The statement that sets any number of settings for the current transaction: its text is always the same.
  */
-export function settingsStatement(settings: Readonly<Record<string, string>>): {
-  sql: string;
-  parameters: string[];
-} {
-  const parameters: string[] = [];
-  const calls = Object.entries(settings).map(([name, value]) => {
-    parameters.push(name, value);
-    return `set_config($${parameters.length - 1}, $${parameters.length}, true)`;
-  });
-  return { sql: `select ${calls.join(', ')}`, parameters };
+export const settingsStatement =
+  'select count(set_config(name, value, true)) from unnest($1::text[], $2::text[]) as setting (name, value)';
+
+/**
+ * The parameters of `settingsStatement`.
+ * @param settings setting names (constants of ours, never from a request) and values; they are set in their order
+ */
+export function settingsParameters(settings: Readonly<Record<string, string>>): [string, string] {
+  return [arrayLiteral(Object.keys(settings)), arrayLiteral(Object.values(settings))];
 }

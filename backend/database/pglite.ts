@@ -8,6 +8,7 @@ import {
   type Database,
   type QueryResult,
   type Session,
+  settingsParameters,
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
@@ -82,9 +83,11 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   const keeper = setInterval(() => void shortenLog(lite, longestLog), lookAtLogEveryMs);
   keeper.unref();
 
-  return {
+  const database: Database = {
     kind: 'pglite',
     query: (sql, parameters) => send(lite, sql, parameters),
+    read: <Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) =>
+      database.transaction((session) => session.query<Row>(sql, parameters), { readOnly: true, settings }),
     async transaction<T>(
       work: (session: Session) => Promise<T>,
       { readOnly, isolation, settings }: TransactionOptions = {},
@@ -96,8 +99,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
           if (readOnly) await transaction.exec('set transaction read only');
           if (isolation) await transaction.exec(`set transaction isolation level ${isolation}`);
           if (settings) {
-            const { sql, parameters } = settingsStatement(settings);
-            await transaction.query(sql, parameters);
+            await transaction.query(settingsStatement, settingsParameters(settings), { serializers });
           }
           return work({
             query: (sql, parameters) => send(transaction, sql, parameters),
@@ -129,6 +131,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       await unlock();
     },
   };
+  return database;
 }
 
 async function shortenLog(lite: PGlite, longestLog: number): Promise<void> {

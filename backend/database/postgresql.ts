@@ -8,6 +8,7 @@ import {
   type NotificationListener,
   type QueryResult,
   type Session,
+  settingsParameters,
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
@@ -49,7 +50,11 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
   pool.on('error', onFault);
   // The pool listens only to idle connections. One that breaks while somebody holds it tells its holder by the failure of
   // what he asks; an event that nobody listens to would end the process.
-  pool.on('connect', (client) => client.on('error', () => {}));
+  pool.on('connect', (client) => {
+    client.on('error', () => {});
+    // Known by its name from here on. A connection that cannot even do this fails what is asked of it next.
+    client.query(settingsQuery({})).catch(() => {});
+  });
   const notifications = new NotificationConnection(url, onFault);
 
   return {
@@ -60,6 +65,17 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         return await send<Row>(client, sql, parameters);
       } finally {
         client.release();
+      }
+    },
+    async read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
+      const client = await pool.connect().catch(rethrow);
+      try {
+        const result = await readUnder(client, settings, prepared(sql, parameters)).catch(rethrow);
+        client.release();
+        return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 };
+      } catch (error) {
+        client.release(isConnectionLost(error));
+        throw error;
       }
     },
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
@@ -79,10 +95,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         return result;
       } catch (error) {
         // A connection that broke in the middle must not go back to the pool.
-        const isBroken =
-          error instanceof RollbackFailed ||
-          (error instanceof DatabaseError && (error.code.startsWith('08') || error.code === '57P01'));
-        client.release(isBroken);
+        client.release(error instanceof RollbackFailed || isConnectionLost(error));
         throw error instanceof RollbackFailed ? error.reason : error;
       }
     },
@@ -108,10 +121,7 @@ async function inTransaction<T>(
   const opening: Promise<unknown>[] = [
     client.query(`begin${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`),
   ];
-  if (settings) {
-    const { sql, parameters } = settingsStatement(settings);
-    opening.push(client.query(prepared(sql, parameters)));
-  }
+  if (settings) opening.push(client.query(settingsQuery(settings)));
   const opened = Promise.all(opening).catch(rethrow);
   opened.catch(() => {});
   try {
@@ -130,6 +140,78 @@ async function inTransaction<T>(
     // A failed opening (an unknown role, say) explains the failure of the work better than its aftermath does.
     await opened;
     throw error;
+  }
+}
+
+function isConnectionLost(error: unknown): boolean {
+  return error instanceof DatabaseError && (error.code.startsWith('08') || error.code === '57P01');
+}
+
+const settingsName = 'settings';
+
+function settingsQuery(settings: Readonly<Record<string, string>>): pg.QueryConfig {
+  return { name: settingsName, text: settingsStatement, values: settingsParameters(settings) };
+}
+
+/**
+ * Sends settings and a statement as one message. What stands before one Sync is one transaction, which ends with it
+ * (PostgreSQL's protocol, "Pipelining"): neither begin nor commit are sent, and the answer comes in one piece.
+ */
+function readUnder(
+  client: pg.PoolClient,
+  settings: Readonly<Record<string, string>>,
+  statement: pg.QueryConfig,
+): Promise<pg.QueryResult> {
+  return new Promise((resolve, reject) => {
+    client.query(
+      new StatementUnderSettings(
+        { ...settings, transaction_read_only: 'on' },
+        statement,
+        (error: Error | null, result: pg.QueryResult) => (error ? reject(error) : resolve(result)),
+      ),
+    );
+  });
+}
+
+/** What of the driver's connection and of its own queries is needed here; its types leave it out. */
+interface WireConnection {
+  bind(message: { statement: string; values: readonly string[] }): void;
+  execute(message: object): void;
+}
+type Callback = (error: Error | null, result: pg.QueryResult) => void;
+const WireQuery = pg.Query as unknown as new (
+  config: pg.QueryConfig & { queryMode: 'extended' },
+  callback: Callback,
+) => pg.Submittable & {
+  prepare(connection: WireConnection): void;
+  handleDataRow(message: unknown): void;
+  handleCommandComplete(message: unknown, connection: WireConnection): void;
+};
+
+/** A query of the driver's with the settings in front of it. */
+class StatementUnderSettings extends WireQuery {
+  readonly #settings: Readonly<Record<string, string>>;
+  #isSet = false;
+
+  constructor(settings: Readonly<Record<string, string>>, statement: pg.QueryConfig, callback: Callback) {
+    super({ ...statement, queryMode: 'extended' }, callback);
+    this.#settings = settings;
+  }
+
+  override prepare(connection: WireConnection): void {
+    connection.bind({ statement: settingsName, values: settingsParameters(this.#settings) });
+    connection.execute({});
+    super.prepare(connection);
+  }
+
+  // The first row and the first completion are the settings' own.
+  override handleDataRow(message: unknown): void {
+    if (this.#isSet) super.handleDataRow(message);
+  }
+
+  override handleCommandComplete(message: unknown, connection: WireConnection): void {
+    if (this.#isSet) super.handleCommandComplete(message, connection);
+    this.#isSet = true;
   }
 }
 
