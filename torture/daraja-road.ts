@@ -2,11 +2,11 @@
 import { type ClientRequest, createServer, type IncomingMessage, request as send } from 'node:http';
 import { listenAnywhere } from './listen-anywhere.ts';
 
-export type DarajaCall = 'token' | 'push' | 'query' | 'other';
+export type DarajaCall = 'token' | 'push' | 'query' | 'reversal' | 'status' | 'other';
 
 export interface DarajaMessage {
   call: DarajaCall;
-  /** The port of the process that asks, where the message names it: a push does. */
+  /** The port of the process that asks, where the message names it: a push and what staff ask for do. */
   port: number | null;
   /** The nine digits of the phone it is about; '' where it names none. */
   phone: string;
@@ -85,6 +85,8 @@ function callOf(path: string): DarajaCall {
   if (path.startsWith('/oauth/')) return 'token';
   if (path.startsWith('/mpesa/stkpush/')) return 'push';
   if (path.startsWith('/mpesa/stkpushquery/')) return 'query';
+  if (path.startsWith('/mpesa/reversal/')) return 'reversal';
+  if (path.startsWith('/mpesa/transactionstatus/')) return 'status';
   return 'other';
 }
 

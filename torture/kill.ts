@@ -3,7 +3,7 @@ import { type Chance, chanceOf } from './chance.ts';
 import type { BrokenPromise } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
 import type { ShopProcess } from './shop-process.ts';
-import { openTown, type Roads, recognisedBy, type Town } from './town.ts';
+import { openTown, type Roads, recognisedBy, refundFigures, type Town } from './town.ts';
 import { startTownLife } from './town-life.ts';
 
 export interface Kill {
@@ -23,13 +23,17 @@ const places = [
   'push answered',
   'query before',
   'query answered',
+  'reversal before',
+  'reversal answered',
+  'status before',
+  'status answered',
   'notice sent',
   'any time',
 ] as const;
 type Place = (typeof places)[number];
 const shares: Record<Place, number> = {
-  'commit before': 22,
-  'commit answered': 22,
+  'commit before': 20,
+  'commit answered': 20,
   'commit told': 12,
   'token before': 1,
   'token answered': 1,
@@ -37,6 +41,10 @@ const shares: Record<Place, number> = {
   'push answered': 12,
   'query before': 2,
   'query answered': 3,
+  'reversal before': 6,
+  'reversal answered': 10,
+  'status before': 1,
+  'status answered': 1,
   'notice sent': 10,
   'any time': 5,
 };
@@ -86,7 +94,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
   };
 
   const startedAt = performance.now();
-  const town = await openTown(logs, { roads, decisionDelayMs: 200 });
+  const town = await openTown(logs, { roads, decisionDelayMs: 200, seed, singles: kills });
   try {
     const died: Record<string, number> = {};
     const broken: BrokenPromise[] = [];
@@ -137,6 +145,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
         customers,
         ...delays,
         ...(await recognisedBy(town)),
+        ...(await refundFigures(town)),
         'slowest start, ms': Math.round(Math.max(...starts)),
         'at rest after the last start, longest ms': Math.round(slowestRestMs),
       },
@@ -154,8 +163,8 @@ async function killOnce(town: Town, chance: Chance, setTrap: (trap: Trap) => voi
   const shop = town.shops[drawn]?.isUp() ? drawn : 1 - drawn;
   const victim = town.shops[shop];
   const place = chance.pick(drawnPlaces);
-  // Tokens and queries are rare.
-  const passing = /token|query/.test(place) ? 0 : chance.below(6);
+  // These are rare.
+  const passing = /token|query|reversal|status/.test(place) ? 0 : chance.below(6);
   const afterMs = place === 'notice sent' ? chance.below(25) : chance.is(0.25) ? chance.below(30) : 0;
   if (place === 'any time') {
     await new Promise((done) => setTimeout(done, chance.below(800)));

@@ -2,6 +2,8 @@
 -- break one promise. Before it is run, these are filled (see money-invariants.ts):
 --   ledger (receipt, amount in cents, checkout_request_id, reference): every transaction in which money moved
 --   prompts (checkout_request_id, reference, phone, is_decided): every prompt M-PESA has sent
+--   reversals (receipt of the money that came, reversal_receipt, amount in cents): every transaction that went back
+--   reversal_requests (receipt, address): every reversal that M-PESA was asked for and took; the address is one refund's own
 --   stock (product_id, units): what there was before anything was sold
 --   unmatched (receipt): transactions that wait for staff in the shop's reconciliation
 -- Promises marked "at rest" hold once every question about open payments has had its chance; the others always hold.
@@ -138,6 +140,91 @@ join prompts as r on r.checkout_request_id = p.checkout_request_id
       and r.reference = 'JJ' || substr(o.tracking_number, 6, 6) || substr(o.tracking_number, 13)
       and exists (select from ledger as t where t.checkout_request_id = r.checkout_request_id))
 where p.status in ('initiating', 'processing') and r.is_decided;
+
+-- a refund is completed only by a reversal of its money, all of it
+select r.id::text as subject, format('%s of %s, %s', r.refund_receipt, r.receipt, r.amount) as found
+from public.refunds as r
+where r.method = 'reversal' and r.status = 'completed' and not exists (
+  select from reversals as v
+  where v.receipt = r.receipt and v.amount = r.amount and coalesce(r.refund_receipt, v.reversal_receipt) = v.reversal_receipt
+);
+
+-- [at rest] every reversal is one completed refund, or waits for a person who looks it up
+select v.receipt as subject, coalesce((
+  select string_agg(format('%s after %s tries, %s', r.status, r.tries, r.result_description), ', ')
+  from public.refunds as r where r.receipt = v.receipt
+), 'nobody asked for it') as found
+from reversals as v
+where 1 <> (
+  select count(*) from public.refunds as r
+  where r.receipt = v.receipt and r.amount = v.amount and r.status in ('completed', 'unknown')
+);
+
+-- M-PESA is asked for each refund once
+select q.receipt as subject, count(*)::text as found
+from reversal_requests as q group by q.receipt, q.address having count(*) > 1;
+
+-- M-PESA is asked for nothing that staff have not asked for
+select q.receipt as subject, count(*)::text as found
+from reversal_requests as q
+where not exists (select from public.refunds as r where r.receipt = q.receipt and r.tries > 0)
+group by q.receipt;
+
+-- no more goes back than came
+select p.id::text as subject, format('%s of %s', sum(r.amount), p.amount) as found
+from public.payments as p
+join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
+group by p.id
+having count(*) > 1 or sum(r.amount) > p.amount
+union all
+select t.receipt, format('%s of %s', sum(r.amount), t.amount)
+from ledger as t
+join public.refunds as r on r.receipt = t.receipt and r.status not in ('failed', 'withdrawn')
+group by t.receipt, t.amount
+having count(*) > 1 or sum(r.amount) > t.amount;
+
+-- no money both pays an order and goes back
+select o.id::text as subject, format('%s is %s, order %s', p.receipt, r.status, o.status) as found
+from public.orders as o
+join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+join public.refunds as r on r.receipt = p.receipt and r.status not in ('failed', 'withdrawn')
+where o.payment_status = 'paid' and o.status <> 'cancelled';
+
+-- an order is refunded when and only when its own money went back
+select o.id::text as subject, format('%s, %s', o.payment_status, string_agg(concat_ws(' ', p.receipt, p.refunded_at), ', ')) as found
+from public.orders as o
+join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+group by o.id
+having (o.payment_status = 'refunded') <> bool_and(p.refunded_at is not null);
+
+-- a payment went back when and only when a refund of it is completed
+select p.id::text as subject, format('%s, sent back at %s', p.receipt, p.refunded_at) as found
+from public.payments as p
+where (p.refunded_at is not null) <> exists (
+  select from public.refunds as r where r.payment_id = p.id and r.status = 'completed'
+);
+
+-- above the limit two members agree before anything is sent
+select r.id::text as subject, r.amount::text as found
+from public.refunds as r
+where r.method = 'reversal' and r.tries > 0 and r.amount > (select s.refund_approval_above from public.store_settings as s)
+  and (r.approved_by is null or r.approved_by = r.requested_by);
+
+-- whoever gets money of an order back is told so, once by mail and once as a text
+select p.order_id::text as subject, format('%s refunds, %s messages', count(*), told.messages) as found
+from public.refunds as r
+join public.payments as p on p.id = r.payment_id
+cross join lateral (
+  select count(*) as messages from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
+) as told
+where r.status = 'completed'
+group by p.order_id, told.messages
+having told.messages <> 2 * count(*);
+
+-- [at rest] no refund is under way: what was asked for has happened, has not, or waits for a person
+select r.id::text as subject, format('%s after %s tries, %s', r.status, r.tries, r.result_description) as found
+from public.refunds as r
+where r.status in ('approved', 'sending', 'sent') or r.next_check_at is not null;
 
 -- [at rest] all the money that moved is in the books
 select 'all money' as subject, format('%s moved, %s booked, %s waits for staff', moved, booked, waiting) as found

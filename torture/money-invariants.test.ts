@@ -11,7 +11,7 @@ const CHARGE = 95_000;
 describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money', () => {
   let database: Database & { url?: string };
   const stock = new Map<string, number>();
-  const ledger: LedgerPage = { transactions: [], prompts: [] };
+  const ledger: LedgerPage = { transactions: [], prompts: [], requests: [] };
   let drawn = 0;
 
   beforeAll(async () => {
@@ -57,7 +57,14 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
     await database.query('insert into public.deliveries (order_id) values ($1)', [id]);
     const reference = `JJ261121${number}`;
-    ledger.transactions.push({ receipt, at: Date.now(), amount: CHARGE / 100, reference, checkoutRequestId });
+    ledger.transactions.push({
+      receipt,
+      at: Date.now(),
+      amount: CHARGE / 100,
+      reference,
+      checkoutRequestId,
+      reversal: null,
+    });
     ledger.prompts.push({
       checkoutRequestId,
       accountReference: reference,
@@ -67,8 +74,30 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     return { id, product, payment, receipt, checkoutRequestId };
   }
 
+  /** An order whose money was sent back, as it should be. */
+  async function refundedOrder() {
+    const order = await paidOrder();
+    const sentBy = `UKM${String(drawn).padStart(7, '0')}`;
+    await database.query(
+      `insert into public.refunds (payment_id, receipt, amount, reason, method, status, refund_receipt, tries, completed_at)
+       values ($1, $2, 95000, 'Came for nothing', 'reversal', 'completed', $3, 1, now())`,
+      [order.payment, order.receipt, sentBy],
+    );
+    // The order follows.
+    await database.query('update public.payments set refunded_at = now() where id = $1', [order.payment]);
+    const transaction = ledger.transactions.at(-1);
+    if (transaction) transaction.reversal = { receipt: sentBy, amount: CHARGE / 100 };
+    ledger.requests.push({
+      api: 'reversals',
+      receipt: order.receipt,
+      resultUrl: `http://shop.test/reversal/${drawn}/result`,
+    });
+    return order;
+  }
+
   test('holds for books that are right', async () => {
     await paidOrder();
+    await refundedOrder();
     expect(await broken()).toEqual([]);
   });
 
@@ -85,6 +114,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
           amount: 1,
           reference: '',
           checkoutRequestId: `${checkoutRequestId}x`,
+          reversal: null,
         });
         return undefined;
       },
@@ -152,6 +182,77 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     const after = (await promises()).filter((one) => promise.test(one));
     expect(after.length).toBeGreaterThan(before.filter((one) => promise.test(one)).length);
   });
+
+  const refundCases: [RegExp, (order: Order) => Promise<unknown> | undefined][] = [
+    [
+      /a refund is completed only by a reversal/,
+      ({ receipt }) => {
+        const transaction = ledger.transactions.find((known) => known.receipt === receipt);
+        if (transaction) transaction.reversal = null;
+        return undefined;
+      },
+    ],
+    [
+      /every reversal is one completed refund/,
+      ({ payment }) => run(`update public.refunds set status = 'failed' where payment_id = $1`, [payment]),
+    ],
+    [
+      /M-PESA is asked for each refund once/,
+      () => {
+        ledger.requests.push(...ledger.requests.slice(-1));
+        return undefined;
+      },
+    ],
+    [
+      /M-PESA is asked for nothing that staff have not asked for/,
+      ({ payment }) => run('update public.refunds set tries = 0 where payment_id = $1', [payment]),
+    ],
+    [
+      /no more goes back than came/,
+      ({ payment }) =>
+        run('update public.refunds set amount = amount + 100 where payment_id = $1', [payment]),
+    ],
+    [
+      /no money both pays an order and goes back/,
+      ({ id }) =>
+        run(`update public.orders set payment_status = 'paid', status = 'processing' where id = $1`, [id]),
+    ],
+    [
+      /an order is refunded when and only when/,
+      ({ id }) => run(`update public.orders set payment_status = 'needs_decision' where id = $1`, [id]),
+    ],
+    [
+      /a payment went back when and only when/,
+      ({ payment }) => run('update public.payments set refunded_at = null where id = $1', [payment]),
+    ],
+    [
+      /above the limit two members agree/,
+      () => run('update public.store_settings set refund_approval_above = 0', []),
+    ],
+    [
+      /whoever gets money of an order back is told so/,
+      ({ id }) =>
+        run(
+          `delete from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
+          [id],
+        ),
+    ],
+    [
+      /no refund is under way/,
+      ({ payment }) => run(`update public.refunds set status = 'sent' where payment_id = $1`, [payment]),
+    ],
+  ];
+
+  test.each(refundCases)(
+    'of money that goes back: %s is said to be broken when it is',
+    async (promise, breakIt) => {
+      const order = await refundedOrder();
+      const before = await promises();
+      await breakIt(order);
+      const after = (await promises()).filter((one) => promise.test(one));
+      expect(after.length).toBeGreaterThan(before.filter((one) => promise.test(one)).length);
+    },
+  );
 
   test('is not asked for what M-PESA could not yet be asked about', async () => {
     const whileRunning = new Set(await promises(false));

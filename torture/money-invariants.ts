@@ -13,6 +13,8 @@ export interface LedgerPage {
     reference: string;
     /** Null for money by hand. */
     checkoutRequestId: string | null;
+    /** Its way back; amount in whole shillings. */
+    reversal: { receipt: string; amount: number } | null;
   }[];
   prompts: {
     checkoutRequestId: string;
@@ -20,6 +22,8 @@ export interface LedgerPage {
     phone: string;
     state: 'open' | 'decided';
   }[];
+  /** What M-PESA has taken of what a shop with an initiator may ask for. */
+  requests: { api: 'reversals' | 'statuses'; receipt: string; resultUrl: string }[];
 }
 
 export interface BrokenPromise {
@@ -94,10 +98,19 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
     phone: prompt.phone.slice(-9),
     is_decided: prompt.state === 'decided',
   }));
+  const reversals = page.transactions.flatMap(({ receipt, reversal }) =>
+    reversal ? [{ receipt, reversal_receipt: reversal.receipt, amount: reversal.amount * 100 }] : [],
+  );
+  const requests = page.requests
+    .filter(({ api }) => api === 'reversals')
+    // Each refund has an address of its own, whichever process asks.
+    .map(({ receipt, resultUrl }) => ({ receipt, address: new URL(resultUrl).pathname }));
   const units = [...stock].map(([product_id, count]) => ({ product_id, units: count }));
   const tables: [string, string, unknown][] = [
     ['ledger', 'receipt text, amount integer, checkout_request_id text, reference text', transactions],
     ['prompts', 'checkout_request_id text, reference text, phone text, is_decided boolean', prompts],
+    ['reversals', 'receipt text, reversal_receipt text, amount integer', reversals],
+    ['reversal_requests', 'receipt text, address text', requests],
     ['stock', 'product_id uuid, units integer', units],
   ];
   for (const [name, columns, rows] of tables) {
@@ -111,6 +124,7 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
     create index on ledger (receipt);
     create index on ledger (checkout_request_id);
     create index on prompts (checkout_request_id);
-    analyze ledger, prompts, stock;
+    create index on reversals (receipt);
+    analyze ledger, prompts, reversals, reversal_requests, stock;
   `);
 }

@@ -3,7 +3,7 @@ import { chanceOf } from './chance.ts';
 import { recognitionDelays } from './kill.ts';
 import type { BrokenPromise } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
-import { openTown, recognisedBy } from './town.ts';
+import { openTown, recognisedBy, refundFigures } from './town.ts';
 import { startTownLife } from './town-life.ts';
 
 export interface PostgresStop {
@@ -22,7 +22,7 @@ export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promi
   const chance = chanceOf(seed, 'postgres-stop');
   const startedAt = performance.now();
   // As in real life: what is committed is on the disk.
-  const town = await openTown(logs, { decisionDelayMs: 200, postgresql: {} });
+  const town = await openTown(logs, { decisionDelayMs: 200, postgresql: {}, seed, singles: 4 * stops });
   try {
     const broken: BrokenPromise[] = [];
     const recoveries: number[] = [];
@@ -65,6 +65,7 @@ export async function stopPostgresql({ seed, stops, logs }: PostgresStop): Promi
         customers,
         ...delays,
         ...(await recognisedBy(town)),
+        ...(await refundFigures(town)),
         'slowest recovery of the shop, ms': Math.round(Math.max(...recoveries)),
         'at rest after the last start, longest ms': Math.round(slowestRestMs),
       },

@@ -5,7 +5,8 @@ import { lookAt, type Paid, type Purchase, payOrder, placeOrder } from './custom
 import type { DarajaFate } from './daraja-road.ts';
 import { phoneOf } from './phone.ts';
 import type { Outcome } from './report.ts';
-import { openTown, recognisedBy } from './town.ts';
+import { openTown, recognisedBy, refundFigures } from './town.ts';
+import { buyWhatWasKept, thinkAgain } from './town-life.ts';
 
 export interface Soak {
   seed: number;
@@ -48,6 +49,16 @@ const failedAnswers: DarajaFate[] = [
   { status: 503, body: 'upstream connect error', type: 'text/plain' },
 ];
 
+const refusals: DarajaFate[] = [
+  { status: 500, body: '{"requestId":"1","errorCode":"500.003.02","errorMessage":"System is busy"}' },
+  { status: 503, body: 'upstream connect error', type: 'text/plain' },
+  { status: 403, body: '<html><head><title>Incapsula</title></head></html>', type: 'text/html' },
+  {
+    status: 429,
+    body: '{"fault":{"faultstring":"Spike arrest violation","detail":{"errorcode":"policies.ratelimit.SpikeArrestViolation"}}}',
+  },
+];
+
 /** Runs it and gives what was found. */
 export async function soak({ seed, payments, customers = 100, logs }: Soak): Promise<Outcome> {
   const counts = {
@@ -57,9 +68,15 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
     'push answers lost': 0,
     queries: 0,
     'queries failed': 0,
+    'reversals refused or not answered': 0,
+    'questions about refunds failed': 0,
   };
   const asked = new Map<string, number>();
+  let sendings = 0;
+  let questions = 0;
   const town = await openTown(logs, {
+    seed,
+    singles: Math.ceil(payments / 30),
     roads: {
       notice({ phone, path, body }) {
         // Those without a phone are told apart by their words.
@@ -91,28 +108,48 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
             return chance.pick(failedAnswers);
           }
         }
+        if (call === 'reversal') {
+          if (moment === 'before') sendings += 1;
+          const chance = chanceOf(seed, `reversal ${sendings} ${moment}`);
+          if (chance.is(0.1)) {
+            counts['reversals refused or not answered'] += 1;
+            // Before it has reached M-PESA it may be refused; what M-PESA has taken can only remain without an answer.
+            return moment === 'answered' || chance.is(0.3) ? 'lost' : chance.pick(refusals);
+          }
+        }
+        if (call === 'status' && moment === 'before') {
+          questions += 1;
+          const chance = chanceOf(seed, `status ${questions}`);
+          if (chance.is(0.2)) {
+            counts['questions about refunds failed'] += 1;
+            return chance.pick(failedAnswers);
+          }
+        }
         return 'on';
       },
     },
   });
   try {
     const startedAt = performance.now();
-    const refusals = new Map<string, number>();
+    const words = new Map<string, number>();
+    const say = (word: string): void => {
+      words.set(word, (words.get(word) ?? 0) + 1);
+    };
     const note = (paid: Paid) => {
       if (paid.kind === 'asked') return;
-      const word = paid.kind === 'refused' ? paid.code : `gave up: ${paid.last}`;
-      refusals.set(word, (refusals.get(word) ?? 0) + 1);
+      say(`refused: ${paid.kind === 'refused' ? paid.code : `gave up: ${paid.last}`}`);
     };
     let next = 0;
     let attempts = 0;
 
     async function customer(index: number): Promise<void> {
       const chance = chanceOf(seed, `customer ${index}`);
-      const product = chance.pick(town.products);
+      const single = chance.is(0.02) ? town.takeSingle() : null;
+      const product = single ?? chance.pick(town.products);
       const purchase: Purchase = {
         productId: product.id,
         total: product.price + town.deliveryFee,
-        phone: phoneOf(index, '07', endingOf(chance.below(100))),
+        phone: phoneOf(index, '07', single ? '9006' : endingOf(chance.below(100))),
         address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
       };
       const shopping = town.shopping(() => chance.below(2));
@@ -127,6 +164,12 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'asked'; look += 1) {
         await new Promise((done) => setTimeout(done, 700));
         status = (await lookAt(shopping, purchase, paid.reference)) ?? status;
+      }
+      if (status === 'completed' && chance.is(0.4)) {
+        return say(`customers: ${await thinkAgain(town, purchase, order, chance)}`);
+      }
+      if (status === 'failed' && single) {
+        return say(`customers: ${await buyWhatWasKept(town, shopping, purchase, order, index)}`);
       }
       // Whoever is told that it failed may try with another phone.
       if (status === 'failed' && chance.is(0.7)) {
@@ -163,10 +206,11 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
         'orders placed': next,
         ...figures,
         ...(await recognisedBy(town)),
+        ...(await refundFigures(town)),
         'prompts in the ledger': page.prompts.length,
         'transactions in the ledger': page.transactions.length,
         ...counts,
-        ...Object.fromEntries([...refusals].map(([word, count]) => [`refused: ${word}`, count])),
+        ...Object.fromEntries([...words].sort()),
         'load, seconds': Math.round(loadMs / 1000),
         'at rest after, seconds': Math.round(tookMs / 1000),
       },

@@ -7,28 +7,32 @@ import { reverse } from './reversal.ts';
 import { askTransactionStatus } from './transaction-status.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
-const AT_MOST = 1;
+/** A process that dies has one in its hands, and M-PESA gets no burst. */
+const AT_A_TIME = 1;
+const AT_MOST = 5;
 
 /**
- * Does the work there is for refunds. Without an initiator nothing is sent: it stays agreed on.
+ * Does the work there is for refunds, one after the other. Without an initiator nothing is sent: it stays agreed on.
  * @returns how many were sent and how many asked about; throws StoreFailure
  */
 export async function sendRefunds(world: MobileMoneyWorld): Promise<{ sent: number; asked: number }> {
-  if (!world.daraja.settings.initiator) return { sent: 0, asked: 0 };
   const done = { sent: 0, asked: 0 };
-  for (const work of await world.refunds.lease(AT_MOST)) {
-    if (work.work === 'send') {
-      await send(world, work);
-      done.sent += 1;
-    } else {
-      await ask(world, work);
-      done.asked += 1;
-    }
+  if (!world.daraja.settings.initiator) return done;
+  while (done.sent + done.asked < AT_MOST) {
+    const [work] = await world.refunds.lease(AT_A_TIME);
+    if (!work) break;
+    const answer = work.work === 'send' ? await send(world, work) : await ask(world, work);
+    done[work.work === 'send' ? 'sent' : 'asked'] += 1;
+    // Where M-PESA is busy or away, the others wait for the next turn.
+    if (answer !== 'accepted') break;
   }
   return done;
 }
 
-async function send(world: MobileMoneyWorld, { refund, secret }: RefundWork): Promise<void> {
+async function send(
+  world: MobileMoneyWorld,
+  { refund, secret }: RefundWork,
+): Promise<InitiatedRequest['kind']> {
   const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
   const answer = await reverse(world.daraja, {
     receipt: refund.receipt ?? '',
@@ -53,9 +57,13 @@ async function send(world: MobileMoneyWorld, { refund, secret }: RefundWork): Pr
   };
   // What cannot be written down is found by the lease that runs out: it is asked about, not sent again.
   await insistently(() => world.refunds.recordPush(push));
+  return answer.kind;
 }
 
-async function ask(world: MobileMoneyWorld, { refund, secret }: RefundWork): Promise<void> {
+async function ask(
+  world: MobileMoneyWorld,
+  { refund, secret }: RefundWork,
+): Promise<InitiatedRequest['kind']> {
   const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
   const timeoutUrl = `${base}/timeout`;
   // The status of the money that came in tells whether it went back, whoever sent it; that of the reversal whether it was
@@ -71,6 +79,7 @@ async function ask(world: MobileMoneyWorld, { refund, secret }: RefundWork): Pro
       : { receipt: refund.receipt ?? '', resultUrl: `${base}/status`, timeoutUrl },
   );
   log(world, 'question about a refund', refund.id, answer);
+  return answer.kind;
 }
 
 function log(world: MobileMoneyWorld, what: string, refundId: string, answer: InitiatedRequest): void {
