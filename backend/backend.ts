@@ -10,6 +10,7 @@ import type { Caller, Service } from './caller.ts';
 import { createDataService } from './data/service.ts';
 import type { Database } from './database/database.ts';
 import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
+import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService } from './realtime/service.ts';
 import type { FileStore } from './storage/file-store.ts';
 import { createStorageService } from './storage/service.ts';
@@ -33,6 +34,8 @@ export interface BackendOptions {
 export interface Backend {
   /** Answers a request to one of the services; `x-forwarded-for` in it must be trustworthy. */
   fetch(request: Request): Promise<Response>;
+  /** The same without a stream for a body that is at hand. */
+  answer(request: Request): Promise<Response | PlainResponse>;
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -94,7 +97,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   const serviceOf = (path: string) =>
     Object.keys(services).find((prefix) => path === prefix || path.startsWith(`${prefix}/`));
 
-  const answer = async (request: Request): Promise<Response> => {
+  const route = async (request: Request): Promise<Response | PlainResponse> => {
     const url = new URL(request.url);
     const prefix = serviceOf(url.pathname);
     const service = prefix && services[prefix];
@@ -126,7 +129,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
         claims: token ? await authenticate(token) : { role: 'anon' },
         address: addressOf(request),
       };
-      return await service.fetch(request, caller);
+      return await (service.answer ? service.answer(request, caller) : service.fetch(request, caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
       if (prefix === '/storage/v1' && token) {
@@ -142,14 +145,20 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     }
   };
 
+  const answer = async (request: Request): Promise<Response | PlainResponse> => {
+    try {
+      return withCors(await route(request), request, allowedOrigins);
+    } catch (error) {
+      onFault(error, 'backend');
+      return problem(500, 'unexpected_failure', 'Something went wrong on our side');
+    }
+  };
+
   return {
+    answer,
     async fetch(request) {
-      try {
-        return withCors(await answer(request), request, allowedOrigins);
-      } catch (error) {
-        onFault(error, 'backend');
-        return problem(500, 'unexpected_failure', 'Something went wrong on our side');
-      }
+      const answered = await answer(request);
+      return answered instanceof PlainResponse ? answered.toResponse() : answered;
     },
     serves: (path) => serviceOf(path) !== undefined,
     upgrade(request, socket, head) {
@@ -242,9 +251,14 @@ function problem(
   return Response.json({ code, message, details: null, hint: null }, { status, headers });
 }
 
-function withCors(response: Response, request: Request, allowedOrigins: readonly string[]): Response {
+function withCors(
+  answered: Response | PlainResponse,
+  request: Request,
+  allowedOrigins: readonly string[],
+): Response | PlainResponse {
   const origin = request.headers.get('origin');
-  if (!origin || !allowedOrigins.includes(origin)) return response;
+  if (!origin || !allowedOrigins.includes(origin)) return answered;
+  const response = answered instanceof PlainResponse ? answered.toResponse() : answered;
   const headers = new Headers(response.headers);
   headers.set('access-control-allow-origin', origin);
   headers.append('access-control-expose-headers', exposedHeaders.join(', '));

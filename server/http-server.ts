@@ -1,7 +1,9 @@
 // The one listener: kept pages straight from memory, then files, then the services, then rendering.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
+import { type PlainHeaders, PlainResponse } from '../backend/plain-response.ts';
 import { boundedRequest } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
@@ -15,7 +17,7 @@ import type { ShareImages } from './share-images/share-images.ts';
 export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
 
 export interface HttpServerOptions {
-  backend: Pick<Backend, 'fetch' | 'serves' | 'upgrade'> | null;
+  backend: Pick<Backend, 'answer' | 'serves' | 'upgrade'> | null;
   pages: PageCache;
   renderPage: PageRenderer;
   /** The files for browsers: the folder they were built into, or what serves them while they change (development). */
@@ -102,7 +104,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (shareImages?.serves(pathname)) {
         return withHeaders(await shareImages.fetch(webRequest), securityHeaders);
       }
-      if (backend?.serves(pathname)) return withHeaders(await backend.fetch(webRequest), securityHeaders);
+      if (backend?.serves(pathname)) {
+        const answer = await backend.answer(webRequest);
+        if (!(answer instanceof PlainResponse)) return withHeaders(answer, securityHeaders);
+        sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, securityHeaders);
+        return RESPONSE_ALREADY_SENT;
+      }
       const bounded = await boundedRequest(webRequest, largestForm);
       if (!bounded) {
         // The rest of the body is not read, so nothing more can come on this connection.
@@ -110,7 +117,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         return new Response('This form is too large.\n', { status: 413, headers });
       }
       await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, bounded);
-      return new Response(null, { headers: { 'x-hono-already-sent': 'true' } });
+      return RESPONSE_ALREADY_SENT;
     },
     {
       overrideGlobalObjects: false,
@@ -170,6 +177,18 @@ function finishHeaders(page: CachedPage, encoding: Encoding, extra: Record<strin
 
 function isRead(request: IncomingMessage): boolean {
   return request.method === 'GET' || request.method === 'HEAD';
+}
+
+function sendPlain(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: PlainResponse,
+  extra: Record<string, string>,
+): void {
+  const all: PlainHeaders = { ...extra, ...headers };
+  const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 304;
+  if (hasBody) all['content-length'] = String(body === null ? 0 : Buffer.byteLength(body));
+  response.writeHead(status, all).end(hasBody ? (body ?? undefined) : undefined);
 }
 
 /** The one value of a header, read where it lies: the object of all headers would be made for this alone. */

@@ -1,22 +1,21 @@
 // What goes wrong becomes an HTTP response, with PostgREST's statuses.
 import { DatabaseError } from '../database/database.ts';
+import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 
 /**
  * Makes the response of a request that failed.
  * @param fault as `faultOf` gives it
  */
-export function respondFault(fault: Fault, method: string): Response {
+export function respondFault(fault: Fault, method: string): PlainResponse {
   const text = JSON.stringify(fault.body);
-  return new Response(method === 'HEAD' ? null : text, {
-    status: fault.status,
-    headers: {
-      'Content-Type': 'application/json; charset=utf-8',
-      ...(method === 'HEAD' ? {} : { 'Content-Length': String(Buffer.byteLength(text)) }),
-      'Proxy-Status': `PostgREST; error=${fault.body.code}`,
-      ...fault.headers,
-    },
-  });
+  const headers: PlainHeaders = {
+    'content-type': 'application/json; charset=utf-8',
+    ...(method === 'HEAD' ? {} : { 'content-length': String(Buffer.byteLength(text)) }),
+    'proxy-status': `PostgREST; error=${fault.body.code}`,
+  };
+  for (const [name, value] of Object.entries(fault.headers)) headers[name.toLowerCase()] = value;
+  return new PlainResponse(fault.status, headers, method === 'HEAD' ? null : text);
 }
 
 /**

@@ -1,4 +1,5 @@
 // Last stage: what the database answered becomes an HTTP response. Bodies pass through as PostgreSQL built them.
+import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
@@ -47,7 +48,6 @@ export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: An
  * Makes the response of a request that went well.
  * @param answer the one row its statement gave, checked by `checkAnswer`
  * @param isRolledBack whether the transaction was undone on the client's wish
- * @param stream the body, when the answer does not hold it
  */
 export function respond(
   request: ParsedRequest,
@@ -55,31 +55,31 @@ export function respond(
   answer: Answer,
   search: string,
   isRolledBack: boolean | null,
-  stream: ReadableStream<Uint8Array> | null = null,
-): Response {
-  const headers = new Headers();
+): PlainResponse {
+  const headers: PlainHeaders = {};
   const { status, body } =
     plan.kind === 'mutation'
       ? mutationResponse(plan, answer, headers)
       : rowsResponse(plan, answer, search, headers);
   if (body !== null) {
-    headers.set('Content-Type', plan.media.contentType);
-    if (request.isSchemaTold) headers.set('Content-Profile', request.schema);
+    headers['content-type'] = plan.media.contentType;
+    if (request.isSchemaTold) headers['content-profile'] = request.schema;
   }
   const applied = preferenceApplied(appliedPreferences(request, plan, isRolledBack));
-  if (applied) headers.set('Preference-Applied', applied);
+  if (applied) headers['preference-applied'] = applied;
   for (const [name, value] of headersSet(answer)) {
-    if (name.toLowerCase() === 'set-cookie') headers.append(name, value);
-    else headers.set(name, value);
+    if (name === 'set-cookie') headers[name] = [headers[name] ?? [], value].flat();
+    else headers[name] = value;
   }
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
   const isBytes = plan.media.handler?.isBinary && body !== null;
-  return new Response(isBodyless ? null : isBytes ? Buffer.from(body, 'base64') : (stream ?? body), {
-    status: finalStatus,
+  return new PlainResponse(
+    finalStatus,
     headers,
-  });
+    isBodyless ? null : isBytes ? new Uint8Array(Buffer.from(body, 'base64')) : body,
+  );
 }
 
 /** Makes the response that is a document about the database in place of its rows: a description, an execution plan. */
@@ -87,19 +87,17 @@ export function respondDocument(
   { schema, isSchemaTold, method }: ParsedRequest,
   { media }: DescriptionPlan | ReadPlan | MutationPlan | CallPlan,
   text: string,
-): Response {
-  return new Response(method === 'HEAD' ? null : text, {
-    status: 200,
-    headers: {
-      'Content-Type': media.contentType,
-      ...(isSchemaTold ? { 'Content-Profile': schema } : {}),
-    },
-  });
+): PlainResponse {
+  const headers = {
+    'content-type': media.contentType,
+    ...(isSchemaTold ? { 'content-profile': schema } : {}),
+  };
+  return new PlainResponse(200, headers, method === 'HEAD' ? null : text);
 }
 
 /** The answer to OPTIONS: what may be done. */
-export function respondOptions({ allow }: OptionsPlan): Response {
-  return new Response(null, { status: 200, headers: { Allow: allow, 'Access-Control-Allow-Origin': '*' } });
+export function respondOptions({ allow }: OptionsPlan): PlainResponse {
+  return new PlainResponse(200, { allow, 'access-control-allow-origin': '*' }, null);
 }
 
 interface StatusAndBody {
@@ -112,14 +110,15 @@ function rowsResponse(
   plan: ReadPlan | CallPlan,
   answer: Answer,
   search: string,
-  headers: Headers,
+  headers: PlainHeaders,
 ): StatusAndBody {
   if (plan.kind === 'call' && plan.called.returns.kind === 'void') return { status: 204, body: null };
   const { page_total: rows, total } = answer;
   const first = plan.node.offset;
-  headers.set('Content-Range', `${rows > 0 ? `${first}-${first + rows - 1}` : '*'}/${total ?? '*'}`);
-  if (plan.kind === 'read')
-    headers.set('Content-Location', `/${encodeURIComponent(plan.relation.name)}${sorted(search)}`);
+  headers['content-range'] = `${rows > 0 ? `${first}-${first + rows - 1}` : '*'}/${total ?? '*'}`;
+  if (plan.kind === 'read') {
+    headers['content-location'] = `/${encodeURIComponent(plan.relation.name)}${sorted(search)}`;
+  }
   return { status: total !== null && rows < total ? 206 : 200, body: answer.body ?? '' };
 }
 
@@ -130,14 +129,14 @@ function sorted(search: string): string {
   return `?${parameters}`;
 }
 
-function mutationResponse(plan: MutationPlan, answer: Answer, headers: Headers): StatusAndBody {
+function mutationResponse(plan: MutationPlan, answer: Answer, headers: PlainHeaders): StatusAndBody {
   const { mutation, returning, isPut } = plan;
   const affected = answer.affected ?? 0;
   const total = answer.total ?? '*';
   const body = returning === 'representation' ? (answer.body ?? '') : null;
   if (!isPut) {
     const isRange = mutation.kind === 'update' && affected > 0;
-    headers.set('Content-Range', `${isRange ? `0-${affected - 1}` : '*'}/${total}`);
+    headers['content-range'] = `${isRange ? `0-${affected - 1}` : '*'}/${total}`;
   }
   if (mutation.kind !== 'insert') return { status: body === null ? 204 : 200, body };
   if (isPut) {
@@ -149,9 +148,9 @@ function mutationResponse(plan: MutationPlan, answer: Answer, headers: Headers):
       const equals = pair.indexOf('=');
       return `${encodeURIComponent(pair.slice(0, equals))}=${encodeURIComponent(pair.slice(equals + 1))}`;
     });
-    headers.set('Location', `/${encodeURIComponent(plan.relation.name)}?${pairs.join('&')}`);
+    headers.location = `/${encodeURIComponent(plan.relation.name)}?${pairs.join('&')}`;
   }
-  if (body === null) headers.set('Content-Length', '0');
+  if (body === null) headers['content-length'] = '0';
   const isAllMerged = mutation.conflict?.resolution === 'merge-duplicates' && (answer.inserted ?? 0) === 0;
   return { status: isAllMerged ? 200 : 201, body };
 }
@@ -189,7 +188,7 @@ function statusSet({ response_status: set }: Answer): number | null {
   return status;
 }
 
-/** The headers a function set. */
+/** The headers a function set, their names in lower case. */
 function headersSet({ response_headers: set }: Answer): Array<[string, string]> {
   if (set === null) return [];
   const malformed = () =>
@@ -210,6 +209,6 @@ function headersSet({ response_headers: set }: Answer): Array<[string, string]> 
     if (!pair || others.length > 0 || typeof pair[1] !== 'string') throw malformed();
     // Characters that no header may have would make the whole answer impossible.
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(pair[0]) || /[^\t\x20-\x7e\x80-\xff]/.test(pair[1])) throw malformed();
-    return [pair[0], pair[1]];
+    return [pair[0].toLowerCase(), pair[1]];
   });
 }

@@ -1,5 +1,6 @@
 // Fourth stage, the only one that touches the database: a plan is run in an open transaction.
 import type { Session } from '../database/database.ts';
+import { type PlainResponse, webHeaders } from '../plain-response.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.ts';
 import { checkAnswer, respond, respondDocument } from './respond.ts';
@@ -39,7 +40,7 @@ export async function runOneRead(
   plan: ReadPlan | MutationPlan | CallPlan,
   statement: Statement,
   { search, isFirstPart }: { search: string; isFirstPart: boolean },
-): Promise<Response | null> {
+): Promise<PlainResponse | null> {
   const answer = answerOf(await read(statement));
   checkAnswer(plan, answer);
   if (isFirstPart && answer.page_total > mostRowsAtOnce) return null;
@@ -57,7 +58,7 @@ export async function runPlan(
   plan: ReadPlan | MutationPlan | CallPlan,
   written: Statement,
   { search, isRolledBack, fill, deliver }: RunOptions,
-): Promise<Response> {
+): Promise<Response | PlainResponse> {
   const statement = fill(written);
   const { explanation } = plan.media;
   if (explanation) {
@@ -77,7 +78,12 @@ export async function runPlan(
     const stream = await streamRows(session, fill(writeRows(plan)));
     const ofRows = { ...answer, ...stream.answer };
     checkAnswer(plan, ofRows);
-    const response = respond(parsed, plan, ofRows, search, isRolledBack, stream.body);
+    const { status, headers, body } = respond(parsed, plan, ofRows, search, isRolledBack);
+    if (body === null) await stream.body.cancel();
+    const response = new Response(body === null ? null : stream.body, {
+      status,
+      headers: webHeaders(headers),
+    });
     deliver(response);
     await stream.ended;
     return response;

@@ -1,4 +1,5 @@
 // How long the stages of a request took, for the Server-Timing header.
+import type { PlainResponse } from '../plain-response.ts';
 
 /** A clock with laps. */
 export class ServerTiming {
@@ -13,8 +14,10 @@ export class ServerTiming {
   }
 
   /** Tells the stages, in milliseconds, in the response's header. */
-  tellIn(response: Response): void {
+  tellIn({ headers }: Response | PlainResponse): void {
     const laps = [...this.#laps].map(([stage, ms]) => `${stage};dur=${ms.toFixed(1)}`);
-    response.headers.append('Server-Timing', laps.join(', '));
+    const told = laps.join(', ');
+    if (headers instanceof Headers) headers.append('server-timing', told);
+    else headers['server-timing'] = [headers['server-timing'] ?? [], told].flat().join(', ');
   }
 }

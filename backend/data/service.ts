@@ -3,6 +3,7 @@
 import type { Caller, Service } from '../caller.ts';
 import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
+import { PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
 import { openApiOf } from './openapi.ts';
@@ -82,7 +83,7 @@ const root = '/rest/v1';
  */
 export async function createDataService(
   options: DataServiceOptions,
-): Promise<Service & { close(): Promise<void> }> {
+): Promise<Required<Service> & { close(): Promise<void> }> {
   const { database, schemas, onFault = () => {} } = options;
   const limits = {
     maxRows: options.maxRows ?? 1000,
@@ -102,7 +103,7 @@ export async function createDataService(
   const plans = new PlanCache();
   const schema = await followSchema(database, schemas, onFault);
 
-  async function serve(request: Request, caller: Caller): Promise<Response> {
+  async function serve(request: Request, caller: Caller): Promise<Response | PlainResponse> {
     const timing = options.tellsTiming ? new ServerTiming() : null;
     if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
       throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
@@ -129,7 +130,7 @@ export async function createDataService(
     const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
     const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
     const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
-    let answer: (session: Session, deliver: Deliver | null) => Promise<Response>;
+    let answer: (session: Session, deliver: Deliver | null) => Promise<Response | PlainResponse>;
     if (plan.kind === 'description') answer = (session) => describe(session, parsed, plan, cache, url);
     else {
       const statement =
@@ -170,7 +171,7 @@ export async function createDataService(
     plan: DescriptionPlan,
     cache: SchemaCache,
     url: URL,
-  ): Promise<Response> {
+  ): Promise<PlainResponse> {
     const described = await runDescription(session, plan);
     const document = openApiOf(described, cache.relations.get(plan.schema) ?? new Map(), {
       root: new URL(options.openApiAddress ?? new URL(url.pathname, url)),
@@ -185,21 +186,27 @@ export async function createDataService(
     return preferences.transaction === 'rollback';
   }
 
+  async function answer(request: Request, caller: Caller): Promise<Response | PlainResponse> {
+    try {
+      return await serve(request, caller);
+    } catch (error) {
+      const fault = faultOf(error, caller.claims.role === anonymousRole);
+      if (fault.status >= 500) onFault(error);
+      return respondFault(fault, request.method);
+    }
+  }
+
   return {
+    answer,
     async fetch(request, caller) {
-      try {
-        return await serve(request, caller);
-      } catch (error) {
-        const fault = faultOf(error, caller.claims.role === anonymousRole);
-        if (fault.status >= 500) onFault(error);
-        return respondFault(fault, request.method);
-      }
+      const answered = await answer(request, caller);
+      return answered instanceof PlainResponse ? answered.toResponse() : answered;
     },
     close: () => schema.close(),
   };
 }
 
-function timed(response: Response, timing: ServerTiming | null): Response {
+function timed<R extends Response | PlainResponse>(response: R, timing: ServerTiming | null): R {
   if (timing) {
     timing.lap('transaction');
     // Next to nothing: the answer is made within the transaction, which it may undo.
@@ -211,23 +218,25 @@ function timed(response: Response, timing: ServerTiming | null): Response {
 
 /** Thrown to undo a transaction whose response is nevertheless given. */
 class Undone extends Error {
-  readonly response: Response;
-  constructor(response: Response) {
+  readonly response: Response | PlainResponse;
+  constructor(response: Response | PlainResponse) {
     super('undone on the wish of the client');
     this.response = response;
   }
 }
 
-type Deliver = (response: Response) => void;
+type Deliver = (response: Response | PlainResponse) => void;
 
 /** Gives the response as soon as it is delivered, which may be before the transaction it is read in has ended. */
-function delivered(run: (deliver: Deliver) => Promise<Response>): Promise<Response> {
+function delivered(
+  run: (deliver: Deliver) => Promise<Response | PlainResponse>,
+): Promise<Response | PlainResponse> {
   return new Promise((resolve, reject) => {
     run(resolve).then(resolve, reject);
   });
 }
 
-function responseOfUndone(thrown: unknown): Response {
+function responseOfUndone(thrown: unknown): Response | PlainResponse {
   if (thrown instanceof Undone) return thrown.response;
   throw thrown;
 }
