@@ -1,6 +1,6 @@
 // Both drivers keep the same promises.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from './as-role.ts';
+import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { type Database, DatabaseError } from './database.ts';
 import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
@@ -90,8 +90,82 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(none.rows).toEqual([]);
   });
 
+  test('reads one statement as the role and user of the claims, and as nobody afterwards', async () => {
+    const read = (sql: string, claims: Claims) => readAsRole(database, claims, { sql, parameters: [] });
+    const author = { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000001' };
+    // Again and again: a statement that returns is prepared under a name of its own.
+    for (let turn = 0; turn < 6; turn += 1) {
+      const mine = await read(`select text, current_user::text as name from public.notes`, author);
+      expect(mine.rows).toEqual([{ text: 'mine', name: 'authenticated' }]);
+      const none = await read('select text, current_user::text as name from public.notes', { role: 'anon' });
+      expect(none).toEqual({ rows: [], rowCount: 0 });
+    }
+    const after = await database.query(
+      `select current_user = session_user as is_self, current_setting('request.jwt.claims', true) as claims,
+              current_setting('transaction_read_only') as read_only`,
+    );
+    expect(after.rows[0]).toMatchObject({ is_self: true, read_only: 'off' });
+    expect(after.rows[0]?.claims || null).toBeNull();
+  });
+
+  test('keeps reads and transactions apart that run at once', async () => {
+    const roles = ['anon', 'authenticated', 'service_role'];
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async (_, turn) => {
+        const role = roles[turn % 3] ?? 'anon';
+        const statement = { sql: 'select current_user::text as name, $1::int as turn', parameters: [turn] };
+        if (turn % 5 === 0) {
+          return asRole(database, { role }, (session) => session.query(statement.sql, statement.parameters));
+        }
+        return readAsRole(database, { role }, statement);
+      }),
+    );
+    expect(answers.map(({ rows }) => rows[0])).toEqual(
+      answers.map((_, turn) => ({ name: roles[turn % 3], turn })),
+    );
+  });
+
+  test('lets nothing be written where one statement is read', async () => {
+    const writing = readAsRole(
+      database,
+      { role: 'service_role' },
+      { sql: 'create temporary table kept (id int)', parameters: [] },
+    );
+    await expect(writing).rejects.toBeInstanceOf(DatabaseError);
+    const deleting = database.read('delete from public.notes', [], {});
+    await expect(deleting).rejects.toMatchObject({ code: '25006' });
+  });
+
+  test('tells what is wrong with a read, its settings or its values, and reads on', async () => {
+    const statement = { sql: 'select $1::int as n', parameters: ['one'] };
+    const failing = () => readAsRole(database, { role: 'anon' }, statement);
+    for (let turn = 0; turn < 5; turn += 1) await expect(failing()).rejects.toMatchObject({ code: '22P02' });
+    const unknown = readAsRole(database, { role: 'nobody' }, statement, { allowsAnyRole: true });
+    await expect(unknown).rejects.toMatchObject({
+      code: '22023',
+      message: 'role "nobody" does not exist',
+    });
+    const wrong = readAsRole(database, { role: 'anon' }, { sql: 'select from nowhere', parameters: [] });
+    await expect(wrong).rejects.toMatchObject({ code: '42P01' });
+    const right = readAsRole(database, { role: 'anon' }, { sql: 'select 1 as one', parameters: [] });
+    expect((await right).rows).toEqual([{ one: 1 }]);
+  });
+
+  test.runIf(kind === 'postgresql')('ends a read that takes longer than its setting allows', async () => {
+    const slow = readAsRole(
+      database,
+      { role: 'anon' },
+      { sql: 'select pg_sleep(10)', parameters: [] },
+      { request: { statementTimeout: 50 } },
+    );
+    await expect(slow).rejects.toMatchObject({ code: '57014' });
+  });
+
   test('refuses a role that is not for requests before any SQL runs', () => {
     expect(() => asRole(database, { role: 'postgres' }, async () => 1)).toThrow('not a request role');
+    expect(() => readAsRole(database, { role: 'postgres' }, { sql: 'select 1', parameters: [] })).toThrow(
+      'not a request role',
+    );
   });
 
   test('hears notifications of any session until it stops listening', async () => {
@@ -151,6 +225,8 @@ describe.each(testDatabases())('the %s driver', (kind) => {
         }),
       );
       for (const { status } of await Promise.allSettled(broken)) expect(status).toBe('rejected');
+      const cutOff = database.read('select pg_terminate_backend(pg_backend_pid())', [], {});
+      await expect(cutOff).rejects.toBeInstanceOf(DatabaseError);
       await killer.close();
       expect((await database.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     },
