@@ -82,7 +82,9 @@ export async function buyWhatWasKept(
   await town.runOut(order.id);
   const other = { ...purchase, phone: phoneOf(index, '01', '5678') };
   const bought = await placeOrder(shopping, other);
-  if ('kind' in bought) return 'the last unit was not sold again';
+  if ('kind' in bought) {
+    return `the last unit was not sold again: ${bought.kind === 'refused' ? bought.code : bought.kind}`;
+  }
   const paid = await payOrder(shopping, other, bought);
   return `the last unit was sold again, prompt: ${paid.kind}`;
 }
