@@ -23,3 +23,22 @@ test('the log of changes is worked into the files before it grows long', async (
   await database.close();
   await rm(folder, { recursive: true });
 });
+
+test('values that are nested too deeply are refused, in a transaction and outside, and the database goes on', async () => {
+  const database = await openPglite();
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  const asJson = 'select $1::jsonb is null as answer';
+  const refusal = { name: 'DatabaseError', code: '22P02' };
+  expect((await database.query(asJson, [nested(900)])).rows).toEqual([{ answer: false }]);
+  for (const depth of [1001, 6000, 300_000]) {
+    await expect(database.query(asJson, [nested(depth)])).rejects.toMatchObject(refusal);
+    const inTransaction = database.transaction((session) => session.query(asJson, [nested(depth)]));
+    await expect(inTransaction).rejects.toMatchObject(refusal);
+    const asSetting = database.transaction((session) => session.query('select 1'), {
+      settings: { 'request.headers': nested(depth) },
+    });
+    await expect(asSetting).rejects.toMatchObject(refusal);
+  }
+  expect((await database.query('select 1 as answer')).rows).toEqual([{ answer: 1 }]);
+  await database.close();
+});

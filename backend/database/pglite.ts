@@ -6,6 +6,7 @@ import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import {
   asDatabaseError,
   type Database,
+  DatabaseError,
   type QueryResult,
   type Session,
   settingsParameters,
@@ -13,6 +14,7 @@ import {
   type TransactionOptions,
 } from './database.ts';
 import { lockFolder } from './folder-lock.ts';
+import { isNestedTooDeeply } from './nesting.ts';
 
 const asText = (value: string) => value;
 const parsers = {
@@ -28,8 +30,12 @@ const parsers = {
 
 // PGlite would check and convert values by the type the server infers; the server itself is the better judge.
 const toText = (value: unknown): string => {
-  if (typeof value === 'string') return value;
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const text =
+    typeof value === 'string' ? value : typeof value === 'object' ? JSON.stringify(value) : String(value);
+  if (isNestedTooDeeply(text)) {
+    throw new DatabaseError('A value is nested too deeply', { code: '22P02' });
+  }
+  return text;
 };
 // Given with each query: PGlite copies what it is given at the start, and a copy has no answer for every type.
 const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => toText, has: () => true });
@@ -161,6 +167,7 @@ async function send<Row>(
 }
 
 function rethrow(error: unknown): never {
+  if (error instanceof DatabaseError) throw error;
   // Only the database's own errors carry an SQLSTATE.
   if (error instanceof Error && !('code' in error)) throw error;
   throw asDatabaseError(error);
