@@ -15,6 +15,7 @@ import {
 } from './database.ts';
 import { lockFolder } from './folder-lock.ts';
 import { isNestedTooDeeply } from './nesting.ts';
+import { createRead } from './pglite-read.ts';
 
 const asText = (value: string) => value;
 const parsers = {
@@ -83,17 +84,19 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     throw error;
   }
 
+  const read = createRead(lite, toText);
+
   // A server makes checkpoints by itself. In a process of its own nobody would: the log would grow as long as the process
   // lives, and after a kill all of it would have to be read again.
   const { longestLog = 64 * 1024 * 1024, lookAtLogEveryMs = 60_000 } = options;
   const keeper = setInterval(() => void shortenLog(lite, longestLog), lookAtLogEveryMs);
   keeper.unref();
 
-  const database: Database = {
+  return {
     kind: 'pglite',
     query: (sql, parameters) => send(lite, sql, parameters),
     read: <Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) =>
-      database.transaction((session) => session.query<Row>(sql, parameters), { readOnly: true, settings }),
+      read<Row>(sql, parameters, settings).catch(rethrow),
     async transaction<T>(
       work: (session: Session) => Promise<T>,
       { readOnly, isolation, settings }: TransactionOptions = {},
@@ -137,7 +140,6 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       await unlock();
     },
   };
-  return database;
 }
 
 async function shortenLog(lite: PGlite, longestLog: number): Promise<void> {

@@ -12,6 +12,7 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
+import { StatementNames } from './statement-names.ts';
 
 const int8 = 20;
 const textTypes = new Set([1082, 1083, 1114, 1184, 1186, 1266, 1700]);
@@ -222,28 +223,12 @@ function writeAtOnce(client: pg.PoolClient): void {
   process.nextTick(() => stream.uncork());
 }
 
-const usesBeforePreparing = 3;
-const mostPrepared = 300;
-const uses = new Map<string, number>();
-const names = new Map<string, string>();
+const names = new StatementNames();
 
-/**
- * Gives a statement that comes again and again a name, under which each connection prepares it once. The number of names
- * is bounded: clients of the table API choose the shapes of statements.
- */
 function prepared(sql: string, parameters: readonly unknown[] = []): pg.QueryConfig {
   const values = parameters as unknown[];
-  const name = names.get(sql);
-  if (name) return { name, text: sql, values };
-  const count = (uses.get(sql) ?? 0) + 1;
-  if (count >= usesBeforePreparing && names.size < mostPrepared) {
-    names.set(sql, `s${names.size}`);
-    uses.delete(sql);
-  } else {
-    if (uses.size > 2000) uses.clear();
-    uses.set(sql, count);
-  }
-  return { text: sql, values };
+  const name = names.of(sql);
+  return name ? { name, text: sql, values } : { text: sql, values };
 }
 
 class RollbackFailed extends Error {

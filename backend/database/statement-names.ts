@@ -1,0 +1,26 @@
+// Names for statements that come again and again, under which a connection prepares each of them once.
+
+const usesBeforePreparing = 3;
+const mostNamed = 300;
+const mostCounted = 2000;
+
+/** The names given so far. Their number is bounded: clients of the table API choose the shapes of statements. */
+export class StatementNames {
+  readonly #uses = new Map<string, number>();
+  readonly #names = new Map<string, string>();
+
+  /** The name of a statement; null while it is not worth one. */
+  of(sql: string): string | null {
+    const name = this.#names.get(sql);
+    if (name) return name;
+    const count = (this.#uses.get(sql) ?? 0) + 1;
+    if (count >= usesBeforePreparing && this.#names.size < mostNamed) {
+      this.#names.set(sql, `s${this.#names.size}`);
+      this.#uses.delete(sql);
+    } else {
+      if (this.#uses.size > mostCounted) this.#uses.clear();
+      this.#uses.set(sql, count);
+    }
+    return null;
+  }
+}
