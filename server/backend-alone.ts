@@ -7,8 +7,7 @@ import { createBackend } from '../backend/backend.ts';
 import { migrate } from '../backend/database/migrate.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
-import { startDataAlone } from './data-alone.ts';
-import { readDataConfig } from './data-config.ts';
+import { type DataAlone, startDataAlone } from './data-alone.ts';
 import { closeServer, listen } from './listen.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
@@ -115,9 +114,8 @@ export async function main(root: string): Promise<void> {
     }
     const migrations = text('MIGRATIONS');
     const log = openLog(text('LOG_LEVEL') ?? 'info');
-    const data = readDataConfig(process.env);
-    backend = data
-      ? await startDataAlone(data, log)
+    backend = dataConfigured
+      ? reloadedBySignals(await startDataAlone(process.env, log))
       : await startBackendAlone({
           config: readConfig(process.env, root),
           root,
@@ -139,4 +137,10 @@ export async function main(root: string): Promise<void> {
   };
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);
+}
+
+/** As PostgREST does: SIGUSR1 means the schema, SIGUSR2 the settings, and here each means both. */
+function reloadedBySignals(data: DataAlone): DataAlone {
+  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => void data.reload());
+  return data;
 }

@@ -22,7 +22,23 @@ test('a wrong setting is named', () => {
   expect(read({ PGRST_OPENAPI_MODE: 'open' })).toThrow('PGRST_OPENAPI_MODE');
   expect(read({ PGRST_OPENAPI_SERVER_PROXY_URI: 'here' })).toThrow('PGRST_OPENAPI_SERVER_PROXY_URI');
   expect(read({ PGRST_DB_MAX_ROWS: 'many' })).toThrow('PGRST_DB_MAX_ROWS');
-  expect(read({ PGRST_JWT_ROLE_CLAIM_KEY: 'role' })).toThrow('PGRST_JWT_ROLE_CLAIM_KEY');
+  for (const path of [
+    'role',
+    'role.other',
+    '.role##',
+    '.a;b',
+    '1234',
+    '.role[?(@ =)]',
+    '.r[?(@ == "a")].b',
+  ]) {
+    expect(read({ PGRST_JWT_ROLE_CLAIM_KEY: path }), path).toThrow('PGRST_JWT_ROLE_CLAIM_KEY');
+  }
+  expect(read({ PGRST_JWT_SECRET: 'short' })).toThrow('at least 32 characters');
+  expect(read({ PGRST_JWT_SECRET: 'no base-64!', PGRST_JWT_SECRET_IS_BASE64: 'true' })).toThrow('base64');
+  expect(read({ PGRST_JWT_SECRET: '@/nowhere/at/all' })).toThrow('/nowhere/at/all');
+  expect(read({ PGRST_JWT_AUD: 'http://%%localhorst.invalid' })).toThrow('PGRST_JWT_AUD');
+  expect(read({ PGRST_SERVER_UNIX_SOCKET_MODE: '599' })).toThrow('PGRST_SERVER_UNIX_SOCKET_MODE');
+  expect(read({ PGRST_ADMIN_SERVER_PORT: '3000' })).toThrow('PGRST_ADMIN_SERVER_PORT');
 });
 
 test('only pages of the sites that are named may call', () => {
@@ -74,7 +90,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       create function api.description() returns json language sql stable as $$ select '{"swagger":"2.0"}'::json $$;
       alter role alone_clerk set statement_timeout to '3s';
       alter role alone_clerk set default_transaction_isolation to 'repeatable read';`);
-    const config = readDataConfig({
+    const environment = {
       PGRST_DB_URI: database.url ?? '',
       PGRST_SERVER_PORT: '0',
       PGRST_DB_SCHEMAS: 'api',
@@ -89,9 +105,8 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       PGRST_SERVER_TIMING_ENABLED: 'true',
       PGRST_SERVER_TRACE_HEADER: 'X-Request-Id',
       PGRST_JWT_ROLE_CLAIM_KEY: '.roles[0]',
-    });
-    if (!config) throw new Error('not configured');
-    alone = await startDataAlone(config, openLog('silent'));
+    };
+    alone = await startDataAlone(environment, openLog('silent'));
   });
   afterAll(async () => {
     await alone.close();
@@ -159,16 +174,22 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
   test.each([
     ['none', async () => '', 'PGRST301', 'Empty JWT is sent in Authorization header'],
     ['two parts', async () => 'a.b', 'PGRST301', 'Expected 3 parts in JWT; got 2'],
-    ['another key', () => sign({}, `${secret}!`), 'PGRST301', 'No suitable key or wrong key type'],
+    [
+      'another key',
+      () => sign({}, `${secret}!`),
+      'PGRST301',
+      'No suitable key or wrong key type',
+      'None of the keys was able to decode the JWT',
+    ],
     ['a past time', () => sign({ exp: 1 }), 'PGRST303', 'JWT expired'],
     ['a future time', () => sign({ nbf: 9e9 }), 'PGRST303', 'JWT not yet valid'],
     ['others', () => sign({ aud: 'them' }), 'PGRST303', 'JWT not in audience'],
-  ])('a token with %s is refused', async (_, token, code, message) => {
+  ])('a token with %s is refused', async (_, token, code, message, details: string | null = null) => {
     const answer = await fetch(`${alone.url}/notes`, {
       headers: { authorization: `Bearer ${await token()}` },
     });
     expect(answer.status).toBe(401);
-    expect(await answer.json()).toEqual({ code, message, details: null, hint: null });
+    expect(await answer.json()).toEqual({ code, message, details, hint: null });
     expect(answer.headers.get('www-authenticate')).toBe(
       `Bearer error="invalid_token", error_description="${message}"`,
     );

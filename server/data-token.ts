@@ -1,17 +1,29 @@
 // Who calls the data service by itself: the Authorization header becomes claims, with PostgREST's answers otherwise.
-import { createLocalJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import { type CryptoKey, compactVerify, importJWK, type JWK } from 'jose';
 import type { Claims } from '../backend/database/as-role.ts';
+
+/** The first of an array's texts that is, is not, begins with, ends with or contains a text. */
+interface ClaimSearch {
+  operator: '==' | '!=' | '^==' | '==^' | '*==';
+  text: string;
+}
+/** A step of the way to where a token tells its role; a search is the last one. */
+export type ClaimStep = { key: string } | { index: number } | ClaimSearch;
+
+/** A key that verifies tokens: a shared secret, or a JSON Web Key. */
+export type VerifyingKey = Uint8Array | JWK;
 
 export interface TokenSettings {
   /** The role of who brings no token; null when everyone must. */
   anonymousRole: string | null;
-  /** A shared secret, or a JSON Web Key or key set as JSON; null when no token can be checked. */
-  secret: string | null;
-  isSecretBase64: boolean;
+  /** Null when no token can be checked. */
+  keys: readonly VerifyingKey[] | null;
   /** Whom tokens must be for, where they say it; null when that is not looked at. */
   audience: string | null;
   /** Where in a token the role is, from the outside in. */
-  roleClaim: readonly string[];
+  roleClaim: readonly ClaimStep[];
+  /** How many verified tokens are remembered. */
+  mostRemembered: number;
 }
 
 /** A request that is answered before the service is asked. */
@@ -19,11 +31,13 @@ export class RefusedToken extends Error {
   override readonly name = 'RefusedToken';
   readonly code: string;
   readonly status: number;
+  readonly details: string | null;
 
-  constructor(code: string, message: string, status = 401) {
+  constructor(code: string, message: string, details: string | null = null) {
     super(message);
     this.code = code;
-    this.status = status;
+    this.status = code === 'PGRST300' ? 500 : 401;
+    this.details = details;
   }
 
   /** The answer, in the form of PostgREST's errors. */
@@ -32,7 +46,8 @@ export class RefusedToken extends Error {
       this.code === 'PGRST302'
         ? 'Bearer'
         : `Bearer error="invalid_token", error_description="${this.message}"`;
-    const body = JSON.stringify({ code: this.code, message: this.message, details: null, hint: null });
+    const { code, message, details } = this;
+    const body = JSON.stringify({ code, message, details, hint: null });
     return new Response(method === 'HEAD' ? null : body, {
       status: this.status,
       headers: {
@@ -44,95 +59,178 @@ export class RefusedToken extends Error {
   }
 }
 
+type TokenClaims = Record<string, unknown>;
+
 /**
  * Makes the check of Authorization headers.
  * @returns a function from a header's value, null for none, to claims; it throws RefusedToken
  */
 export function createTokenCheck(settings: TokenSettings): (header: string | null) => Promise<Claims> {
-  const { anonymousRole, secret, audience, roleClaim } = settings;
-  const verify = secret === null ? null : verifierOf(secret, settings.isSecretBase64);
+  const { anonymousRole, keys, audience, roleClaim, mostRemembered } = settings;
+  const verify = keys && verifierOf(keys);
+  // What was verified stays verified; times and audience are looked at anew.
+  const remembered = new Map<string, TokenClaims>();
   return async (header) => {
-    const token = /^bearer(?: (.*))?$/i.exec(header?.trim() ?? '');
-    const claims = token ? await verified((token[1] ?? '').trim()) : {};
-    const role = valueAt(claims, roleClaim) ?? anonymousRole;
-    if (typeof role !== 'string') throw new RefusedToken('PGRST302', 'Anonymous access is disabled');
-    return { ...claims, role };
+    const token = /^bearer(?:\s+(.*))?$/i.exec(header?.trim() ?? '');
+    const claims = token ? await verified(token[1] ?? '') : {};
+    if (token) checkClaims(claims, audience);
+    const claimed = valueAt(claims, roleClaim);
+    if (claimed !== undefined) {
+      return { ...claims, role: typeof claimed === 'string' ? claimed : JSON.stringify(claimed) };
+    }
+    if (anonymousRole === null) throw new RefusedToken('PGRST302', 'Anonymous access is disabled');
+    return { ...claims, role: anonymousRole };
   };
 
-  async function verified(token: string): Promise<JWTPayload> {
-    if (!verify) throw new RefusedToken('PGRST300', 'Server lacks JWT secret', 500);
-    if (token === '') throw new RefusedToken('PGRST301', 'Empty JWT is sent in Authorization header');
-    const parts = token.split('.').length;
-    if (parts !== 3) throw new RefusedToken('PGRST301', `Expected 3 parts in JWT; got ${parts}`);
-    const claims = await verify(token).catch((error) => {
-      const isAlgorithm =
-        error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JOSENotSupported;
-      throw new RefusedToken(
-        'PGRST301',
-        isAlgorithm ? 'Wrong or unsupported encoding algorithm' : 'No suitable key or wrong key type',
-      );
-    });
-    checkClaims(claims, audience);
+  async function verified(token: string): Promise<TokenClaims> {
+    if (!verify) throw new RefusedToken('PGRST300', 'Server lacks JWT secret');
+    const known = remembered.get(token);
+    if (known) return known;
+    const claims = claimsIn(await verify(token));
+    remembered.set(token, claims);
+    const [oldest] = remembered.keys();
+    if (remembered.size > mostRemembered && oldest !== undefined) remembered.delete(oldest);
     return claims;
   }
 }
 
-function verifierOf(secret: string, isBase64: boolean): (token: string) => Promise<JWTPayload> {
-  const text = isBase64 ? null : secret.trim();
-  // Times are looked at afterwards, in words of ours.
-  const currentDate = new Date(0);
-  const claimsOf = (token: string) =>
-    JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
-  const readClaims = async (token: string, check: Promise<unknown>) => {
-    await check.catch((error) => {
-      if (!(error instanceof errors.JWTClaimValidationFailed) && !(error instanceof errors.JWTExpired)) {
-        throw error;
-      }
-    });
-    return claimsOf(token) as JWTPayload;
-  };
-  if (text?.startsWith('{')) {
-    const parsed = JSON.parse(text);
-    const keys = createLocalJWKSet(parsed.keys ? parsed : { keys: [parsed] });
-    return (token) => readClaims(token, jwtVerify(token, keys, { currentDate }));
+function claimsIn(payload: Uint8Array): TokenClaims {
+  try {
+    const claims: unknown = JSON.parse(new TextDecoder().decode(payload));
+    if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims as TokenClaims;
+  } catch {
+    // Answered below.
   }
-  const key = isBase64
-    ? Buffer.from(secret.replaceAll('_', '/').replaceAll('-', '+').replaceAll('.', '='), 'base64')
-    : new TextEncoder().encode(secret);
-  return (token) => readClaims(token, jwtVerify(token, key, { algorithms: ['HS256'], currentDate }));
+  throw new RefusedToken('PGRST303', 'Parsing claims failed');
 }
+
+// ── Signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const keyTypes: Readonly<Record<string, string>> = { HS: 'oct', RS: 'RSA', PS: 'RSA', ES: 'EC', Ed: 'OKP' };
+
+/** A function from a token to its payload. */
+function verifierOf(keys: readonly VerifyingKey[]): (token: string) => Promise<Uint8Array> {
+  const imported = new Map<JWK, Promise<CryptoKey | Uint8Array>>();
+  const ready = (key: VerifyingKey, algorithm: string) => {
+    if (key instanceof Uint8Array) return key;
+    const known = imported.get(key) ?? importJWK(publicPart(key), algorithm);
+    imported.set(key, known);
+    return known;
+  };
+  return async (token) => {
+    const { algorithm, id } = headerOf(token);
+    if (algorithm === 'none') {
+      throw new RefusedToken(
+        'PGRST301',
+        'Wrong or unsupported encoding algorithm',
+        "JWT is unsecured but expected 'alg' was not 'none'",
+      );
+    }
+    const suitable = keys.filter((key) => isSuitable(key, algorithm, id));
+    for (const key of suitable) {
+      try {
+        const { payload } = await compactVerify(token, await ready(key, algorithm), {
+          algorithms: [algorithm],
+        });
+        return payload;
+      } catch {
+        // Another key may be the one.
+      }
+    }
+    throw new RefusedToken(
+      'PGRST301',
+      'No suitable key or wrong key type',
+      suitable.length > 0
+        ? 'None of the keys was able to decode the JWT'
+        : 'No suitable key was found to decode the JWT',
+    );
+  };
+}
+
+function headerOf(token: string): { algorithm: string; id: string | null } {
+  if (token === '') throw new RefusedToken('PGRST301', 'Empty JWT is sent in Authorization header');
+  const parts = token.split('.');
+  if (parts.length !== 3) {
+    throw new RefusedToken('PGRST301', `Expected 3 parts in JWT; got ${parts.length}`);
+  }
+  try {
+    const { alg, kid } = JSON.parse(Buffer.from(parts[0] ?? '', 'base64url').toString());
+    if (typeof alg === 'string') return { algorithm: alg, id: typeof kid === 'string' ? kid : null };
+  } catch {
+    // Answered below.
+  }
+  throw new RefusedToken('PGRST301', 'JWT cryptographic operation failed');
+}
+
+/** A token that names a key wants that key; a plain secret, which has no name, is meant by any. */
+function isSuitable(key: VerifyingKey, algorithm: string, id: string | null): boolean {
+  if (key instanceof Uint8Array) return algorithm === 'HS256';
+  return (
+    keyTypes[algorithm.slice(0, 2)] === key.kty &&
+    (key.alg === undefined || key.alg === algorithm) &&
+    key.use !== 'enc' &&
+    (id === null || key.kid === id)
+  );
+}
+
+/** Verifying needs no more, and a private key would be taken for signing. */
+function publicPart({ kty, crv, x, y, n, e, k }: JWK): JWK {
+  const all = { kty, crv, x, y, n, e, k };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as unknown as JWK;
+}
+
+// ── Claims ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Seconds clocks may differ by. */
 const skew = 30;
 
-function checkClaims(claims: JWTPayload, audience: string | null): void {
+function checkClaims(claims: TokenClaims, audience: string | null): void {
   const refuse = (message: string) => new RefusedToken('PGRST303', message);
-  const values: Record<string, unknown> = { ...claims };
-  for (const name of ['exp', 'nbf', 'iat']) {
-    const value = values[name] ?? null;
-    if (value !== null && typeof value !== 'number') {
-      throw refuse(`The JWT '${name}' claim must be a number`);
-    }
+  const now = Math.floor(Date.now() / 1000);
+  const times: Array<[name: string, isWrong: (value: number) => boolean, message: string]> = [
+    ['exp', (value) => value < now - skew, 'JWT expired'],
+    ['nbf', (value) => value > now + skew, 'JWT not yet valid'],
+    ['iat', (value) => value > now + skew, 'JWT issued at future'],
+  ];
+  for (const [name, isWrong, message] of times) {
+    const value = claims[name] ?? null;
+    if (value === null) continue;
+    if (typeof value !== 'number') throw refuse(`The JWT '${name}' claim must be a number`);
+    if (isWrong(value)) throw refuse(message);
   }
-  const audiences: unknown[] = [values.aud ?? []].flat();
+  const audiences: unknown[] = [claims.aud ?? []].flat();
   if (!audiences.every((each) => typeof each === 'string')) {
     throw refuse("The JWT 'aud' claim must be a string or an array of strings");
   }
-  const now = Date.now() / 1000;
-  const { exp, nbf, iat } = claims;
-  if (exp && exp < now - skew) throw refuse('JWT expired');
-  if (nbf && nbf > now + skew) throw refuse('JWT not yet valid');
-  if (iat && iat > now + skew) throw refuse('JWT issued at future');
   if (audience !== null && audiences.length > 0 && !audiences.includes(audience)) {
     throw refuse('JWT not in audience');
   }
 }
 
-function valueAt(claims: JWTPayload, path: readonly string[]): unknown {
+const matches: Readonly<Record<ClaimSearch['operator'], (value: string, text: string) => boolean>> = {
+  '==': (value, text) => value === text,
+  '!=': (value, text) => value !== text,
+  '^==': (value, text) => value.startsWith(text),
+  '==^': (value, text) => value.endsWith(text),
+  '*==': (value, text) => value.includes(text),
+};
+
+/** What is where the steps lead; undefined when there is nothing. */
+function valueAt(claims: TokenClaims, path: readonly ClaimStep[]): unknown {
   let value: unknown = claims;
   for (const step of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return null;
-    value = (value as Record<string, unknown>)[step];
+    if ('key' in step) {
+      const isHolder = typeof value === 'object' && value !== null && !Array.isArray(value);
+      if (!isHolder || !Object.hasOwn(value as object, step.key)) return undefined;
+      value = (value as TokenClaims)[step.key];
+      continue;
+    }
+    if (!Array.isArray(value)) return undefined;
+    if ('index' in step) value = value[step.index];
+    else {
+      const { operator, text } = step;
+      value = value.find((each) => typeof each === 'string' && matches[operator](each, text));
+    }
   }
   return value;
 }

@@ -101,8 +101,11 @@ const relationsSql = `${withBases}
         'kind', ${kindOf('a.atttypid')},
         'defaultExpression', case
           when a.attgenerated <> '' then null
-          when a.attidentity <> '' then
-            format('nextval(%L::regclass)', pg_get_serial_sequence(c.oid::regclass::text, a.attname))
+          when a.attidentity <> '' then (
+            select format('nextval(%L::regclass)', sequence.oid::regclass)
+            from pg_depend owned join pg_class sequence on sequence.oid = owned.objid and sequence.relkind = 'S'
+            where owned.classid = 'pg_class'::regclass and owned.refclassid = 'pg_class'::regclass
+              and owned.refobjid = c.oid and owned.refobjsubid = a.attnum and owned.deptype = 'i')
           else coalesce(pg_get_expr(d.adbin, d.adrelid), (
             select pg_get_expr(of.typdefaultbin, 0) from pg_type of where of.oid = a.atttypid)) end
       ) order by a.attnum)
@@ -186,7 +189,7 @@ const castsSql = `
     join pg_type domain on domain.oid = given.domain and domain.typtype = 'd'
   where c.castcontext = 'i' and c.castmethod = 'f' and given.other = given.form`;
 
-// Only what any session may set.
+// Only what any session may set, or this database's user.
 const roleSettingsSql = `
   select r.rolname as role, given.setting
   from pg_db_role_setting s
@@ -195,7 +198,8 @@ const roleSettingsSql = `
   where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
     and exists (
       select from pg_settings known
-      where known.name = split_part(given.setting, '=', 1) and known.context = 'user')
+      where known.name = split_part(given.setting, '=', 1)
+        and (known.context = 'user' or (known.context = 'superuser' and has_parameter_privilege(known.name, 'set'))))
   order by s.setdatabase`;
 
 const typesSql = `

@@ -8,6 +8,7 @@ const retryAfter = 500;
 /**
  * Keeps a schema cache up to date. Requests under way keep the one they began with.
  * @param schemas the exposed schemas
+ * @param channel where the database says that its schema changed; null for nowhere
  * @param onFault told when a changed schema could not be read; it is tried again
  * @returns the newest cache, until it is closed
  * @throws DatabaseError when the schema cannot be read at first
@@ -16,6 +17,7 @@ export async function followSchema(
   database: Database,
   schemas: readonly string[],
   onFault: (error: unknown) => void,
+  channel: string | null = 'pgrst',
 ): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
   const load = () =>
     database.transaction((session) => loadSchemaCache(session, schemas), {
@@ -47,13 +49,10 @@ export async function followSchema(
     });
   };
   // Listening comes first: a change during the first load is not missed.
-  const stop = await database.listen(
-    'pgrst',
-    (payload) => {
-      if (payload === 'reload schema' || payload === '') onChange();
-    },
-    onChange,
-  );
+  const onMessage = (payload: string) => {
+    if (payload === 'reload schema' || payload === '') onChange();
+  };
+  const stop = channel === null ? async () => {} : await database.listen(channel, onMessage, onChange);
   try {
     loading = reload();
     await loading;

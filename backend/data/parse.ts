@@ -83,20 +83,20 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
 }
 
 function parseTarget({ path, method }: RequestParts, rootFunction: string | null): ParsedRequest['target'] {
-  const segments = path.split('/').slice(1).map(decodeSegment);
-  if (segments.at(-1) === '') segments.pop();
-  const [first, second] = segments;
-  if (first === undefined) {
-    if (!rootMethods.has(method)) throw unsupported(method);
-    return rootFunction === null ? { kind: 'root' } : { kind: 'function', name: rootFunction, isRoot: true };
-  }
-  if (first === 'rpc' && second !== undefined && segments.length === 2) {
+  const [first = '', second, ...others] = path.split('/').slice(1).map(decodeSegment);
+  const isRoot = first === '' && second === undefined;
+  const called = isRoot ? rootFunction : first === 'rpc' && others.length === 0 ? second : null;
+  if (called !== null && called !== undefined) {
     if (!functionMethods.has(method)) {
       throw new Fault(405, { code: 'PGRST101', message: `Cannot use the ${method} method on RPC` });
     }
-    return { kind: 'function', name: second, isRoot: false };
+    return { kind: 'function', name: called, isRoot };
   }
-  if (segments.length > 1) throw invalidPath();
+  if (isRoot) {
+    if (!rootMethods.has(method)) throw unsupported(method);
+    return { kind: 'root' };
+  }
+  if (second !== undefined) throw invalidPath();
   if (!relationMethods.has(method)) throw unsupported(method);
   return { kind: 'relation', name: first };
 }

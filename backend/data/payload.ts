@@ -127,7 +127,8 @@ function csvLines(text: string): string[][] {
       if (field.lastIndex === text.length) line.push('');
       else continue;
     }
-    lines.push(line);
+    // Empty lines are no rows.
+    if (line.length > 1 || line[0] !== '') lines.push(line);
     line = [];
   }
   return lines;

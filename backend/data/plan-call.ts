@@ -24,7 +24,7 @@ export function chooseFunction(
   cache: SchemaCache,
 ): { called: DatabaseFunction; callArguments: CallArguments } {
   const { schema, method } = request;
-  const isRead = method === 'GET' || method === 'HEAD';
+  const isRead = method !== 'POST';
   const type = mediaTypeOf(request.contentType);
   const names = new Set(
     isRead ? request.query.arguments.map(([name]) => name) : (request.payload?.keys ?? []),

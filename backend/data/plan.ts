@@ -200,10 +200,8 @@ export function planRequest(request: ParsedRequest, cache: SchemaCache, limits: 
 }
 
 function planDescription(request: ParsedRequest, limits: PlanLimits): DescriptionPlan | OptionsPlan {
+  if (limits.openApiMode === 'disabled') throw noDescription();
   if (request.method === 'OPTIONS') return { kind: 'options', allow: 'OPTIONS,GET,HEAD' };
-  if (limits.openApiMode === 'disabled') {
-    throw new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
-  }
   const media = mediaOfRoot(request);
   return {
     kind: 'description',
@@ -214,6 +212,9 @@ function planDescription(request: ParsedRequest, limits: PlanLimits): Descriptio
     isReadOnly: true,
   };
 }
+
+const noDescription = () =>
+  new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
 
 function allowedOn(relation: Relation): string {
   const methods = ['OPTIONS', 'GET', 'HEAD'];
@@ -278,13 +279,12 @@ function planCall(
   cache: SchemaCache,
   limits: PlanLimits,
 ): CallPlan | OptionsPlan {
-  const { method, schema, preferences } = request;
-  if (method === 'OPTIONS') {
-    const overloads = cache.functions.get(schema)?.get(target.name) ?? [];
-    const isVolatile = overloads.some((overload) => overload.isVolatile);
-    return { kind: 'options', allow: isVolatile ? 'OPTIONS,POST' : 'OPTIONS,GET,HEAD,POST' };
-  }
+  const { method, preferences } = request;
+  if (target.isRoot && limits.openApiMode === 'disabled') throw noDescription();
   const { called, callArguments } = chooseFunction(request, target.name, cache);
+  if (method === 'OPTIONS') {
+    return { kind: 'options', allow: called.isVolatile ? 'OPTIONS,POST' : 'OPTIONS,GET,HEAD,POST' };
+  }
   const { returns } = called;
   if (preferences.maxAffected !== null && !called.isSet) {
     throw new Fault(400, {
@@ -298,7 +298,7 @@ function planCall(
     kind: 'call' as const,
     called,
     callArguments,
-    isCounted: preferences.count !== null,
+    isCounted: preferences.count === 'exact' || preferences.count === 'estimated',
     hasBody: method !== 'HEAD',
     maxAffected: preferences.maxAffected,
     media: mediaOfCall(request, target, called, cache, limits),

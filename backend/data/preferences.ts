@@ -63,8 +63,7 @@ function set(preferences: Preferences, preference: string): boolean {
     return true;
   }
   if (name === 'max-affected') {
-    if (!/^\d{1,9}$/.test(value)) return false;
-    preferences.maxAffected ??= Number(value);
+    if (/^-?\d{1,15}$/.test(value)) preferences.maxAffected ??= Number(value);
     return true;
   }
   const choice = Object.hasOwn(choices, name) ? choices[name] : undefined;

@@ -32,7 +32,7 @@ const wholeStar: readonly SelectItem[] = [{ kind: 'star' }];
  * @throws Fault PGRST100 naming the text and the column where parsing stopped
  */
 export function parseQueryString(search: string, takesArguments = false): Query {
-  let select = wholeStar;
+  let select: readonly SelectItem[] | null = null;
   let columns: string[] | null = null;
   let onConflict: string[] | null = null;
   const conditions: Array<Query['conditions'][number]> = [];
@@ -43,15 +43,16 @@ export function parseQueryString(search: string, takesArguments = false): Query 
 
   for (const [key, value] of pairsOf(search)) {
     if (key === 'select') {
-      select = parseSelect(value);
+      // The first of a name counts.
+      select ??= parseSelect(value);
       continue;
     }
     if (key === 'columns') {
-      columns = parseNames(value, 'columns parameter');
+      columns ??= parseNames(value, 'columns parameter');
       continue;
     }
     if (key === 'on_conflict') {
-      onConflict = parseNames(value, 'on_conflict parameter');
+      onConflict ??= parseNames(value, 'on_conflict parameter');
       continue;
     }
     const lastDot = key.lastIndexOf('.');
@@ -59,14 +60,15 @@ export function parseQueryString(search: string, takesArguments = false): Query 
     const rest = lastDot < 0 ? '' : key.slice(0, lastDot);
     switch (lastSegment) {
       case 'order':
-        orders.push({ path: parsePath(rest), terms: parseOrder(value) });
+        addOnce(orders, { path: parsePath(rest), terms: parseOrder(value) });
         break;
       case 'limit':
       case 'offset': {
         if (!/^-?\d{1,15}$/.test(value)) break;
         const path = parsePath(rest);
-        if (lastSegment === 'limit') limits.push({ path, limit: Number(value) });
-        else offsets.push({ path, offset: Number(value) });
+        // Of these the last counts.
+        if (lastSegment === 'limit') limits.unshift({ path, limit: Number(value) });
+        else offsets.unshift({ path, offset: Number(value) });
         break;
       }
       case 'and':
@@ -86,7 +88,17 @@ export function parseQueryString(search: string, takesArguments = false): Query 
       }
     }
   }
-  return { select, conditions, orders, limits, offsets, columns, onConflict, arguments: functionArguments };
+  return {
+    ...{ select: select ?? wholeStar, conditions, orders, limits, offsets },
+    ...{ columns, onConflict, arguments: functionArguments },
+  };
+}
+
+/** Adds what is said of a place of which nothing was said before. */
+function addOnce<T extends { path: readonly string[] }>(entries: T[], entry: T): void {
+  const isSame = ({ path }: T) =>
+    path.length === entry.path.length && path.every((step, at) => step === entry.path[at]);
+  if (!entries.some(isSame)) entries.push(entry);
 }
 
 /** The pairs of a query string or form body, decoded; keys without `=` are left out. */
@@ -331,7 +343,6 @@ function parseKey(key: string): { path: string[]; field: Field } {
 function parseOrder(text: string): OrderTerm[] {
   const cursor = new Cursor(text, 'order');
   const terms: OrderTerm[] = [];
-  if (text === '') return terms;
   do {
     cursor.skipSpaces();
     let embed: string | null = null;

@@ -28,15 +28,25 @@ export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
     return new Fault(500, { code: 'PGRSTX00', message: 'Internal server error' });
   }
   const { code, message, detail, hint } = thrown;
-  if (code.startsWith('08')) {
-    // The driver's own words may name hosts; who runs the service hears them, the client does not.
-    return new Fault(503, { code: 'PGRST001', message: 'Database client error. Retrying the connection.' });
-  }
+  if (code.startsWith('08')) return unconnected(message);
   if (code === 'PGRST') return raised(message, detail);
   const status = statusOf(code, message, isAnonymous);
-  const headers: Record<string, string> =
-    code === '42501' && isAnonymous ? { 'WWW-Authenticate': 'Bearer' } : {};
+  const headers: Record<string, string> = status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {};
   return new Fault(status, { code, message, details: detail, hint }, headers);
+}
+
+/** The driver's own words may name hosts; who runs the service hears them, the client does not. */
+function unconnected(message: string): Fault {
+  if (message === 'timeout exceeded when trying to connect') {
+    return new Fault(504, {
+      code: 'PGRST003',
+      message: 'Timed out acquiring connection from connection pool.',
+    });
+  }
+  const [code, words] = message.includes('ECONNREFUSED')
+    ? ['PGRST000', 'Database connection error.']
+    : ['PGRST001', 'Database client error. Retrying the connection.'];
+  return new Fault(503, { code, message: words }, { 'Retry-After': '1' });
 }
 
 const statusByCode: Readonly<Record<string, number>> = {

@@ -12,7 +12,7 @@ import type { Answer } from './sql.ts';
  * @throws Fault PGRST103, 111, 112, 115, 116 or 124
  */
 export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: Answer): void {
-  const affected = answer.affected ?? 0;
+  const affected = (plan.kind === 'mutation' ? answer.affected : answer.page_total) ?? 0;
   if (plan.kind !== 'read' && plan.maxAffected !== null && affected > plan.maxAffected) {
     throw new Fault(400, {
       code: 'PGRST124',
@@ -67,10 +67,10 @@ export function respond(
   }
   const applied = preferenceApplied(appliedPreferences(request, plan, isRolledBack));
   if (applied) headers['preference-applied'] = applied;
-  for (const [name, value] of headersSet(answer)) {
-    if (name === 'set-cookie') headers[name] = [headers[name] ?? [], value].flat();
-    else headers[name] = value;
-  }
+  const set = headersSet(answer);
+  for (const [name] of set) delete headers[name];
+  for (const [name, value] of set)
+    headers[name] = headers[name] === undefined ? value : [headers[name], value].flat();
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
@@ -112,13 +112,13 @@ function rowsResponse(
   search: string,
   headers: PlainHeaders,
 ): StatusAndBody {
-  if (plan.kind === 'call' && plan.called.returns.kind === 'void') return { status: 204, body: null };
   const { page_total: rows, total } = answer;
   const first = plan.node.offset;
   headers['content-range'] = `${rows > 0 ? `${first}-${first + rows - 1}` : '*'}/${total ?? '*'}`;
   if (plan.kind === 'read') {
     headers['content-location'] = `/${encodeURIComponent(plan.relation.name)}${sorted(search)}`;
   }
+  if (plan.kind === 'call' && plan.called.returns.kind === 'void') return { status: 204, body: null };
   return { status: total !== null && rows < total ? 206 : 200, body: answer.body ?? '' };
 }
 

@@ -39,12 +39,16 @@ export async function runOneRead(
   parsed: ParsedRequest,
   plan: ReadPlan | MutationPlan | CallPlan,
   statement: Statement,
-  { search, isFirstPart }: { search: string; isFirstPart: boolean },
+  {
+    search,
+    isRolledBack,
+    isFirstPart,
+  }: Pick<RunOptions, 'search' | 'isRolledBack'> & { isFirstPart: boolean },
 ): Promise<PlainResponse | null> {
   const answer = answerOf(await read(statement));
   checkAnswer(plan, answer);
   if (isFirstPart && answer.page_total > mostRowsAtOnce) return null;
-  return respond(parsed, plan, answer, search, null);
+  return respond(parsed, plan, answer, search, isRolledBack);
 }
 
 /**

@@ -724,7 +724,8 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       });
       await away.close();
       const text = await response.text();
-      expect([response.status, JSON.parse(text).code]).toEqual([503, 'PGRST001']);
+      expect([response.status, JSON.parse(text).code]).toEqual([503, 'PGRST000']);
+      expect(response.headers.get('retry-after')).toBe('1');
       expect(text).not.toContain('10.0.0.7');
       expect(told).toEqual([gone]);
     });

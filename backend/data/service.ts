@@ -50,7 +50,7 @@ export interface DataServiceOptions {
   allowsAnyRole?: boolean;
   /** Schemas searched after the request's own; `extensions` unless told. */
   extraSearchPath?: readonly string[];
-  /** A function called, in the request's role, before every request's own work: its name, qualified by its schema. */
+  /** A function called, in the request's role, before every request's own work: its schema ('' for the search path) and name. */
   preRequest?: { schema: string; name: string };
   /** Whether clients may aggregate; they may not unless told. */
   allowsAggregates?: boolean;
@@ -70,6 +70,8 @@ export interface DataServiceOptions {
   tellsTiming?: boolean;
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;
+  /** The channel on which the database says that its schema changed; `pgrst` unless told, null for none. */
+  schemaChannel?: string | null;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
   onFault?: (error: unknown) => void;
 }
@@ -78,12 +80,12 @@ const root = '/rest/v1';
 
 /**
  * Makes the service for the paths below `/rest/v1`.
- * @returns the service; it reads the schema anew on `notify pgrst, 'reload schema'` until it is closed
+ * @returns the service, and what it knows of the schema; it reads that anew on `notify pgrst, 'reload schema'` until it is closed
  * @throws DatabaseError when the schema cannot be read
  */
 export async function createDataService(
   options: DataServiceOptions,
-): Promise<Required<Service> & { close(): Promise<void> }> {
+): Promise<Required<Service> & { readonly schemaCache: SchemaCache; close(): Promise<void> }> {
   const { database, schemas, onFault = () => {} } = options;
   const limits = {
     maxRows: options.maxRows ?? 1000,
@@ -101,7 +103,7 @@ export async function createDataService(
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const settingsOf = createTransactionSettings(options);
   const plans = new PlanCache();
-  const schema = await followSchema(database, schemas, onFault);
+  const schema = await followSchema(database, schemas, onFault, options.schemaChannel);
 
   async function serve(request: Request, caller: Caller): Promise<Response | PlainResponse> {
     const timing = options.tellsTiming ? new ServerTiming() : null;
@@ -125,7 +127,7 @@ export async function createDataService(
       timing?.tellIn(response);
       return response;
     }
-    const isRolledBack = rollbackWish(parsed, plan);
+    const isRolledBack = rollbackWish(parsed);
     // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
     const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
     const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
@@ -138,7 +140,7 @@ export async function createDataService(
       if (!known && plan.kind !== 'mutation') plans.keep(shape.key, cache, { parsed, plan, statement });
       if (isOneRead(plan) && !callBefore && !settings.isolation) {
         const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
-        const options = { search, isFirstPart: mayStream };
+        const options = { search, isRolledBack, isFirstPart: mayStream };
         timing?.lap('plan');
         const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);
         if (response) return timed(response, timing);
@@ -151,7 +153,11 @@ export async function createDataService(
     const work = (deliver: Deliver | null) => async (session: Session) => {
       if (callBefore) await session.query(callBefore);
       const response = await answer(session, deliver);
-      if (isRolledBack ?? (rollsBack && !plan.isReadOnly)) throw new Undone(response);
+      if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
+        // What would be told at the end of a transaction that is kept is told of this one, too.
+        await session.query('set constraints all immediate');
+        throw new Undone(response);
+      }
       return response;
     };
     const inTransaction = (deliver: Deliver | null) =>
@@ -181,8 +187,8 @@ export async function createDataService(
   }
 
   /** Null when the client did not say or may not. */
-  function rollbackWish({ preferences }: ParsedRequest, plan: { isReadOnly: boolean }) {
-    if (!options.allowsRollback || !preferences.transaction || plan.isReadOnly) return null;
+  function rollbackWish({ preferences }: ParsedRequest) {
+    if (!options.allowsRollback || !preferences.transaction) return null;
     return preferences.transaction === 'rollback';
   }
 
@@ -201,6 +207,9 @@ export async function createDataService(
     async fetch(request, caller) {
       const answered = await answer(request, caller);
       return answered instanceof PlainResponse ? answered.toResponse() : answered;
+    },
+    get schemaCache() {
+      return schema.cache;
     },
     close: () => schema.close(),
   };

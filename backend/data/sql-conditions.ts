@@ -8,14 +8,14 @@ import { nameOf, quoted, type Writer } from './sql-writer.ts';
  * Writes conditions, each usable in a `where` joined by `and`.
  * @param alias what the rows' columns are qualified with
  * @param row the whole row as an argument of a function
- * @param isMissing writes that an embed has nothing to embed
+ * @param hasRows writes that an embed has something to embed, or that it has nothing
  */
 export function conditionsOf(
   writer: Writer,
   conditions: readonly PlannedCondition[],
   alias: string,
   row = alias,
-  isMissing: (embed: PlannedEmbed) => string = () => 'false',
+  hasRows: (embed: PlannedEmbed, has: boolean) => string = () => 'false',
 ): string[] {
   const write = (condition: PlannedCondition): string => {
     switch (condition.kind) {
@@ -24,7 +24,7 @@ export function conditionsOf(
         return condition.isNegated ? `not ${joined}` : joined;
       }
       case 'embed is null':
-        return condition.isNegated ? `not (${isMissing(condition.embed)})` : isMissing(condition.embed);
+        return hasRows(condition.embed, condition.isNegated);
       case 'filter': {
         const sql = operationOf(writer, fieldOf(writer, condition.field, { alias, row }), condition);
         return condition.isNegated ? `not (${sql})` : sql;
@@ -115,7 +115,7 @@ export function fieldOf(
   const start = (column ?? computed)?.kind === 'json' ? sql : `to_jsonb(${sql})`;
   const steps = path.map((step) => {
     const arrow = step.isText ? '->>' : '->';
-    return 'key' in step ? `${arrow} ${writer.bind(step.key)}::text` : `${arrow} (${step.index})`;
+    return 'key' in step ? `${arrow} ${writer.bind(step.key)}` : `${arrow} (${step.index})`;
   });
   return `(${start} ${steps.join(' ')})`;
 }

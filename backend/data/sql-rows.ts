@@ -88,7 +88,7 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
       node.conditions,
       base.alias,
       base.row,
-      (embed) => `${joined(embed)}.found is null`,
+      (embed, has) => `${joined(embed)}.found is ${has ? 'not null' : 'null'}`,
     ),
   ];
   const orders = node.orders.map(({ embed, field, direction, nulls }) => {
@@ -215,7 +215,9 @@ function counted(writer: Writer, node: ReadNode, base: Base): string {
     `exists (select ${counted(writer, embed.node, embeddedBase(writer, embed, base))})`;
   const conditions = [
     ...base.conditions,
-    ...conditionsOf(writer, node.conditions, base.alias, base.row, (embed) => `not ${exists(embed)}`),
+    ...conditionsOf(writer, node.conditions, base.alias, base.row, (embed, has) =>
+      has ? exists(embed) : `not ${exists(embed)}`,
+    ),
     ...node.embeds.filter(({ isInner }) => isInner).map(exists),
   ];
   return `from ${base.from}${where(conditions)}`;

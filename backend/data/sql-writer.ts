@@ -25,8 +25,9 @@ export class Writer {
 
 /** Writes a name as an identifier. It must hold no NUL. */
 export const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
-/** Writes a relation's or function's qualified name. */
-export const nameOf = ({ schema, name }: TableName) => `${quoted(schema)}.${quoted(name)}`;
+/** Writes a relation's or function's qualified name; without a schema it is looked for on the search path. */
+export const nameOf = ({ schema, name }: TableName) =>
+  schema === '' ? quoted(name) : `${quoted(schema)}.${quoted(name)}`;
 /** Joins by commas. */
 export const list = (parts: readonly string[]) => parts.join(', ');
 /** Writes a where clause; nothing when there are no conditions. */

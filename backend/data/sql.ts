@@ -10,8 +10,8 @@ import { list, nameOf, quoted, type Statement, Writer, where } from './sql-write
 
 /** The one row every statement gives. Columns that do not apply are null. */
 export interface Answer {
-  /** Rows changed, or returned by the function before filters. */
-  affected: number | null;
+  /** Rows changed. */
+  affected?: number | null;
   /** The body, as PostgreSQL built it. */
   body: string | null;
   /** Rows in the body. */
@@ -122,16 +122,16 @@ function callStatement(writer: Writer, plan: CallPlan): string {
   const source = callSource(writer, plan);
   const result = called.returns;
   if (result.kind === 'void') {
-    return `with source as (${source}) select count(*) as page_total, ${responseSettings} from source`;
+    return `with source as (${source}) select 1::int8 as page_total, count(*) as called_rows, null::int8 as total, ${responseSettings} from source`;
   }
   const relation = result.kind === 'composite' ? result.relation : null;
   const rows = selectFrom(writer, node, 'source', relation ? rowTypeOf(relation) : 't');
   const shape = result.kind === 'scalar' ? 'values' : 'rows';
   const total = isCounted ? `(select count(*) ${countedRows(writer, node, 'source')})` : 'null::int8';
-  // Counted only where it matters: what is named twice is kept in memory as a whole.
-  const affected = plan.maxAffected === null ? 'null::int8' : '(select count(*) from source)';
-  return `with source as (${source}), _rows as (${rows}) select ${affected} as affected,
-  ${body(plan, shape, !called.isSet)} as body, count(*) as page_total, ${total} as total, ${responseSettings} from _rows`;
+  // What is no set is one, if only of nothing.
+  const pageTotal = called.isSet ? 'count(*)' : '1::int8';
+  return `with source as (${source}), _rows as (${rows}) select
+  ${body(plan, shape, !called.isSet)} as body, ${pageTotal} as page_total, ${total} as total, ${responseSettings} from _rows`;
 }
 
 function body(

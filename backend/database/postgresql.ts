@@ -29,6 +29,8 @@ const types = {
 export interface PostgresqlOptions {
   /** Connections of the pool; 10 unless told. */
   poolSize?: number;
+  /** Milliseconds a caller waits for a connection; 10,000 unless told. */
+  poolTimeout?: number;
   /** Told about faults that no caller waits for, such as an idle connection that broke. */
   onFault?: (error: Error) => void;
 }
@@ -45,7 +47,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     max: options.poolSize ?? 10,
     pipeline: true,
     types,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: options.poolTimeout ?? 10_000,
     application_name: 'backend',
   });
   pool.on('error', onFault);

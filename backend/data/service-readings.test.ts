@@ -1,0 +1,209 @@
+// What a request means where it could be read in more than one way, and what answers tell besides their rows.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Database, DatabaseError } from '../database/database.ts';
+import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { createDataService, type DataServiceOptions } from './service.ts';
+
+const schema = `
+  create table public.lamps (id int primary key, room text, data jsonb, pair int unique deferrable initially deferred);
+  insert into public.lamps values (1, 'hall', '{"a": {"b": 1}}', 10), (2, 'attic', '{}', 11), (3, 'hall', null, 12);
+  create table public.bulbs (id int primary key, lamp_id int references public.lamps);
+  insert into public.bulbs values (1, 1), (2, 1), (3, 2);
+  grant all on public.lamps, public.bulbs to anon;
+  create function public.rest() returns void language sql as 'select 1';
+  create function public.first_lamp(min int) returns public.lamps language sql stable
+  as 'select l from public.lamps l where id >= min order by id limit 1';
+  create function public.lamps_from(min int) returns setof public.lamps language sql stable
+  as 'select l from public.lamps l where id >= min order by id';
+  create function public.doubled() returns int language plpgsql as $$
+  begin
+    perform set_config('response.headers', '[{"Vary": "a"}, {"X-One": "1"}, {"vary": "b"}]', true);
+    return 2;
+  end $$;
+  create function public.unknown_visitor() returns void language plpgsql as $$
+  begin
+    raise sqlstate 'PT401' using message = 'who are you?';
+  end $$;`;
+
+const sources = [{ name: 'platform', folder: 'backend/platform' }];
+type Service = Awaited<ReturnType<typeof createDataService>>;
+
+describe.each(testDatabases())('how the table-query service reads a request on %s', (kind) => {
+  let database: Database;
+  let service: Service;
+  let undoing: Service;
+  beforeAll(async () => {
+    database = await throwawayDatabase(kind, sources);
+    await database.execute(schema);
+    service = await createDataService({ database, schemas: ['public'] });
+    undoing = await createDataService({ database, schemas: ['public'], allowsRollback: true });
+  });
+  afterAll(async () => {
+    await Promise.all([service.close(), undoing.close()]);
+    await database.close();
+  });
+  const send = (path: string, init: RequestInit = {}, by = service) =>
+    by.fetch(new Request(`http://backend/rest/v1${path}`, init), { claims: { role: 'anon' }, address: null });
+  const json = async (path: string, init: RequestInit = {}) => (await send(path, init)).json();
+  const ids = async (path: string) => (await json(path)).map(({ id }: { id: number }) => id);
+  const strict = (preference: string) => ({ headers: { prefer: `handling=strict, ${preference}` } });
+
+  test('of what is said twice the first counts, of limits the last', async () => {
+    expect(await json('/lamps?select=id&select=room&id=eq.1')).toEqual([{ id: 1 }]);
+    expect(await ids('/lamps?select=id&order=id.desc&order=id.asc')).toEqual([3, 2, 1]);
+    expect(await ids('/lamps?select=id&order=id&limit=1&limit=2')).toEqual([1, 2]);
+    expect(await ids('/lamps?select=id&order=id&offset=0&offset=2')).toEqual([3]);
+  });
+
+  test('an order of nothing is a mistake', async () => {
+    const answer = await send('/lamps?order=');
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({
+      code: 'PGRST100',
+      message: '"failed to parse order ()" (line 1, column 1)',
+    });
+  });
+
+  test('a path that goes on behind a relation or a function leads nowhere', async () => {
+    for (const path of ['/lamps/', '/lamps/1', '/rpc/rest/', '/rpc/rest/more', '//']) {
+      expect((await json(path)).code, path).toBe('PGRST125');
+    }
+  });
+
+  test('a function in the place of the description is called like any other', async () => {
+    const options: DataServiceOptions = { database, schemas: ['public'], rootFunction: 'rest' };
+    const called = await createDataService(options);
+    const disabled = await createDataService({ ...options, openApiMode: 'disabled' });
+    expect((await send('/', { method: 'POST' }, called)).status).toBe(204);
+    expect(await (await send('/', { method: 'DELETE' }, called)).json()).toMatchObject({ code: 'PGRST101' });
+    for (const method of ['GET', 'POST', 'OPTIONS']) {
+      const answer = await send('/', { method }, disabled);
+      expect([answer.status, (await answer.json()).code], method).toEqual([404, 'PGRST126']);
+    }
+    await called.close();
+    await disabled.close();
+  });
+
+  test('what may be done with a function is told only of one there is', async () => {
+    const answer = await send('/rpc/rest', { method: 'OPTIONS' });
+    expect(answer.headers.get('allow')).toBe('OPTIONS,POST');
+    expect(await json('/rpc/rests', { method: 'OPTIONS' })).toMatchObject({
+      code: 'PGRST202',
+      hint: 'Perhaps you meant to call the function public.rest',
+    });
+  });
+
+  test('functions tell their rows: what is no set is one, if only of nothing', async () => {
+    const rangeOf = async (path: string, init: RequestInit = {}) => {
+      const { status, headers } = await send(path, init);
+      return [status, headers.get('content-range')];
+    };
+    expect(await rangeOf('/rpc/rest', { method: 'POST' })).toEqual([204, '0-0/*']);
+    expect(await rangeOf('/rpc/first_lamp?min=9')).toEqual([200, '0-0/*']);
+    const single = { headers: { accept: 'application/vnd.pgrst.object+json' } };
+    expect(await rangeOf('/rpc/first_lamp?min=9', single)).toEqual([200, '0-0/*']);
+    expect(await rangeOf('/rpc/lamps_from?min=9')).toEqual([200, '*/*']);
+    expect(await rangeOf('/rpc/lamps_from?min=2', { headers: { prefer: 'count=planned' } })).toEqual([
+      200,
+      '0-1/*',
+    ]);
+  });
+
+  test('as many rows as a function gives in the end may not be more than are allowed', async () => {
+    expect((await send('/rpc/lamps_from?min=1&limit=2', strict('max-affected=2'))).status).toBe(200);
+    expect(await json('/rpc/lamps_from?min=1', strict('max-affected=2'))).toMatchObject({
+      code: 'PGRST124',
+      details: 'The query affects 3 rows',
+    });
+  });
+
+  test('a preference for most rows that is no number is none', async () => {
+    const answer = await send('/lamps?id=eq.9', { method: 'DELETE', ...strict('max-affected=many') });
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get('preference-applied')).toBe('handling=strict');
+    expect(await json('/lamps?id=eq.9', { method: 'DELETE', ...strict('max-affected=-1') })).toMatchObject({
+      code: 'PGRST124',
+      details: 'The query affects 0 rows',
+    });
+  });
+
+  test('headers that a function sets twice are both sent', async () => {
+    const { headers } = await send('/rpc/doubled', { method: 'POST' });
+    expect([headers.get('vary'), headers.get('x-one')]).toEqual(['a, b', '1']);
+  });
+
+  test('whoever is refused by the database as unknown is asked for a token', async () => {
+    const answer = await send('/rpc/unknown_visitor', { method: 'POST' });
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+  });
+
+  test('a transaction that is undone holds to deferred constraints, and reads tell the wish as well', async () => {
+    const prefer = 'tx=rollback';
+    const read = await send('/lamps?select=id&id=eq.1', { headers: { prefer } }, undoing);
+    expect(read.headers.get('preference-applied')).toBe('tx=rollback');
+    const body = JSON.stringify({ id: 9, pair: 10 });
+    const headers = { prefer, 'content-type': 'application/json' };
+    const answer = await send('/lamps', { method: 'POST', body, headers }, undoing);
+    expect([answer.status, (await answer.json()).code]).toEqual([409, '23505']);
+  });
+
+  test('a way into text is told with the words of the database', async () => {
+    expect(await json('/lamps?select=data->>a->b')).toMatchObject({
+      code: '42883',
+      message: 'operator does not exist: text -> unknown',
+    });
+    expect(await json('/lamps?select=data->a->b&data->a->>b=eq.1')).toEqual([{ b: 1 }]);
+  });
+
+  test('who has something embedded is estimated as the database joins them', async () => {
+    await database.execute('analyze public.lamps; analyze public.bulbs');
+    const planned = async (search: string) => {
+      const { headers } = await send(`/lamps?select=id,bulbs()&${search}`, {
+        headers: { prefer: 'count=planned' },
+      });
+      return headers.get('content-range')?.split('/')[1];
+    };
+    const [{ 'QUERY PLAN': plan } = { 'QUERY PLAN': [] }] = (
+      await database.query<{ 'QUERY PLAN': Array<{ Plan: { 'Plan Rows': number } }> }>(
+        `explain (format json) select 1 from public.lamps t
+         where exists (select 1 from public.bulbs b where t.id = b.lamp_id)`,
+      )
+    ).rows;
+    expect(await planned('bulbs=not.is.null')).toBe(String(plan[0]?.Plan['Plan Rows']));
+    expect(await ids('/lamps?select=id,bulbs()&bulbs=not.is.null&order=id')).toEqual([1, 2]);
+    expect(await ids('/lamps?select=id,bulbs()&bulbs=is.null')).toEqual([3]);
+  });
+
+  test('empty lines of a table sent as text are no rows', async () => {
+    const answer = await send('/lamps', {
+      method: 'POST',
+      body: 'id,room\n\n7,"cellar"\n\n',
+      headers: { 'content-type': 'text/csv', prefer: 'return=representation' },
+    });
+    expect([answer.status, await answer.json()]).toMatchObject([201, [{ id: 7, room: 'cellar' }]]);
+  });
+
+  test('who waits too long for a connection is told so', async () => {
+    const busy = new DatabaseError('timeout exceeded when trying to connect', { code: '08006' });
+    const waiting = await createDataService({
+      schemas: ['public'],
+      database: {
+        ...database,
+        transaction: (work, options) =>
+          options?.settings?.role ? Promise.reject(busy) : database.transaction(work, options),
+        read: () => Promise.reject(busy),
+      },
+    });
+    const answer = await send('/lamps', {}, waiting);
+    await waiting.close();
+    expect([answer.status, await answer.json()]).toEqual([
+      504,
+      {
+        code: 'PGRST003',
+        message: 'Timed out acquiring connection from connection pool.',
+        details: null,
+        hint: null,
+      },
+    ]);
+  });
+});

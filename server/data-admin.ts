@@ -1,0 +1,49 @@
+// How the data service by itself is, told on a port of its own.
+import { createServer, type Server } from 'node:http';
+import type { Database } from '../backend/database/database.ts';
+import { closeServer, listen } from './listen.ts';
+
+/** What it tells of. */
+export interface AdminSubject {
+  /** What answers requests; not listening any more, it does not live. */
+  server: Server;
+  database: Database;
+  /** What the service knows of the database's schema. */
+  schemaCache(): unknown;
+}
+
+const mapsAsObjects = (_: string, value: unknown) =>
+  value instanceof Map ? Object.fromEntries(value) : value;
+
+/**
+ * Answers `/live`, `/ready` and `/schema_cache`, with PostgREST's statuses.
+ * @returns where it listens, and what ends it
+ */
+export async function startDataAdmin(
+  { server, database, schemaCache }: AdminSubject,
+  at: { host: string; port: number },
+): Promise<{ url: string; close(): Promise<void> }> {
+  const statusOf = async (path: string): Promise<number> => {
+    if (path === '/schema_cache') return 200;
+    if (path !== '/live' && path !== '/ready') return 404;
+    if (!server.listening) return 500;
+    if (path === '/live') return 200;
+    return database.query('select').then(
+      () => 200,
+      () => 503,
+    );
+  };
+  const admin = createServer(async (request, response) => {
+    const path = new URL(request.url ?? '/', 'http://admin').pathname;
+    response.statusCode = await statusOf(path);
+    if (path !== '/schema_cache') response.end();
+    else
+      response
+        .setHeader('content-type', 'application/json')
+        .end(JSON.stringify(schemaCache(), mapsAsObjects));
+  });
+  await listen(admin, at);
+  const address = admin.address();
+  const port = address && typeof address === 'object' ? address.port : at.port;
+  return { url: `http://${at.host}:${port}`, close: () => closeServer(admin) };
+}
