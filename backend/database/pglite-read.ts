@@ -41,7 +41,7 @@ export function createRead(lite: PGlite, toText: (value: unknown) => string): Re
       message.push(serialize.parse({ name: statement, text }));
     };
     parseOnce(settingsName, settingsStatement);
-    const set = settingsParameters({ ...settings, transaction_read_only: 'on' });
+    const set = settingsParameters({ ...settings, transaction_read_only: 'on' }).map(toText);
     message.push(serialize.bind({ statement: settingsName, values: set }), execute);
     parseOnce(name, sql);
     const values = parameters.map((value) => (value === null || value === undefined ? null : toText(value)));

@@ -38,6 +38,9 @@ test('values that are nested too deeply are refused, in a transaction and outsid
       settings: { 'request.headers': nested(depth) },
     });
     await expect(asSetting).rejects.toMatchObject(refusal);
+    await expect(database.read(asJson, [nested(depth)], {})).rejects.toMatchObject(refusal);
+    const asSettingOfRead = database.read('select 1', [], { 'request.headers': nested(depth) });
+    await expect(asSettingOfRead).rejects.toMatchObject(refusal);
   }
   expect((await database.query('select 1 as answer')).rows).toEqual([{ answer: 1 }]);
   await database.close();
