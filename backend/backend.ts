@@ -71,6 +71,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     schemas: ['public'],
     // Visitors write queries too: none may multiply rows without end, nor keep a connection for long.
     allowsCircles: false,
+    allowsCostlyPatterns: false,
     statementTimeout: 8000,
     onFault: (error) => onFault(error, 'data'),
   });

@@ -54,6 +54,8 @@ test('arguments of functions, and values that are refused, stay', () => {
   expect(shapeOf(call).parts).toBe(call);
   const refused = parts('id=eq.%00');
   expect(shapeOf(refused).parts).toBe(refused);
+  const costly = parts('label=match.(a{1,255}){1,255}');
+  expect(shapeOf(costly).parts).toBe(costly);
 });
 
 test('changes and very long requests are not remembered', () => {

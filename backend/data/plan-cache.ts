@@ -1,5 +1,6 @@
 // Remembers what reads were planned as: requests that differ only in the values they compare with are planned once.
 import { randomUUID } from 'node:crypto';
+import { isCheapPattern } from '../pattern-cost.ts';
 import type { ParsedRequest, RequestParts } from './parse.ts';
 import type { CallPlan, ReadPlan } from './plan.ts';
 import { decode } from './query-string.ts';
@@ -100,6 +101,8 @@ function withStandIns(search: string, values: Map<string, string>): string {
     const value = decode(raw);
     // Such a value is refused, in words that repeat it.
     if (value.includes('\0')) return pair;
+    // Whether it may be asked for is a matter of the plan.
+    if (operator.includes('match.') && !isCheapPattern(value)) return pair;
     const placeholder = `${standIn}${values.size}`;
     values.set(placeholder, operator.includes('like.') ? patternOf(value) : value);
     return `${name}=${operator}${placeholder}`;

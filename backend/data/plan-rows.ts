@@ -1,4 +1,5 @@
 // Plans rows and what is embedded in them: fields, conditions, orders, relationships.
+import { isCheapPattern } from '../pattern-cost.ts';
 import { Fault } from './fault.ts';
 import type {
   PlanLimits,
@@ -10,9 +11,21 @@ import type {
   ReadNode,
 } from './plan.ts';
 import { findRelationship } from './plan-relationship.ts';
-import type { Condition, Field, IsValue, OrderTerm, Query, SelectedEmbed, SelectItem } from './query-tree.ts';
+import type {
+  Condition,
+  Field,
+  IsValue,
+  Operation,
+  OrderTerm,
+  Query,
+  SelectedEmbed,
+  SelectItem,
+} from './query-tree.ts';
 import type { Column, Relation, SchemaCache } from './schema-cache.ts';
 import { mostSimilar } from './similar-name.ts';
+
+/** Steps of a JSON path: each is an operator within another, and PostgreSQL's own depth is limited. */
+const longestPath = 100;
 
 /**
  * Finds an exposed table or view.
@@ -68,7 +81,10 @@ export function planNode(
 }
 
 /** Bounds the work that planning, in the database too, makes of one request. */
-function checkSize({ select, conditions }: Query, { maxEmbeds, maxFilters }: PlanLimits): void {
+function checkSize(
+  { select, conditions }: Query,
+  { maxEmbeds, maxFilters, allowsCostlyPatterns }: PlanLimits,
+): void {
   const tooMany = (what: string, most: number) =>
     new Fault(400, {
       code: 'PGRST100',
@@ -77,9 +93,27 @@ function checkSize({ select, conditions }: Query, { maxEmbeds, maxFilters }: Pla
     });
   if (embedsIn(select) > maxEmbeds) throw tooMany('embedded resources', maxEmbeds);
   let filters = 0;
-  for (const { condition } of conditions) filters += filtersIn(condition);
+  for (const { condition } of conditions) {
+    filters += filtersIn(condition);
+    if (!allowsCostlyPatterns && hasCostlyPattern(condition)) {
+      // As PostgreSQL says of patterns that are too much for it.
+      throw new Fault(400, {
+        code: '2201B',
+        message: 'invalid regular expression: regular expression is too complex',
+      });
+    }
+  }
   if (filters > maxFilters) throw tooMany('filters', maxFilters);
 }
+
+function hasCostlyPattern(condition: Condition): boolean {
+  if (condition.kind === 'group') return condition.conditions.some(hasCostlyPattern);
+  const { operation } = condition;
+  return isPatternMatch(operation) && !isCheapPattern(operation.value);
+}
+
+const isPatternMatch = (operation: Operation): operation is Operation & { kind: 'comparison' } =>
+  operation.kind === 'comparison' && (operation.operator === 'match' || operation.operator === 'imatch');
 
 function embedsIn(items: readonly SelectItem[]): number {
   let count = 0;
@@ -242,6 +276,13 @@ function castType({ types }: SchemaCache, name: string): string {
 }
 
 function resolveField(rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>, field: Field): PlannedField {
+  if (field.path.length > longestPath) {
+    throw new Fault(400, {
+      code: 'PGRST100',
+      message: `The JSON path into ${field.name} is too long`,
+      details: `At most ${longestPath} steps are allowed`,
+    });
+  }
   const column = rows.columns.get(field.name) ?? null;
   const computed = column ? null : (rows.relation?.computedColumns.get(field.name) ?? null);
   if (!column && !computed) {

@@ -172,6 +172,8 @@ export interface PlanLimits {
   maxFilters: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
+  /** Whether the regular expressions of filters may be of any cost. */
+  allowsCostlyPatterns: boolean;
   /** Whether `sum()` and its like may be asked for. */
   allowsAggregates: boolean;
   /** Whether execution plans may be asked for. */

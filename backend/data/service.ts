@@ -38,6 +38,8 @@ export interface DataServiceOptions {
   maxFilters?: number;
   /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
   allowsCircles?: boolean;
+  /** Whether the regular expressions of filters may be of any cost; they may unless told. */
+  allowsCostlyPatterns?: boolean;
   /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
@@ -93,6 +95,7 @@ export async function createDataService(
     maxEmbeds: options.maxEmbeds ?? 50,
     maxFilters: options.maxFilters ?? 500,
     allowsCircles: options.allowsCircles ?? true,
+    allowsCostlyPatterns: options.allowsCostlyPatterns ?? true,
     allowsAggregates: options.allowsAggregates ?? false,
     allowsPlan: options.allowsPlan ?? false,
     openApiMode: options.openApiMode ?? 'follow-privileges',

@@ -94,6 +94,7 @@ function planOf(method: string, path: string, search: string, body = '', prefer 
     maxEmbeds: 4,
     maxFilters: 4,
     allowsCircles: true,
+    allowsCostlyPatterns: false,
     allowsAggregates: false,
     allowsPlan: false,
     openApiMode: 'disabled',
@@ -163,6 +164,18 @@ describe('a statement', () => {
     const filters = (many: number) => Array.from({ length: many }, () => 'id.eq.1').join(',');
     expect(() => write('GET', '/pets', `or=(${filters(4)})`)).not.toThrow();
     expect(() => write('GET', '/pets', `id=eq.1&or=(${filters(4)})`)).toThrow('too many filters');
+    expect(() => write('GET', '/pets', `select=id${'->a'.repeat(100)}`)).not.toThrow();
+    expect(() => write('GET', '/pets', `select=id${'->a'.repeat(101)}`)).toThrow('is too long');
+    expect(() => write('GET', '/pets', 'id=match.^r.x$')).not.toThrow();
+    for (const costly of ['((a{1,200}){1,200}){1,200}', '(.*)*\\1']) {
+      for (const search of [
+        `id=match.${encodeURIComponent(costly)}`,
+        `or=(id.eq.1,not.and(id.imatch."${encodeURIComponent(costly)}"))`,
+        `select=id,owners(name)&owners.name=match(any).{${encodeURIComponent(costly)}}`,
+      ]) {
+        expect(() => write('GET', '/pets', search), search).toThrow('regular expression is too complex');
+      }
+    }
   });
 
   test('returns no column of a change that is not asked for', () => {

@@ -1,5 +1,6 @@
 // The conditions of subscriptions as SQL: values are bound parameters, names and types come from the catalogue.
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
+import { isCheapPattern } from '../pattern-cost.ts';
 import { type ChangedTable, quoted, type TableColumn } from './changed-tables.ts';
 import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';
@@ -70,6 +71,10 @@ export async function checkInterest(
     if (!readable(column)) throw refused(`invalid column for filter ${column}`);
     if (operator === 'is' && !truths.has(value))
       throw refused('invalid value for is filter: must be null, true, false, or unknown');
+    if ((operator === 'match' || operator === 'imatch') && !isCheapPattern(value))
+      throw new UnfitInterest(
+        'ERROR 2201B (invalid_regular_expression) invalid regular expression: regular expression is too complex',
+      );
   }
   for (const name of interest.select ?? []) {
     if (!readable(name)) throw refused(`invalid column for select ${name}`);
