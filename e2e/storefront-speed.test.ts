@@ -1,6 +1,7 @@
 // The first moments of a visit on a slow line: what is asked for when, and that nobody taps in vain.
 import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { firstVisit } from '../benchmarks/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { storyIn } from './story.ts';
@@ -128,3 +129,56 @@ describe('the scripts of a storefront page', () => {
     expect((await fetch(`${shop.url}${staffSheet}`)).status).toBe(200);
   });
 });
+
+describe('a first visit on a slow line', () => {
+  test.each([
+    { path: '/', total: 250_000, scripts: 124_000 },
+    { path: '/shop', total: 250_000, scripts: 118_000 },
+    { path: '/shop/mango-bottle', total: 250_000, scripts: 118_000 },
+    { path: '/delivery', total: 250_000, scripts: 118_000 },
+  ])('to $path costs little, and what can wait does', async ({ path, total, scripts: mostScripts }) => {
+    const visit = await firstVisit(browser, `${shop.url}${path}`);
+    expect(visit.total).toBeLessThan(total);
+    expect(visit.beforeLargestPaint).toBeLessThan(85_000);
+    expect(visit.scripts).toBeLessThan(mostScripts);
+    // Each of these shares the line with the largest picture: the page, two faces, and at most two pictures.
+    const first = visit.requests.slice(
+      0,
+      visit.requests.findIndex(({ kind }) => kind === 'Script'),
+    );
+    expect(first.filter(({ kind }) => kind !== 'Image').map(({ kind }) => kind)).toEqual([
+      'Document',
+      'Font',
+      'Font',
+    ]);
+    expect(first.length).toBeLessThanOrEqual(5);
+  });
+
+  story('brings what is far below when the page is alive', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    const code = await holdBack(page, scripts);
+    await page.goto(`${shop.url}/`);
+    const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
+    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    expect(await offers.evaluate(isFetched)).toBe(false);
+    code.letGo();
+    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
+    expect(await page.getAttribute('html', 'data-unpainted')).toBeNull();
+    // What the page came without is there.
+    expect(await page.locator('link[rel="icon"]').count()).toBe(1);
+    expect(await page.getAttribute('link[rel="icon"]', 'href')).toBe('/favicon.svg');
+    expect(await page.locator('link[rel="manifest"]').count()).toBe(1);
+  });
+
+  story('or when somebody scrolls there before', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    const code = await holdBack(page, scripts);
+    await page.goto(`${shop.url}/`);
+    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    await page.mouse.wheel(0, 600);
+    const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
+    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
+  });
+});
+
+const isFetched = (image: Element) => (image as HTMLImageElement).currentSrc !== '';

@@ -17,6 +17,15 @@ test('no module is asked for until the small boot script does so, and their text
   expect(late).toContain('import "/assets/a.js";\nimport("/assets/$&.js");</script>');
 });
 
+test('the icon and the manifest wait for the page to come alive, and who runs no scripts has them at once', () => {
+  const links = '<link rel="icon" href="/favicon.svg"/><link rel="manifest" href="/manifest.webmanifest"/>';
+  const late = bootLate(page.replace('<head>', `<head>${links}`));
+  expect(late).toContain(`<noscript>${links}</noscript>`);
+  expect(late.replace(/<noscript>.*?<\/noscript>/, '')).not.toMatch(/favicon|webmanifest/);
+  // Without any icon a browser asks for one by itself.
+  expect(late).toContain('<link rel="icon" href="data:,"/>');
+});
+
 test('the policy names the boot scripts and the script that they start', () => {
   const hashes = (html: string) => contentSecurityPolicy(html).match(/'sha256-[^']+'/g) ?? [];
   expect(hashes(page)).toHaveLength(2);

@@ -18,6 +18,9 @@ const listen =
   // Room for what is only known on this device is kept before anything is painted.
   "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}";
 
+const whenIdle = (work: () => void) =>
+  window.requestIdleCallback ? window.requestIdleCallback(work) : window.setTimeout(work, 200);
+
 /** One after the other, each when what the one before it changed is on the page. */
 async function answer(taps: HTMLElement[]) {
   for (const button of taps) {
@@ -33,6 +36,9 @@ export function EarlyTaps() {
     const taps = window.earlyTaps ?? [];
     window.earlyTaps = undefined;
     void answer(taps);
+    // The tab's icon is there by now; the page came without, for the sake of its first picture.
+    document.querySelector('link[href="data:,"]')?.remove();
+    whenIdle(() => delete document.documentElement.dataset.unpainted);
   }, []);
   return <script dangerouslySetInnerHTML={{ __html: listen }} />;
 }

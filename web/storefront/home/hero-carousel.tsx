@@ -18,11 +18,13 @@ export function HeroCarousel() {
   const [selected, setSelected] = useState(0);
   const [isAttached, setIsAttached] = useState(false);
   const [isPlaying, setIsPlaying] = useState(false);
-  // Later slides get their picture when it is nearly their turn.
+  // Later slides get their picture when it is nearly their turn, or when somebody takes hold.
   const [drawn, setDrawn] = useState(1);
 
   useEffect(() => {
     let isGone = false;
+    let timer = 0;
+    const drawNeighbours = () => setDrawn((before) => Math.max(before, 2));
     async function attach() {
       const [{ default: createCarousel }, { default: autoplay }] = await Promise.all([
         import('embla-carousel'),
@@ -42,10 +44,11 @@ export function HeroCarousel() {
           setDrawn((before) => Math.max(before, now + 2));
         })
         .on('autoplay:play', () => setIsPlaying(true))
-        .on('autoplay:stop', () => setIsPlaying(false));
+        .on('autoplay:stop', () => setIsPlaying(false))
+        .on('pointerDown', drawNeighbours);
+      timer = window.setTimeout(drawNeighbours, slideDelay / 2);
       setIsPlaying(carousel.plugins().autoplay.isPlaying());
       setIsAttached(true);
-      setDrawn(2);
     }
     const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 200));
     const start = () => idle(() => void attach());
@@ -53,6 +56,7 @@ export function HeroCarousel() {
     else window.addEventListener('load', start, { once: true });
     return () => {
       isGone = true;
+      window.clearTimeout(timer);
       window.removeEventListener('load', start);
       embla.current?.destroy();
       embla.current = null;
