@@ -801,8 +801,34 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(await counts(id(5))).toBe(true);
     expect(await counts(id(6)), 'the session of somebody else').toBe(false);
+    // What becomes of a session whose refresh token was stolen: it keeps its row.
+    await database.query('update auth.sessions set not_after = now() where id = $1', [id(5)]);
+    expect(await counts(id(5)), 'a session that has come to its end').toBe(false);
+    await database.query(`update auth.sessions set not_after = now() + interval '1 hour' where id = $1`, [
+      id(5),
+    ]);
+    expect(await counts(id(5)), 'a session that will').toBe(true);
     await database.query('delete from auth.sessions where id in ($1, $2)', [id(5), id(6)]);
     expect(await counts(id(5))).toBe(false);
+  });
+
+  test('staff who are banned or deleted no longer count, though their token is still good', async () => {
+    const counts = async () => {
+      const { rows } = await asRole(database, people.staff, (asked) =>
+        asked.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      return rows[0]?.is_admin;
+    };
+    const set = (change: string) =>
+      database.query(`update auth.users set ${change} where id = $1`, [personIds.staff]);
+    await set(`banned_until = now() + interval '1 hour'`);
+    expect(await counts(), 'banned').toBe(false);
+    await set(`banned_until = now() - interval '1 hour'`);
+    expect(await counts(), 'banned until an hour ago').toBe(true);
+    await set('deleted_at = now()');
+    expect(await counts(), 'deleted').toBe(false);
+    await set('banned_until = null, deleted_at = null');
+    expect(await counts()).toBe(true);
   });
 
   test('people see their own sessions and nobody else’s, the one they ask from first', async () => {

@@ -151,6 +151,33 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
   });
 
+  test('who guesses the digits of one order after another is stopped at sixty', async () => {
+    for (let n = 0; n < 15; n += 1) {
+      const order = await place();
+      for (const phone_last_four of ['0001', '0002', '0003', '0004']) {
+        const guess = { tracking_number: order.tracking_number, phone_last_four };
+        expect(await track(guess, '192.0.2.60')).toMatchObject({ is_masked: true });
+      }
+    }
+    const order = await place();
+    const right = { tracking_number: order.tracking_number, phone_last_four: '5678' };
+    await expectRefusal(track(right, '192.0.2.60'), 429, 'too_many_guesses');
+    const withKey = { ...right, access_key: order.access_key };
+    expect(await track(withKey, '192.0.2.60')).toMatchObject({ is_masked: false });
+    expect(await track(right, '192.0.2.61')).toMatchObject({ is_masked: false });
+  });
+
+  test('all addresses of one IPv6 network count as one', async () => {
+    const order = await place();
+    const ask = (address: string, number = 'JJ-20200101-1000') => track({ tracking_number: number }, address);
+    for (let miss = 0; miss < 60; miss += 1) {
+      expect(await ask(`2001:db8:0:1:${miss.toString(16)}::${miss}`)).toBeNull();
+    }
+    await expectRefusal(ask('2001:0db8::1:ffff:1:2:3', order.tracking_number), 429, 'too_many_lookups');
+    expect(await ask('2001:db8:0:2::1', order.tracking_number)).not.toBeNull();
+    expect(await ask('no:address', order.tracking_number)).not.toBeNull();
+  });
+
   test('what a masked phone shows is no help in guessing its last four digits', async () => {
     const order = await place({ customer_phone: '0712345678' });
     const masked = await track({ tracking_number: order.tracking_number });
