@@ -697,6 +697,7 @@ describe.each(testDatabases())('closed and limited on %s', (kind) => {
       limits: {
         ...generousLimits,
         wrongPassword: { count: 3, window: 300 },
+        wrongCode: { count: 5, window: 86_400 },
         verify: { count: 2, window: 300 },
       },
     });
@@ -746,6 +747,78 @@ describe.each(testDatabases())('closed and limited on %s', (kind) => {
     expect((await attempt(4, password)).status).toBe(429);
     service.advance(301);
     expect((await attempt(4, password)).status).toBe(200);
+    // From where somebody is signed in, the attempts of others keep nobody out.
+    for (const from of [1, 2, 3]) expect((await attempt(from, 'not it')).status).toBe(400);
+    expect((await attempt(5, password)).status).toBe(429);
+    expect((await attempt(4, password)).status).toBe(200);
+  });
+
+  test('one network cannot keep anybody out by wrong passwords, however many addresses it has', async () => {
+    const email = newEmail();
+    await adminOf(service).createUser({ email, password, email_confirm: true });
+    const attempt = (from: string, tried: string) =>
+      post(service, '/token?grant_type=password', { email, password: tried }, { 'x-forwarded-for': from });
+    const statuses = [];
+    for (const host of ['1', '2', 'a:b:c:d', 'ffff::'])
+      statuses.push((await attempt(`2001:db8:0:7:${host}${host.includes(':') ? '' : '::'}`, 'no')).status);
+    expect(statuses).toEqual([400, 400, 429, 429]);
+    expect((await attempt('2001:db8:0:8::1', password)).status).toBe(200);
+  });
+
+  test('codes sent to an address are guessed a few times only, however many are sent', async () => {
+    const email = newEmail();
+    await adminOf(service).createUser({ email, password, email_confirm: true });
+    let from = 0;
+    const attempt = (token: string) => {
+      from += 1;
+      return post(
+        service,
+        '/verify',
+        { type: 'email', email, token },
+        { 'x-forwarded-for': `203.0.113.${from}` },
+      );
+    };
+    const codeSent = async () => {
+      service.advance(61);
+      await clientOf(service).signInWithOtp({ email });
+      return service.mails.at(-1)?.code ?? '';
+    };
+    const wrong = (code: string) => (code === '000000' ? '000001' : '000000');
+    for (let guess = 0; guess < 4; guess += 1) {
+      expect((await attempt(wrong(await codeSent()))).status).toBe(403);
+    }
+    expect((await attempt(await codeSent())).status, 'a right one starts the count anew').toBe(200);
+    for (let guess = 0; guess < 5; guess += 1) {
+      expect((await attempt(wrong(await codeSent()))).status).toBe(403);
+    }
+    const code = await codeSent();
+    expect((await attempt(code)).status).toBe(429);
+    service.advance(86_400);
+    expect((await attempt(await codeSent())).status).toBe(200);
+  });
+
+  test('a session is no way to find out its password', async () => {
+    const email = newEmail();
+    await adminOf(service).createUser({ email, password, email_confirm: true });
+    const client = clientOf(service);
+    await client.signInWithPassword({ email, password });
+    const change = async (current: string) =>
+      refusal((await client.updateUser({ password: 'another one', current_password: current })).error)[1];
+    expect([await change('a'), await change('b'), await change(password)]).toEqual([
+      'current_password_invalid',
+      'current_password_invalid',
+      'over_request_rate_limit',
+    ]);
+  });
+
+  test('people who were brought along with hashes of another kind have no password here', async () => {
+    const email = newEmail();
+    await adminOf(service).createUser({ email, password, email_confirm: true });
+    await service.database.query(`update auth.users set encrypted_password = '$2a$10$x' where email = $1`, [
+      email,
+    ]);
+    const given = { email, password: 'nobody has this password' };
+    expect((await post(service, '/token?grant_type=password', given)).status).toBe(400);
   });
 
   test('a network address tries only so many codes', async () => {

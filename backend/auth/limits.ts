@@ -29,6 +29,21 @@ export async function secondsToWait(
   return row && row.used > limit.count ? Math.max(1, row.wait) : null;
 }
 
+/** What of an address stands for who asks: one customer of a provider has at least a /64 of IPv6, so limits on each would be none. */
+function networkOf(ip: string): string {
+  if (!ip.includes(':')) return ip;
+  const [head = '', tail] = (ip.split('%')[0] ?? '').toLowerCase().split('::');
+  const before = head.split(':').filter(Boolean);
+  const after = (tail ?? '').split(':').filter(Boolean);
+  // An address in dots at the end stands for two parts.
+  const given = before.length + after.length + ([...before, ...after].at(-1)?.includes('.') ? 1 : 0);
+  const parts = [...before, ...Array.from({ length: Math.max(0, 8 - given) }, () => '0'), ...after];
+  return `${parts
+    .slice(0, 4)
+    .map((part) => part.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`;
+}
+
 /** Counts a request of a network address. @throws AuthFault 429 over_request_rate_limit */
 export async function limitAddress(
   context: AuthContext,
@@ -37,7 +52,7 @@ export async function limitAddress(
 ): Promise<void> {
   const limit = context.settings.limits[name];
   if (!limit || !ip) return;
-  const wait = await secondsToWait(context.database, context, name, ip, limit);
+  const wait = await secondsToWait(context.database, context, name, networkOf(ip), limit);
   if (wait !== null) throw tooManyRequests(wait);
 }
 
@@ -50,6 +65,42 @@ export async function limitSubject(
 ): Promise<void> {
   const wait = await secondsToWait(context.database, context, name, subject, limit);
   if (wait !== null) throw tooManyRequests(wait);
+}
+
+/**
+ * Counts an attempt at the password of an account, known or not. One network alone has half of the attempts, so that it
+ * keeps nobody out; from where the account is signed in, others' attempts count for nothing.
+ * @throws AuthFault 429 over_request_rate_limit
+ */
+export async function limitPasswords(
+  context: AuthContext,
+  account: { subject: string; userId: string | null },
+  ip: string | null,
+): Promise<void> {
+  const limit = context.settings.limits.wrongPassword;
+  const network = ip === null ? '' : networkOf(ip);
+  const share = { ...limit, count: Math.ceil(limit.count / 2) };
+  await limitSubject(context, 'wrongPasswordFrom', `${network} ${account.subject}`, share);
+  const { rows } = await context.database.query<{ ip: string }>(
+    'select distinct host(ip) as ip from auth.sessions where user_id = $1::uuid and ip is not null',
+    [account.userId],
+  );
+  if (rows.some((session) => networkOf(session.ip) === network)) return;
+  await limitSubject(context, 'wrongPassword', account.subject, limit);
+}
+
+/** Forgets the attempts at an account: somebody knew its password. */
+export async function forgetAttempts(
+  tx: Session,
+  name: 'wrongPassword' | 'wrongCode',
+  subject: string,
+  ip: string | null,
+): Promise<void> {
+  const from = `${ip === null ? '' : networkOf(ip)} ${subject}`;
+  await tx.query(
+    'delete from auth.rate_limits where (name = $1 and subject = $2) or (name = $3 and subject = $4)',
+    [name, subject.slice(0, 300), `${name}From`, from.slice(0, 300)],
+  );
 }
 
 /**

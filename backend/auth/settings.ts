@@ -168,6 +168,8 @@ export interface AuthSettings {
     passkey: Limit;
     /** Per mail address or phone, wrong passwords. */
     wrongPassword: Limit;
+    /** Per mail address or phone, wrong codes that were typed, whichever code was sent. */
+    wrongCode: Limit;
     factorVerify: Limit;
   };
 }
@@ -275,6 +277,8 @@ export const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> 
     web3: perFiveMinutes(60),
     passkey: perFiveMinutes(60),
     wrongPassword: { count: 20, window: 300 },
+    // A code can be asked for anew every minute: without this, ten guesses at each would get in within weeks.
+    wrongCode: { count: 50, window: 86_400 },
     factorVerify: { count: 15, window: 60 },
   },
 };

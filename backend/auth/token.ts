@@ -4,7 +4,7 @@ import { audit } from './audit.ts';
 import { type AuthContext, type AuthRequest, at, type Grants } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
-import { limitAddress, limitSubject } from './limits.ts';
+import { forgetAttempts, limitAddress, limitPasswords } from './limits.ts';
 import {
   activeToken,
   answerTokens,
@@ -37,9 +37,8 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
   const by = email ? { email } : { phone: phoneNumber(phone) };
   const subject = email || phone;
   await limitAddress(context, 'signIn', request.ip);
-  await limitSubject(context, 'wrongPassword', subject, settings.limits.wrongPassword);
-
   const found = await findUser(context.database, by);
+  await limitPasswords(context, { subject, userId: found?.id ?? null }, request.ip);
   // Also checked for nobody, so that it takes as long.
   const isRight = await context.passwords.fits(password, found?.encrypted_password ?? null);
   if (!found || !isRight || found.deleted_at !== null) throw wrongCredentials();
@@ -55,7 +54,7 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
     // It may have been changed, banned or deleted while it was compared.
     if (user?.encrypted_password !== found.encrypted_password) throw wrongCredentials();
     if (isBanned(user, context)) throw banned();
-    await tx.query(`delete from auth.rate_limits where name = 'wrongPassword' and subject = $1`, [subject]);
+    await forgetAttempts(tx, 'wrongPassword', subject, request.ip);
     await audit(tx, context, 'login', user, request, { provider: email ? 'email' : 'phone' });
     return startSession(tx, context, { user, method: 'password', request });
   });

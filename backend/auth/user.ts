@@ -6,7 +6,7 @@ import { type AuthContext, at, type Route, type UserRequest } from './context.ts
 import { AuthFault, invalid } from './fault.ts';
 import { object, optionalText, text } from './fields.ts';
 import { type Pkce, readPkce } from './flow-state.ts';
-import { keepGap } from './limits.ts';
+import { keepGap, limitPasswords } from './limits.ts';
 import { dropTokens, findTokenByCode } from './one-time-tokens.ts';
 import { type Letter, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
 import type { Json, UserRow } from './rows.ts';
@@ -93,10 +93,11 @@ function readWanted({ body, user }: UserRequest): Wanted {
 
 /** @returns the new password's hash */
 async function checkNewPassword(
-  { user, session, claims }: UserRequest,
-  { passwords, settings, now }: AuthContext,
+  { user, session, claims, ip }: UserRequest,
+  context: AuthContext,
   { password, nonce, currentPassword, email, phone }: Wanted,
 ): Promise<string> {
+  const { passwords, settings, now } = context;
   if (password === null) throw new Error('there is no password to check');
   if (user.is_anonymous && !user.email && !user.phone && !email && !phone) {
     throw new AuthFault(
@@ -116,6 +117,8 @@ async function checkNewPassword(
       'Current password required when setting new password.',
     );
   }
+  // Whoever has come by a session must not find the password out with it.
+  if (currentPassword) await limitPasswords(context, { subject: user.id, userId: null }, ip);
   if (currentPassword && !(await passwords.fits(currentPassword, user.encrypted_password))) {
     throw new AuthFault(400, 'current_password_invalid', 'Current password is incorrect.');
   }

@@ -6,7 +6,7 @@ import { type AuthContext, type AuthRequest, at, type Route } from './context.ts
 import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
 import { findFlow, issueAuthCode } from './flow-state.ts';
-import { limitAddress } from './limits.ts';
+import { forgetAttempts, limitAddress, limitSubject } from './limits.ts';
 import {
   dropTokens,
   findTokenByCode,
@@ -74,8 +74,13 @@ async function verifyPost(request: AuthRequest, context: AuthContext): Promise<R
   const proof: Proof = hash
     ? { hash }
     : { address: email ? mailAddress(email) : phoneNumber(phone), code: token.trim() };
+  // Counted before the code is looked at, so that guesses made at once count one by one.
+  if ('code' in proof) {
+    await limitSubject(context, 'wrongCode', proof.address, context.settings.limits.wrongCode);
+  }
   const outcome = await settle(request, context, type, known, proof, false);
   if ('fault' in outcome) throw outcome.fault;
+  if ('code' in proof) await forgetAttempts(context.database, 'wrongCode', proof.address, request.ip);
   if ('tokens' in outcome) return answerTokens(outcome.tokens);
   return Response.json({ msg: halfWay, code: '200' });
 }
