@@ -1,7 +1,7 @@
 // Draws all product art, hero scenes, the share image, logos and icons into web/public. Run: npx tsx scripts/art/draw-art.ts [name …]
 import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import sharp from 'sharp';
+import sharp, { type Sharp } from 'sharp';
 import { FLAVOURS } from './flavours.ts';
 import { type Crop, HERO_NAMES, heroScene } from './heroes.ts';
 import { writeLogos } from './logos.ts';
@@ -13,6 +13,24 @@ const PUBLIC = fileURLToPath(new URL('../../web/public/', import.meta.url));
 const ART = `${PUBLIC}art/`;
 const PRODUCT_WIDTHS = [240, 360, 480, 720, 960];
 const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: [480, 720, 900] };
+
+/** How wide a phone shows the largest picture of a page, and the bytes it may have: two flights over a slow line, with the fonts. */
+const PHONE = { width: 720, bytes: 17_100 };
+
+/** AVIF as good as its width asks for; at a phone's width, as good as its bytes allow. */
+async function avifOf(from: () => Sharp, width: number): Promise<Buffer> {
+  if (width !== PHONE.width) {
+    return from()
+      .avif({ quality: width === 360 || width > 480 ? 50 : 54, effort: 5 })
+      .toBuffer();
+  }
+  let avif = Buffer.alloc(0);
+  for (let quality = 50; quality >= 38; quality -= 2) {
+    avif = await from().avif({ quality, effort: 5 }).toBuffer();
+    if (avif.length <= PHONE.bytes) break;
+  }
+  return avif;
+}
 
 /** Writes one picture at each width as AVIF and WebP; gives the bytes written. */
 async function writePicture(svg: string, name: string, widths: readonly number[]): Promise<number> {
@@ -29,9 +47,7 @@ async function writePicture(svg: string, name: string, widths: readonly number[]
       .toBuffer({ resolveWithObject: true });
     const { width: w, height: h, channels } = sized.info;
     const from = () => sharp(sized.data, { raw: { width: w, height: h, channels } });
-    const avif = await from()
-      .avif({ quality: width === 360 || width > 480 ? 50 : 54, effort: 5 })
-      .toBuffer();
+    const avif = await avifOf(from, width);
     const webp = await from()
       .webp({ quality: width > 480 ? 74 : 78, effort: 5, smartSubsample: true })
       .toBuffer();
