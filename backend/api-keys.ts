@@ -29,7 +29,7 @@ export interface GivenKeys {
  * @param given keys set by a person, which win over the kept ones
  */
 export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
   const kept = (await readKeys(path)) ?? (await makeKeys(path));
   // Whoever gives a shared secret and no key wants it to sign.

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -44,4 +44,18 @@ test('values that are nested too deeply are refused, in a transaction and outsid
   }
   expect((await database.query('select 1 as answer')).rows).toEqual([{ answer: 1 }]);
   await database.close();
+});
+
+test('nobody but its owner gets into the folder of the database, made by whomever', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
+  const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o777;
+  const fresh = await openPglite(join(folder, 'data/database'), { isDurable: false });
+  await fresh.close();
+  expect([await modeOf('data'), await modeOf('data/database')]).toEqual([0o700, 0o700]);
+  // As earlier versions made it.
+  await chmod(join(folder, 'data/database'), 0o755);
+  const again = await openPglite(join(folder, 'data/database'), { isDurable: false });
+  await again.close();
+  expect(await modeOf('data/database')).toBe(0o700);
+  await rm(folder, { recursive: true });
 });

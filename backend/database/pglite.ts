@@ -1,5 +1,5 @@
 // The embedded driver: PostgreSQL compiled to WebAssembly, on a folder of this machine, inside this process.
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PGlite, type Transaction } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
@@ -67,8 +67,11 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   startParams.push('-c', 'jit=off');
   let unlock = async () => {};
   if (folder) {
-    await mkdir(dirname(folder), { recursive: true });
+    await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
     unlock = await lockFolder(folder);
+    // Its files can be written by everybody, so who may not is kept out of the folder, as servers do.
+    await mkdir(folder, { mode: 0o700 }).catch(unlessThere);
+    await chmod(folder, 0o700);
   }
   let lite: PGlite;
   try {
@@ -140,6 +143,10 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       await unlock();
     },
   };
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
 }
 
 async function shortenLog(lite: PGlite, longestLog: number): Promise<void> {

@@ -53,7 +53,7 @@ const orphanAgeMs = 6 * 60 * 60 * 1000;
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
   const { database, files, signingSecret, onFault = () => {} } = options;
   const settings: StorageSettings = { ...usual, ...options.settings };
-  await mkdir(files.workFolder, { recursive: true });
+  await mkdir(files.workFolder, { recursive: true, mode: 0o700 });
   const context: StorageContext = {
     database,
     files,
