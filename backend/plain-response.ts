@@ -7,11 +7,19 @@ export class PlainResponse {
   readonly status: number;
   readonly headers: PlainHeaders;
   readonly body: string | Uint8Array<ArrayBuffer> | null;
+  /** In place of the words that usually go with the status; '' for those. */
+  readonly statusText: string;
 
-  constructor(status: number, headers: PlainHeaders, body: string | Uint8Array<ArrayBuffer> | null) {
+  constructor(
+    status: number,
+    headers: PlainHeaders,
+    body: string | Uint8Array<ArrayBuffer> | null,
+    statusText = '',
+  ) {
     this.status = status;
     this.headers = headers;
     this.body = body;
+    this.statusText = statusText;
   }
 
   /**
@@ -19,7 +27,8 @@ export class PlainResponse {
    * @throws TypeError for a header that cannot be sent
    */
   toResponse(): Response {
-    return new Response(this.body, { status: this.status, headers: webHeaders(this.headers) });
+    const { body, status, statusText, headers } = this;
+    return new Response(body, { status, statusText, headers: webHeaders(headers) });
   }
 }
 

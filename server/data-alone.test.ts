@@ -6,7 +6,7 @@ import type { Database } from '../backend/database/database.ts';
 import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
 import { startDataAlone } from './data-alone.ts';
 import { readDataConfig } from './data-config.ts';
-import { allowPage } from './data-cors.ts';
+import { pageHeaders } from './data-cors.ts';
 import { openLog } from './log.ts';
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
@@ -47,11 +47,8 @@ test('only pages of the sites that are named may call', () => {
     PGRST_SERVER_CORS_ALLOWED_ORIGINS: 'http://one.example, http://two.example',
   });
   const allowedOrigins = config?.allowedOrigins ?? null;
-  const headersFor = (origin: string) => {
-    const response = new Response();
-    allowPage(new Request('http://x/', { headers: { origin } }), response, allowedOrigins);
-    return Object.fromEntries(response.headers);
-  };
+  const headersFor = (origin: string) =>
+    pageHeaders(new Request('http://x/', { headers: { origin } }), allowedOrigins);
   expect(headersFor('http://two.example')).toMatchObject({
     'access-control-allow-origin': 'http://two.example',
     'access-control-allow-credentials': 'true',
@@ -87,6 +84,8 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       as $$ select current_setting('statement_timeout') $$;
       create function api.alone() returns text language sql stable set default_transaction_isolation to 'serializable'
       as $$ select current_setting('transaction_isolation') $$;
+      create function api.paid() returns void language plpgsql
+      as $$ begin raise sqlstate 'PT402' using message = 'Payment Required, please'; end $$;
       create function api.description() returns json language sql stable as $$ select '{"swagger":"2.0"}'::json $$;
       alter role alone_clerk set statement_timeout to '3s';
       alter role alone_clerk set default_transaction_isolation to 'repeatable read';`);
@@ -137,6 +136,16 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     expect((await clerk.rpc('settings')).data).toEqual({ timeout: '3s', isolation: 'repeatable read' });
     expect((await clerk.rpc('patient')).data).toBe('7s');
     expect((await clerk.rpc('alone')).data).toBe('serializable');
+  });
+
+  test('words that a function raises with its status are said with it, and what may be done is said without a body', async () => {
+    const paid = await fetch(`${alone.url}/rpc/paid`, { method: 'POST' });
+    expect([paid.status, paid.statusText]).toEqual([402, 'Payment Required, please']);
+    const { headers } = await fetch(`${alone.url}/notes`, { method: 'OPTIONS' });
+    expect([headers.get('allow'), headers.get('content-length')]).toEqual([
+      'OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE',
+      '0',
+    ]);
   });
 
   test('plans, stages, the trace and a description of its own are told where that is set', async () => {

@@ -1,17 +1,20 @@
 // The data service by itself on a given PostgreSQL database, set as PostgREST is set.
 import { chmod } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { createDataService } from '../backend/data/service.ts';
 import type { Database } from '../backend/database/database.ts';
 import { openPostgresql } from '../backend/database/postgresql.ts';
+import { PlainResponse } from '../backend/plain-response.ts';
 import { startDataAdmin } from './data-admin.ts';
 import { type DataConfig, readDataConfig } from './data-config.ts';
-import { allowPage, answerPreflight } from './data-cors.ts';
+import { answerPreflight, pageHeaders } from './data-cors.ts';
 import { readDataSettings } from './data-settings.ts';
 import { createTokenCheck, RefusedToken } from './data-token.ts';
 import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
+import { sendPlain } from './send-plain.ts';
 
 /** The running service. */
 export interface DataAlone {
@@ -63,7 +66,15 @@ export async function startDataAlone(
       };
       ends.push(await database.listen(given.channel, onMessage, () => void reload()));
     }
-    const web = getRequestListener((request) => current.answer(request), { overrideGlobalObjects: false });
+    const web = getRequestListener(
+      async (request, { incoming, outgoing }) => {
+        const answer = await current.answer(request);
+        if (!(answer instanceof PlainResponse)) return answer;
+        sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer);
+        return RESPONSE_ALREADY_SENT;
+      },
+      { overrideGlobalObjects: false },
+    );
     const server = createServer((request, response) => void web(request, response));
     await listenAt(server, given);
     ends.push(() => closeServer(server));
@@ -94,34 +105,44 @@ async function answersBy(config: DataConfig, database: Database, onFault: (error
   const { allowedOrigins, traceHeader } = config;
   const check = createTokenCheck(config.tokens);
   const service = await createDataService({ ...config.service, database, onFault });
-  const serve = async (request: Request): Promise<Response> => {
+  const serve = async (request: Request): Promise<Response | PlainResponse> => {
     try {
       const since = performance.now();
       const claims = await check(request.headers.get('authorization'));
       const checked = performance.now();
-      const response = await service.fetch(request, { claims, address: null });
-      const timing = response.headers.get('server-timing');
-      if (timing) {
-        response.headers.set('Server-Timing', `jwt;dur=${(checked - since).toFixed(1)}, ${timing}`);
-      }
+      const response = await service.answer(request, { claims, address: null });
+      const timing = headerOf(response, 'server-timing');
+      if (timing) setHeader(response, 'server-timing', `jwt;dur=${(checked - since).toFixed(1)}, ${timing}`);
       return response;
     } catch (error) {
-      if (error instanceof RefusedToken) return error.response(request.method);
+      if (error instanceof RefusedToken) return error.response();
       onFault(error);
-      return new Response(null, { status: 500 });
+      return new PlainResponse(500, {}, null);
     }
   };
   return {
-    async answer(request: Request): Promise<Response> {
+    async answer(request: Request): Promise<Response | PlainResponse> {
       const preflight = answerPreflight(request, allowedOrigins);
       if (preflight) return preflight;
       const response = await serve(request);
-      allowPage(request, response, allowedOrigins);
+      for (const [name, value] of Object.entries(pageHeaders(request, allowedOrigins))) {
+        setHeader(response, name, value);
+      }
       const trace = traceHeader && request.headers.get(traceHeader);
-      if (traceHeader && trace) response.headers.set(traceHeader, trace);
+      if (traceHeader && trace) setHeader(response, traceHeader.toLowerCase(), trace);
       return response;
     },
     schemaCache: () => service.schemaCache,
     close: () => service.close(),
   };
+}
+
+function headerOf({ headers }: Response | PlainResponse, name: string): string | null {
+  return headers instanceof Headers ? headers.get(name) : [headers[name] ?? []].flat().join(', ') || null;
+}
+
+/** @param name in lower case */
+function setHeader({ headers }: Response | PlainResponse, name: string, value: string): void {
+  if (headers instanceof Headers) headers.set(name, value);
+  else headers[name] = value;
 }

@@ -29,17 +29,16 @@ export function answerPreflight(
   });
 }
 
-/** Lets a page see the answer to its request, where its site may. */
-export function allowPage(
+/** What lets a page see the answer to its request, where its site may: headers of the answer, in lower case. */
+export function pageHeaders(
   request: Request,
-  response: Response,
   allowedOrigins: readonly string[] | null,
-): void {
+): Record<string, string> {
   const origin = request.headers.get('origin');
-  if (origin === null) return;
+  if (origin === null) return {};
   const entries = Object.entries(allowed(origin, allowedOrigins));
-  for (const [name, value] of entries) response.headers.set(name, value);
-  if (entries.length > 0) response.headers.set('Access-Control-Expose-Headers', exposed);
+  if (entries.length > 0) entries.push(['Access-Control-Expose-Headers', exposed]);
+  return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function allowed(origin: string, allowedOrigins: readonly string[] | null): Record<string, string> {

@@ -1,6 +1,7 @@
 // Who calls the data service by itself: the Authorization header becomes claims, with PostgREST's answers otherwise.
 import { type CryptoKey, compactVerify, importJWK, type JWK } from 'jose';
 import type { Claims } from '../backend/database/as-role.ts';
+import { PlainResponse } from '../backend/plain-response.ts';
 
 /** The first of an array's texts that is, is not, begins with, ends with or contains a text. */
 interface ClaimSearch {
@@ -41,21 +42,19 @@ export class RefusedToken extends Error {
   }
 
   /** The answer, in the form of PostgREST's errors. */
-  response(method: string): Response {
+  response(): PlainResponse {
     const challenge =
       this.code === 'PGRST302'
         ? 'Bearer'
         : `Bearer error="invalid_token", error_description="${this.message}"`;
     const { code, message, details } = this;
     const body = JSON.stringify({ code, message, details, hint: null });
-    return new Response(method === 'HEAD' ? null : body, {
-      status: this.status,
-      headers: {
-        'content-type': 'application/json; charset=utf-8',
-        'proxy-status': `PostgREST; error=${this.code}`,
-        ...(this.status === 401 ? { 'www-authenticate': challenge } : {}),
-      },
-    });
+    const headers = {
+      'content-type': 'application/json; charset=utf-8',
+      'proxy-status': `PostgREST; error=${this.code}`,
+      ...(this.status === 401 ? { 'www-authenticate': challenge } : {}),
+    };
+    return new PlainResponse(this.status, headers, body);
   }
 }
 

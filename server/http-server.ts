@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
-import { type PlainHeaders, PlainResponse } from '../backend/plain-response.ts';
+import { PlainResponse } from '../backend/plain-response.ts';
 import { boundedRequest } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
@@ -11,6 +11,7 @@ import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import type { PageViews } from './page-views.ts';
+import { sendPlain } from './send-plain.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
 /** Answers a request or passes it on. */
@@ -177,18 +178,6 @@ function finishHeaders(page: CachedPage, encoding: Encoding, extra: Record<strin
 
 function isRead(request: IncomingMessage): boolean {
   return request.method === 'GET' || request.method === 'HEAD';
-}
-
-function sendPlain(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { status, headers, body }: PlainResponse,
-  extra: Record<string, string>,
-): void {
-  const all: PlainHeaders = { ...extra, ...headers };
-  const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 304;
-  if (hasBody) all['content-length'] = String(body === null ? 0 : Buffer.byteLength(body));
-  response.writeHead(status, all).end(hasBody ? (body ?? undefined) : undefined);
 }
 
 /** The one value of a header, read where it lies: the object of all headers would be made for this alone. */

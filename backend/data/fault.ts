@@ -15,16 +15,19 @@ export class Fault extends Error {
   // Not a field `code` of the error itself: drivers take such errors for the database's own.
   readonly body: FaultBody;
   readonly headers: Readonly<Record<string, string>>;
+  readonly statusText: string;
 
   /**
    * @param status the HTTP status of the answer
    * @param body code and message; details and hint are null unless given
    * @param headers additional headers of the answer
+   * @param statusText said with the status in place of the usual words; left out when no answer may have it
    */
   constructor(
     status: number,
     body: { code: string; message: string; details?: unknown; hint?: string | null },
     headers: Readonly<Record<string, string>> = {},
+    statusText = '',
   ) {
     super(body.message);
     this.status = status;
@@ -35,5 +38,6 @@ export class Fault extends Error {
       hint: body.hint ?? null,
     };
     this.headers = headers;
+    this.statusText = /^[\t\x20-\x7e\x80-\xff]*$/.test(statusText) ? statusText : '';
   }
 }

@@ -1,7 +1,7 @@
 // First stage: an HTTP request becomes a query tree. Nothing is known of the database here but its schemas' names.
 import { Fault } from './fault.ts';
 import { type AcceptedType, parseAccept } from './media-type.ts';
-import { type Payload, parsePayload } from './payload.ts';
+import { mediaTypeOf, type Payload, parsePayload } from './payload.ts';
 import { type Preferences, parsePreferences } from './preferences.ts';
 import { parseQueryString } from './query-string.ts';
 import type { Query } from './query-tree.ts';
@@ -154,10 +154,10 @@ function parseRows(
 ): Payload | null {
   if (method !== 'POST' && method !== 'PATCH' && method !== 'PUT') return null;
   if (isCall) {
-    if (body === '') return parsePayload('{}', null, columns);
-    const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+    const type = mediaTypeOf(contentType);
     // A function may take such a body whole; it has no keys then.
     if (type === 'text/plain' || type === 'text/xml' || type === 'application/octet-stream') return null;
+    if (body === '') return parsePayload('{}', null, columns);
     return parseCallArguments(body, contentType, columns);
   }
   return parsePayload(body, contentType, columns);

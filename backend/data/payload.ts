@@ -16,7 +16,7 @@ export interface Payload {
 /**
  * Reads a request's body.
  * @param limit most bytes allowed
- * @returns the body as text; '' when there is none
+ * @returns the body as text, bytes in PostgreSQL's hexadecimal form; '' when there is none
  * @throws Fault 413 when it is longer, PGRST102 when it is no UTF-8
  */
 export async function readBody(request: Request, limit: number): Promise<string> {
@@ -33,8 +33,12 @@ export async function readBody(request: Request, limit: number): Promise<string>
     if (length > limit) throw tooLong(limit);
     chunks.push(chunk);
   }
+  const bytes = Buffer.concat(chunks);
+  if (bytes.length > 0 && mediaTypeOf(request.headers.get('content-type')) === 'application/octet-stream') {
+    return `\\x${bytes.toString('hex')}`;
+  }
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     throw badBody('The body is not valid UTF-8');
   }

@@ -15,7 +15,7 @@ export function respondFault(fault: Fault, method: string): PlainResponse {
     'proxy-status': `PostgREST; error=${fault.body.code}`,
   };
   for (const [name, value] of Object.entries(fault.headers)) headers[name.toLowerCase()] = value;
-  return new PlainResponse(fault.status, headers, method === 'HEAD' ? null : text);
+  return new PlainResponse(fault.status, headers, method === 'HEAD' ? null : text, fault.statusText);
 }
 
 /**
@@ -32,7 +32,8 @@ export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
   if (code === 'PGRST') return raised(message, detail);
   const status = statusOf(code, message, isAnonymous);
   const headers: Record<string, string> = status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {};
-  return new Fault(status, { code, message, details: detail, hint }, headers);
+  const words = code.startsWith('PT') && status === Number(code.slice(2)) ? message : '';
+  return new Fault(status, { code, message, details: detail, hint }, headers, words);
 }
 
 /** The driver's own words may name hosts; who runs the service hears them, the client does not. */
@@ -132,7 +133,8 @@ function raised(message: string, detail: string | null): Fault {
       headers.every(([, value]) => typeof value === 'string');
     if (isWellFormed) {
       const { code, details, hint } = body;
-      return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers);
+      const words = typeof answer.status_text === 'string' ? answer.status_text : '';
+      return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers, words);
     }
   } catch {
     // Answered below: what was raised is no such JSON.

@@ -97,7 +97,8 @@ export function respondDocument(
 
 /** The answer to OPTIONS: what may be done. */
 export function respondOptions({ allow }: OptionsPlan): PlainResponse {
-  return new PlainResponse(200, { allow, 'access-control-allow-origin': '*' }, null);
+  const headers = { allow, 'access-control-allow-origin': '*', 'content-length': '0' };
+  return new PlainResponse(200, headers, null);
 }
 
 interface StatusAndBody {

@@ -20,6 +20,14 @@ const schema = `
     perform set_config('response.headers', '[{"Vary": "a"}, {"X-One": "1"}, {"vary": "b"}]', true);
     return 2;
   end $$;
+  create domain public."application/octet-stream" as bytea;
+  create function public.mirrored(bytea) returns public."application/octet-stream" language sql immutable as 'select $1';
+  create function public.measured(text) returns int language sql immutable as 'select length($1)';
+  create function public.teapot() returns void language plpgsql as $$
+  begin
+    raise sqlstate 'PGRST' using message = '{"code": "T", "message": "short and stout"}',
+      detail = '{"status": 418, "status_text": "Teapot of mine", "headers": {}}';
+  end $$;
   create function public.unknown_visitor() returns void language plpgsql as $$
   begin
     raise sqlstate 'PT401' using message = 'who are you?';
@@ -181,6 +189,25 @@ describe.each(testDatabases())('how the table-query service reads a request on %
       headers: { 'content-type': 'text/csv', prefer: 'return=representation' },
     });
     expect([answer.status, await answer.json()]).toMatchObject([201, [{ id: 7, room: 'cellar' }]]);
+  });
+
+  test('bytes come and go as they are, and an empty text is a text', async () => {
+    const bytes = new Uint8Array([0, 255, 92, 120, 10, 0]);
+    const mirrored = async (body: Uint8Array<ArrayBuffer>) => {
+      const headers = { 'content-type': 'application/octet-stream', accept: 'application/octet-stream' };
+      const answer = await send('/rpc/mirrored', { method: 'POST', body, headers });
+      return new Uint8Array(await answer.arrayBuffer());
+    };
+    expect(await mirrored(bytes)).toEqual(bytes);
+    expect(await mirrored(new Uint8Array())).toEqual(new Uint8Array());
+    const headers = { 'content-type': 'text/plain' };
+    expect(await json('/rpc/measured', { method: 'POST', body: '', headers })).toBe(0);
+  });
+
+  test('words that a function raises with its status are said with it', async () => {
+    const { status, statusText } = await send('/rpc/teapot', { method: 'POST' });
+    expect([status, statusText]).toEqual([418, 'Teapot of mine']);
+    expect((await send('/rpc/unknown_visitor', { method: 'POST' })).statusText).toBe('who are you?');
   });
 
   test('who waits too long for a connection is told so', async () => {
