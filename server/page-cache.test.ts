@@ -16,6 +16,10 @@ describe('page keys', () => {
   test('exist for the data of a page too, apart from the page itself', () => {
     expect(key('/shop.data?search=x')).toBe('/shop.data?search=x');
     expect(key('/shop.data')).not.toBe(key('/shop'));
+    // A part of a parameter must not become a parameter of the page: some make a page personal.
+    const smuggled = key('/track-order.data?_routes=x%26tracking=JJ-20261121-1234%26key=secret%23');
+    const { searchParams } = new URL(smuggled ?? '', 'http://shop');
+    expect([...searchParams]).toEqual([['_routes', 'x&tracking=JJ-20261121-1234&key=secret#']]);
   });
 
   test.each([

@@ -50,7 +50,8 @@ export function pageKey(url: URL): string | null {
     const value = url.searchParams.get(name);
     return value ? [`${name}=${encodeURIComponent(value)}`] : [];
   });
-  if (isData && url.searchParams.has('_routes')) kept.push(`_routes=${url.searchParams.get('_routes')}`);
+  const routes = isData ? url.searchParams.get('_routes') : null;
+  if (routes !== null) kept.push(`_routes=${encodeURIComponent(routes)}`);
   const key = `${url.pathname}?${kept.join('&')}`;
   return key.length <= 500 ? key : null;
 }
