@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['e2e/**/*.test.ts'],
-    globalSetup: ['scripts/start-test-postgresql.ts'],
+    globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
     // Each file opens a shop and a browser of its own. Stories wait more than they work: three files share two cores.
     maxWorkers: 3,

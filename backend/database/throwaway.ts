@@ -1,12 +1,17 @@
 // Databases for tests: a fresh one each time, copied from a template that is migrated once.
 import { createHash, randomBytes } from 'node:crypto';
-import { cp, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { constants, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Database } from './database.ts';
 import { type MigrationSource, migrate } from './migrate.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgresql } from './postgresql.ts';
+
+// Its package does not export its own description: that lies beside what it does.
+const pgliteFolder = dirname(createRequire(import.meta.url).resolve('@electric-sql/pglite'));
 
 /** The databases tests can run on here: always PGlite, and PostgreSQL when the run has started a cluster. */
 export function testDatabases(): Database['kind'][] {
@@ -29,18 +34,8 @@ export async function throwawayDatabase(
 }
 
 async function throwawayPglite(fingerprint: string, sources: readonly MigrationSource[]): Promise<Database> {
-  const template = join(tmpdir(), `jani-test-pglite-${fingerprint}`);
-  if (!(await exists(template))) {
-    const making = await mkdtemp(join(tmpdir(), 'jani-test-making-'));
-    const database = await openPglite(join(making, 'database'), { isDurable: false });
-    await migrate(database, sources);
-    await database.close();
-    // Whoever is first provides it; the others' copies are dropped.
-    await rename(join(making, 'database'), template).catch(() => {});
-    await rm(making, { recursive: true, force: true });
-  }
   const folder = await mkdtemp(join(tmpdir(), 'jani-test-pglite-run-'));
-  await cp(template, join(folder, 'database'), { recursive: true });
+  copyFolder(await templateFolder(fingerprint, sources), join(folder, 'database'));
   const database = await openPglite(join(folder, 'database'), { isDurable: false });
   return {
     ...database,
@@ -49,6 +44,51 @@ async function throwawayPglite(fingerprint: string, sources: readonly MigrationS
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * Lays the files of an embedded database into a folder, for who opens it by themselves: it is as if it had been opened,
+ * migrated and closed there before.
+ * @param folder made; must not be there yet
+ */
+export async function layDatabase(folder: string, sources: readonly MigrationSource[]): Promise<void> {
+  copyFolder(await templateFolder(await fingerprintOf(sources), sources), folder);
+}
+
+/** Makes the template of embedded databases, unless it is there: later ones are copied. */
+export async function prepareTemplate(sources: readonly MigrationSource[]): Promise<void> {
+  await templateFolder(await fingerprintOf(sources), sources);
+}
+
+async function templateFolder(fingerprint: string, sources: readonly MigrationSource[]): Promise<string> {
+  // Templates outlive the run that made them, and its own folder for what is temporary.
+  const templates = process.env.TEST_TEMPLATES ?? tmpdir();
+  const template = join(templates, `jani-test-pglite-${await versionOfPglite()}-${fingerprint}`);
+  if (await exists(template)) return template;
+  const making = await mkdtemp(join(templates, 'jani-test-making-'));
+  const folder = join(making, 'database');
+  // To make a database costs more than to fill it: that too is done once.
+  if (sources.length > 0) copyFolder(await templateFolder(await fingerprintOf([]), []), folder);
+  const database = await openPglite(folder, { isDurable: false });
+  if (sources.length > 0) await migrate(database, sources);
+  await database.close();
+  // Whoever is first provides it; the others' copies are dropped.
+  await rename(folder, template).catch(() => {});
+  await rm(making, { recursive: true, force: true });
+  return template;
+}
+
+async function versionOfPglite(): Promise<string> {
+  return JSON.parse(await readFile(join(pgliteFolder, '../package.json'), 'utf8')).version;
+}
+
+// More than a thousand small files: one after the other costs a tenth of what Node's own asynchronous copy does.
+function copyFolder(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    if (entry.isDirectory()) copyFolder(join(from, entry.name), join(to, entry.name));
+    else copyFileSync(join(from, entry.name), join(to, entry.name), constants.COPYFILE_FICLONE);
+  }
 }
 
 async function throwawayPostgresql(fingerprint: string, sources: readonly MigrationSource[]) {

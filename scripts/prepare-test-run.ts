@@ -1,0 +1,75 @@
+// Vitest's global set-up, once for the whole run: a folder for what tests write, the database that most of them copy, and
+// a throw-away PostgreSQL where the machine has its binaries.
+import { mkdir, readdir, rm, statfs } from 'node:fs/promises';
+import { freemem, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { prepareTemplate } from '../backend/database/throwaway.ts';
+import { shopMigrations } from './shop-migrations.ts';
+import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql.ts';
+
+const memory = '/dev/shm';
+const folderOf = (processId: number | string) => `jani-test-run-${processId}`;
+/** What a run needs, several times over. */
+const enoughBytes = 4 * 1024 ** 3;
+
+export default async function prepare(): Promise<() => Promise<void>> {
+  const closers: (() => Promise<void>)[] = [];
+  const close = async () => {
+    for (const closer of closers.reverse()) await closer();
+  };
+  try {
+    const folder = await makeFolderInMemory();
+    if (folder) {
+      process.env.TEST_TEMPLATES ??= tmpdir();
+      process.env.TMPDIR = folder;
+      closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+    }
+    const cluster = startPostgresql();
+    closers.push(async () => (await cluster)?.stop());
+    await Promise.all([cluster, prepareTemplate(shopMigrations)]);
+    return close;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function startPostgresql() {
+  if (process.env.TEST_POSTGRESQL_URL) return null;
+  if (!(await findPostgresql())) {
+    console.warn('No PostgreSQL on this machine: tests run on PGlite alone, races are skipped.');
+    return null;
+  }
+  const cluster = await startThrowawayPostgresql();
+  process.env.TEST_POSTGRESQL_URL = cluster.url;
+  return cluster;
+}
+
+/** Hundreds of databases are written and thrown away: that need not reach a disk, where there is memory to spare. */
+async function makeFolderInMemory(): Promise<string | null> {
+  const space = await statfs(memory).catch(() => null);
+  const free = process.availableMemory?.() ?? freemem();
+  if (!space || space.bavail * space.bsize < enoughBytes || free < enoughBytes) return null;
+  await forgetRunsThatWereKilled();
+  const folder = join(memory, folderOf(process.pid));
+  // PostgreSQL, which refuses to run as root, must find its way through as another user.
+  await mkdir(folder, { mode: 0o711 });
+  return folder;
+}
+
+async function forgetRunsThatWereKilled(): Promise<void> {
+  for (const name of await readdir(memory)) {
+    const processId = Number(/^jani-test-run-(\d+)$/.exec(name)?.[1]);
+    if (!processId || isRunning(processId)) continue;
+    await rm(join(memory, name), { recursive: true, force: true });
+  }
+}
+
+function isRunning(processId: number): boolean {
+  try {
+    return process.kill(processId, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
