@@ -304,7 +304,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a decision about nothing', { decision: 'accept' }, 400, 'decision_unknown'],
       ['an unknown receipt', { decision: 'accept', receipt: 'UKL0000000' }, 404, 'difference_not_found'],
       ['money for no order', { decision: 'give', receipt: 'UKL0000000' }, 404, 'order_not_found'],
-      ['a long note', { decision: 'accept', receipt: 'U', note: 'x'.repeat(301) }, 400, 'note_too_long'],
+      ['a long note', { decision: 'accept', receipt: 'U', note: 'x'.repeat(201) }, 400, 'reason_invalid'],
+      ['a note of a sign', { decision: 'accept', receipt: 'U', note: 'x' }, 400, 'reason_invalid'],
     ])('%s is refused', async (_, given, status, code) => {
       await expectRefusal(resolve(given), status, code);
     });

@@ -1,0 +1,266 @@
+// Many at once at the same orders, receipts, refunds and products: they wait for each other, and nobody for whom he keeps
+// waiting. PostgreSQL would end one of two such with a deadlock (40P01), and what he did would have to be done again.
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole, type Claims } from '../../backend/database/as-role.ts';
+import { type Database, DatabaseError } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  secondStepPassed,
+} from './shop-database.ts';
+
+const charge = 95_100;
+const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const pick = <Item>(items: readonly Item[]): Item => items[randomInt(items.length)] as Item;
+
+// One connection of PGlite does one thing after the other.
+describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => {
+  let database: Database;
+  const units = new Map<string, number>();
+
+  beforeAll(async () => {
+    database = await openShopDatabase('postgresql');
+  });
+  afterAll(() => database.close());
+
+  const service = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
+    call<Answer>(database, 'service', procedure, given);
+  const as = <Answer>(member: Claims, sql: string, parameters: unknown[]) =>
+    asRole(
+      database,
+      member,
+      async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
+    );
+  const staff = people.staff;
+  const other = secondStepPassed;
+
+  async function place(product: string): Promise<PlacedOrder> {
+    await database.execute('delete from private.rate_limits');
+    return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), quantity: 1 });
+  }
+  /** Everything at once; gives what PostgreSQL ended. What the shop refuses, it may. */
+  async function atOnce(works: (() => Promise<unknown>)[]): Promise<string[]> {
+    const ends = await Promise.allSettled(works.toSorted(() => Math.random() - 0.5).map((work) => work()));
+    return ends.flatMap((end) => {
+      if (end.status === 'fulfilled') return [];
+      const problem: unknown = end.reason;
+      if (problem instanceof DatabaseError && problem.code.startsWith('PT4')) return [];
+      return [
+        problem instanceof DatabaseError
+          ? `${problem.code} ${problem.message} ${problem.detail}`
+          : String(problem),
+      ];
+    });
+  }
+
+  test('a category gets another name while reservations of its products run out and late money takes units', async () => {
+    const names = ['Before', 'After'];
+    await database.query('insert into public.categories (name) values ($1)', [names[0]]);
+    const products: string[] = [];
+    for (let number = 0; number < 12; number += 1) {
+      const product = await makeProduct(database, 100);
+      units.set(product, 100);
+      products.push(product);
+    }
+    await database.query(
+      `update public.products set category = $1 where id = any (string_to_array($2, ',')::uuid[])`,
+      [names[0], products.join(',')],
+    );
+    const ended: string[] = [];
+    for (let round = 0; round < 40; round += 1) {
+      const [from, to] = round % 2 === 0 ? names : names.toReversed();
+      const orders: PlacedOrder[] = [];
+      for (const product of products) orders.push(await place(product));
+      // In any order: reservations are given up by the time at which they ran out.
+      await database.query(
+        `update public.orders set reserved_until = now() - random() * interval '1 hour'
+         where id = any (string_to_array($1, ',')::uuid[])`,
+        [orders.map(({ id }) => id).join(',')],
+      );
+      const paid = orders.slice(0, 4);
+      ended.push(
+        ...(await atOnce([
+          () => as(staff, 'update public.categories set name = $2 where name = $1', [from, to]),
+          () => service('expire_reservations'),
+          () => service('expire_reservations'),
+          ...paid.map(
+            (order) => () =>
+              service('receive_mpesa_transaction', {
+                source: 'confirmation',
+                receipt: receipt(),
+                amount: charge,
+                reference: order.tracking_number,
+                body: '{}',
+              }),
+          ),
+          ...products.slice(-3).map((product) => () => place(product)),
+          () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [paid[0]?.id]),
+        ])),
+      );
+    }
+    expect(ended).toEqual([]);
+    await expectBalancedBooks(database, units);
+  }, 120_000);
+
+  test('refunds are decided, sent, answered and given up while their money is settled and its orders run out', async () => {
+    const product = await makeProduct(database, 1_000);
+    units.set(product, 1_000);
+    const ended: string[] = [];
+    for (let round = 0; round < 60; round += 1) {
+      const order = await place(product);
+      // Nobody knows this money, and staff have asked to send it back.
+      const unknown = receipt();
+      const amount = pick([charge, 190_000]);
+      const told = (source: string, reference: string, change: Record<string, unknown> = {}) =>
+        service('receive_mpesa_transaction', {
+          source,
+          receipt: unknown,
+          amount,
+          reference,
+          body: '{}',
+          ...change,
+        });
+      await told('confirmation', '');
+      const strange = await as<{ id: string }>(
+        staff,
+        `select public.request_transaction_refund($1, 'Nobody knows it', true) as answer`,
+        [unknown],
+      );
+      // An order that was paid twice, once by what staff typed, which M-PESA tells of as less.
+      const twice = await place(product);
+      const [first, second] = [receipt(), receipt()];
+      for (const code of [first, second]) {
+        await as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [twice.id, code, charge]);
+      }
+      const payments = (
+        await database.query<{ id: string; receipt: string }>(
+          'select id, receipt from public.payments where order_id = $1 order by created_at',
+          [twice.id],
+        )
+      ).rows;
+      const double = payments.find((payment) => payment.receipt === second);
+      const refund = await as<{ id: string }>(
+        staff,
+        `select public.request_refund($1, 'Paid twice') as answer`,
+        [double?.id],
+      );
+      const isUnderWay = round % 2 === 0;
+      if (isUnderWay) await service('lease_refunds', { at_most: 100 });
+      if (round % 3 === 0) {
+        await database.query(
+          `update public.refunds set sent_at = now() - interval '3 minutes' where status = 'sending'`,
+        );
+      }
+      const settle = (refundId: string, verdict: string) => () =>
+        service('settle_reversal', {
+          refund_id: refundId,
+          source: 'reversal_result',
+          body: '{}',
+          verdict,
+          result_code: verdict === 'failed' ? '11' : '0',
+          ...(verdict === 'succeeded' ? { refund_receipt: receipt() } : {}),
+        });
+      await database.query('update public.orders set reserved_until = now() where id = $1', [order.id]);
+      ended.push(
+        ...(await atOnce([
+          () => told('statement', order.tracking_number),
+          () => told('confirmation', order.tracking_number),
+          () => as(staff, 'select public.withdraw_refund($1) as answer', [strange.id]),
+          () => as(other, 'select public.approve_refund($1) as answer', [strange.id]),
+          () => as(other, 'select public.withdraw_refund($1) as answer', [refund.id]),
+          () =>
+            as(staff, `select public.resolve_difference('give', $1, order_id => $2) as answer`, [
+              unknown,
+              order.id,
+            ]),
+          () =>
+            as(other, `select public.resolve_difference('refund', $1, is_sure => true) as answer`, [unknown]),
+          () => as(staff, `select public.request_refund($1, 'Paid twice') as answer`, [double?.id]),
+          settle(strange.id, 'failed'),
+          settle(strange.id, 'succeeded'),
+          // Never done: M-PESA sends nobody more than came.
+          settle(refund.id, 'failed'),
+          () => service('lease_refunds', { at_most: 100 }),
+          () => service('lease_refunds', { at_most: 100 }),
+          () => service('expire_reservations'),
+          () =>
+            service('receive_mpesa_transaction', {
+              source: 'statement',
+              receipt: second,
+              amount: charge - 100,
+              reference: twice.tracking_number,
+              body: '{}',
+            }),
+          () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [twice.id]),
+          () => as(staff, `select public.decide_paid_order($1, 'refunded') as answer`, [twice.id]),
+          () =>
+            as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [
+              order.id,
+              unknown,
+              amount,
+            ]),
+        ])),
+      );
+    }
+    expect(ended).toEqual([]);
+    // Something of all that was done.
+    const { rows } = await database.query<{ status: string }>('select distinct status from public.refunds');
+    expect(rows.length).toBeGreaterThan(2);
+    await expectBalancedBooks(database, units);
+  }, 120_000);
+
+  test('the shilling of a test is told of by its notice and by its confirmation at once', async () => {
+    const ended: string[] = [];
+    for (let round = 0; round < 40; round += 1) {
+      await database.execute('delete from private.rate_limits');
+      const test = await service<{ id: string }>('begin_payment_test', {
+        phone: '0712345678',
+        notice_secret: randomBytes(32).toString('hex'),
+        requested_by: people.staff.sub,
+      });
+      const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
+      await service('record_test_push', { test_id: test.id, body: '{}', checkout_request_id: checkout });
+      // Only a query has told of it so far.
+      await service('settle_payment_test', {
+        test_id: test.id,
+        source: 'query',
+        body: '{}',
+        verdict: 'succeeded',
+      });
+      const code = receipt();
+      ended.push(
+        ...(await atOnce([
+          () =>
+            service('settle_payment_test', {
+              test_id: test.id,
+              source: 'notice',
+              body: '{}',
+              verdict: 'succeeded',
+              amount: 100,
+              receipt: code,
+              checkout_request_id: checkout,
+            }),
+          ...['confirmation', 'statement'].map(
+            (source) => () =>
+              service('receive_mpesa_transaction', {
+                source,
+                receipt: code,
+                amount: 100,
+                reference: 'TEST',
+                body: '{}',
+              }),
+          ),
+        ])),
+      );
+      await database.query('update public.payment_tests set created_at = created_at - interval $$1 hour$$');
+    }
+    expect(ended).toEqual([]);
+  }, 120_000);
+});
