@@ -10,7 +10,7 @@ import { asOwner } from './staff-member.ts';
 let shop: OpenShop;
 let dataDir: string;
 beforeAll(async () => {
-  shop = await openShop();
+  shop = await openShop({}, { fromNothing: true });
   dataDir = dirname(shop.outbox);
 });
 afterAll(() => shop.close());

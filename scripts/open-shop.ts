@@ -3,7 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { layDatabase } from '../backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
+import { shopMigrations } from './shop-migrations.ts';
 
 export interface OpenShop {
   url: string;
@@ -23,9 +25,18 @@ export interface OpenShop {
   close(): Promise<void>;
 }
 
-/** Opens a shop. `environment` adds to its settings, such as DATABASE_URL. */
-export async function openShop(environment: Record<string, string> = {}): Promise<OpenShop> {
+/**
+ * Opens a shop.
+ * @param environment adds to its settings, such as DATABASE_URL
+ * @param options.fromNothing its embedded database is made by its own first start, as every owner's is. It costs seconds:
+ *   others find it made and migrated, and empty
+ */
+export async function openShop(
+  environment: Record<string, string> = {},
+  { fromNothing = false } = {},
+): Promise<OpenShop> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  if (!fromNothing && !environment.DATABASE_URL) await layDatabase(join(folder, 'database'), shopMigrations);
   const [port, simulatorPort] = [await freePort(), await freePort()];
   const url = `http://localhost:${port}`;
   let output = '';

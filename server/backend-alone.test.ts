@@ -6,6 +6,7 @@ import { AuthClient } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { layDatabase } from '../backend/database/throwaway.ts';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
 import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
@@ -16,6 +17,7 @@ let backend: BackendAlone;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-backend-'));
+  await layDatabase(join(folder, 'database'), [{ name: 'platform', folder: 'backend/platform' }]);
   await writeFile(
     join(folder, '1_notes.sql'),
     `create table public.notes (id int primary key, text text);

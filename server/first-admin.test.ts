@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { layDatabase } from '../backend/database/throwaway.ts';
+import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { readConfig } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
@@ -20,6 +22,7 @@ let madeAtTheStart: FirstAdmin | null;
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  await layDatabase(join(dataDir, 'database'), shopMigrations);
   const root = fileURLToPath(new URL('..', import.meta.url));
   shop = await startShop({
     config: readConfig(

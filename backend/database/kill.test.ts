@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
+import { layDatabase } from './throwaway.ts';
 
 // Writes rows one after the other and says each number once its commit is acknowledged.
 const writer = `
@@ -65,6 +66,7 @@ test('every row acknowledged before a kill is there afterwards, and the next pro
 
 test('a folder is open in one process at a time, and free again after a kill', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-lock-'));
+  await layDatabase(join(folder, 'database'), []);
   const first = await openPglite(join(folder, 'database'));
   await expect(openPglite(join(folder, 'database'))).rejects.toThrow('is in use by another running process');
   await first.close();

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
+import { layDatabase } from './throwaway.ts';
 
 test('the log of changes is worked into the files before it grows long', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
+  await layDatabase(join(folder, 'database'), []);
   const database = await openPglite(join(folder, 'database'), {
     isDurable: false,
     longestLog: 20 * 1024 * 1024,

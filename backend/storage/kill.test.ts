@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
-import { migrate } from '../database/migrate.ts';
 import { openPglite } from '../database/pglite.ts';
+import { layDatabase } from '../database/throwaway.ts';
 import { createDiskFiles } from './disk-files.ts';
 import { FileMissing } from './file-store.ts';
 import { readInstallation, sweepOrphans } from './orphans.ts';
@@ -86,8 +86,8 @@ async function withDatabase<T>(folder: string, work: (database: Database) => Pro
 
 test('killed at either moment, the object has its last acknowledged content or a later one, and the rest is swept', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-kill-'));
+  await layDatabase(join(folder, 'database'), [{ name: 'platform', folder: platform }]);
   await withDatabase(folder, async (database) => {
-    await migrate(database, [{ name: 'platform', folder: platform }]);
     await database.query(`insert into storage.buckets (id, name) values ('box', 'box')`);
   });
   for (const dies of ['put 3', 'remove 2']) {

@@ -1,14 +1,14 @@
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
 import { migrate } from '../../backend/database/migrate.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { layDatabase, testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
@@ -33,14 +33,6 @@ test.each([
 });
 
 let dataDir: string;
-let migrated: string;
-beforeAll(async () => {
-  migrated = await mkdtemp(join(tmpdir(), 'jani-backups-migrated-'));
-  const database = await openPglite(join(migrated, 'database'), { isDurable: false });
-  await migrate(database, shopMigrations);
-  await database.close();
-});
-afterAll(() => rm(migrated, { recursive: true }));
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'jani-backups-'));
 });
@@ -48,7 +40,7 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 /** A shop's database with some orders, and an uploaded file beside it. */
 async function openShopData(kind: Database['kind']): Promise<Database & { url?: string }> {
-  if (kind === 'pglite') await cp(join(migrated, 'database'), join(dataDir, 'database'), { recursive: true });
+  if (kind === 'pglite') await layDatabase(join(dataDir, 'database'), shopMigrations);
   const database =
     kind === 'pglite'
       ? await openPglite(join(dataDir, 'database'), { isDurable: false })
