@@ -3,16 +3,14 @@
 
 const longest = 1000;
 const deepest = 30;
-const mostStates = 500;
 
 /**
- * Whether a pattern is built and tried quickly, whatever it is tried on.
- * @param pattern PostgreSQL's advanced regular expression; one that is none may be called either
- * @returns false for long and deeply nested ones, for those whose counted repetitions multiply, and for references back,
- *   which are tried in every possible way
+ * How many states the machine for a pattern has, about; building it may take as long as their third power.
+ * @param pattern PostgreSQL's advanced regular expression; of one that is none the answer means nothing
+ * @returns Infinity for long and deeply nested ones, and for references back, which are tried in every possible way
  */
-export function isCheapPattern(pattern: string): boolean {
-  if (pattern.length > longest || /\\[1-9]/.test(pattern)) return false;
+export function patternCost(pattern: string): number {
+  if (pattern.length > longest || /\\[1-9]/.test(pattern)) return Number.POSITIVE_INFINITY;
   // States of each group that is open, and of what came last in it, which a count may multiply.
   const groups = [{ states: 0, last: 0 }];
   const add = (states: number) => {
@@ -27,7 +25,7 @@ export function isCheapPattern(pattern: string): boolean {
   )) {
     if (token === '(') {
       groups.push({ states: 0, last: 0 });
-      if (groups.length > deepest) return false;
+      if (groups.length > deepest) return Number.POSITIVE_INFINITY;
     } else if (token === ')') {
       const closed = groups.length > 1 ? groups.pop() : undefined;
       add(1 + (closed?.states ?? 0));
@@ -40,7 +38,6 @@ export function isCheapPattern(pattern: string): boolean {
         group.last = repeated;
       }
     } else if (!'*+?|^$'.includes(token)) add(1);
-    if (groups.some(({ states }) => states > mostStates)) return false;
   }
-  return groups.reduce((sum, { states }) => sum + states, 0) <= mostStates;
+  return groups.reduce((sum, { states }) => sum + states, 0);
 }

@@ -1,5 +1,6 @@
 // How often something may be asked for. Counted in the database, so that it holds across processes.
 import type { Session } from '../database/database.ts';
+import { networkOf } from '../network.ts';
 import { type AuthContext, at } from './context.ts';
 import { AuthFault } from './fault.ts';
 import type { Limit } from './settings.ts';
@@ -27,21 +28,6 @@ export async function secondsToWait(
   );
   const [row] = rows;
   return row && row.used > limit.count ? Math.max(1, row.wait) : null;
-}
-
-/** What of an address stands for who asks: one customer of a provider has at least a /64 of IPv6, so limits on each would be none. */
-function networkOf(ip: string): string {
-  if (!ip.includes(':')) return ip;
-  const [head = '', tail] = (ip.split('%')[0] ?? '').toLowerCase().split('::');
-  const before = head.split(':').filter(Boolean);
-  const after = (tail ?? '').split(':').filter(Boolean);
-  // An address in dots at the end stands for two parts.
-  const given = before.length + after.length + ([...before, ...after].at(-1)?.includes('.') ? 1 : 0);
-  const parts = [...before, ...Array.from({ length: Math.max(0, 8 - given) }, () => '0'), ...after];
-  return `${parts
-    .slice(0, 4)
-    .map((part) => part.replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`;
 }
 
 /** Counts a request of a network address. @throws AuthFault 429 over_request_rate_limit */

@@ -1,6 +1,5 @@
 // Remembers what reads were planned as: requests that differ only in the values they compare with are planned once.
 import { randomUUID } from 'node:crypto';
-import { isCheapPattern } from '../pattern-cost.ts';
 import type { ParsedRequest, RequestParts } from './parse.ts';
 import type { CallPlan, ReadPlan } from './plan.ts';
 import { decode } from './query-string.ts';
@@ -87,9 +86,9 @@ export function shapeOf(parts: RequestParts): RequestShape {
 
 // Nobody can guess them: they mean nothing in a request.
 const standIn = `value-${randomUUID()}-`;
-// What follows such an operator is the value, whatever it looks like.
-const comparison =
-  /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|match|imatch|isdistinct)\.)(.*)$/s;
+// What follows such an operator is the value, whatever it looks like. Whether a pattern may be asked for is a matter of
+// the plan, so those of match and imatch stay.
+const comparison = /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|isdistinct)\.)(.*)$/s;
 const reserved = new Set(['select', 'columns', 'on_conflict', 'order', 'limit', 'offset', 'and', 'or']);
 
 function withStandIns(search: string, values: Map<string, string>): string {
@@ -101,8 +100,6 @@ function withStandIns(search: string, values: Map<string, string>): string {
     const value = decode(raw);
     // Such a value is refused, in words that repeat it.
     if (value.includes('\0')) return pair;
-    // Whether it may be asked for is a matter of the plan.
-    if (operator.includes('match.') && !isCheapPattern(value)) return pair;
     const placeholder = `${standIn}${values.size}`;
     values.set(placeholder, operator.includes('like.') ? patternOf(value) : value);
     return `${name}=${operator}${placeholder}`;

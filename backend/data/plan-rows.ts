@@ -1,5 +1,5 @@
 // Plans rows and what is embedded in them: fields, conditions, orders, relationships.
-import { isCheapPattern } from '../pattern-cost.ts';
+import { patternCost } from '../pattern-cost.ts';
 import { Fault } from './fault.ts';
 import type {
   PlanLimits,
@@ -26,6 +26,8 @@ import { mostSimilar } from './similar-name.ts';
 
 /** Steps of a JSON path: each is an operator within another, and PostgreSQL's own depth is limited. */
 const longestPath = 100;
+/** Of all regular expressions of a request together, where they may not be of any cost. */
+const mostStates = 200;
 
 /**
  * Finds an exposed table or view.
@@ -93,23 +95,27 @@ function checkSize(
     });
   if (embedsIn(select) > maxEmbeds) throw tooMany('embedded resources', maxEmbeds);
   let filters = 0;
+  let states = 0;
   for (const { condition } of conditions) {
     filters += filtersIn(condition);
-    if (!allowsCostlyPatterns && hasCostlyPattern(condition)) {
-      // As PostgreSQL says of patterns that are too much for it.
-      throw new Fault(400, {
-        code: '2201B',
-        message: 'invalid regular expression: regular expression is too complex',
-      });
-    }
+    states += costOf(condition);
+  }
+  if (states > mostStates && !allowsCostlyPatterns) {
+    // As PostgreSQL says of patterns that are too much for it.
+    throw new Fault(400, {
+      code: '2201B',
+      message: 'invalid regular expression: regular expression is too complex',
+    });
   }
   if (filters > maxFilters) throw tooMany('filters', maxFilters);
 }
 
-function hasCostlyPattern(condition: Condition): boolean {
-  if (condition.kind === 'group') return condition.conditions.some(hasCostlyPattern);
+function costOf(condition: Condition): number {
+  if (condition.kind === 'group') {
+    return condition.conditions.reduce((sum, each) => sum + costOf(each), 0);
+  }
   const { operation } = condition;
-  return isPatternMatch(operation) && !isCheapPattern(operation.value);
+  return isPatternMatch(operation) ? patternCost(operation.value) : 0;
 }
 
 const isPatternMatch = (operation: Operation): operation is Operation & { kind: 'comparison' } =>

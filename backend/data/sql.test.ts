@@ -176,6 +176,8 @@ describe('a statement', () => {
         expect(() => write('GET', '/pets', search), search).toThrow('regular expression is too complex');
       }
     }
+    const three = `or=(id.match."a{90}",id.match."b{90}",id.match."c{90}")`;
+    expect(() => write('GET', '/pets', three)).toThrow('regular expression is too complex');
   });
 
   test('returns no column of a change that is not asked for', () => {

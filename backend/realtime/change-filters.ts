@@ -1,11 +1,13 @@
 // The conditions of subscriptions as SQL: values are bound parameters, names and types come from the catalogue.
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
-import { isCheapPattern } from '../pattern-cost.ts';
+import { patternCost } from '../pattern-cost.ts';
 import { type ChangedTable, quoted, type TableColumn } from './changed-tables.ts';
 import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';
 
 const mostListed = 100;
+/** Of a regular expression. */
+const mostStates = 60;
 const mostTogether = 200;
 const symbols = {
   eq: '=',
@@ -71,7 +73,7 @@ export async function checkInterest(
     if (!readable(column)) throw refused(`invalid column for filter ${column}`);
     if (operator === 'is' && !truths.has(value))
       throw refused('invalid value for is filter: must be null, true, false, or unknown');
-    if ((operator === 'match' || operator === 'imatch') && !isCheapPattern(value))
+    if ((operator === 'match' || operator === 'imatch') && patternCost(value) > mostStates)
       throw new UnfitInterest(
         'ERROR 2201B (invalid_regular_expression) invalid regular expression: regular expression is too complex',
       );
