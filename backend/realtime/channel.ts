@@ -32,6 +32,11 @@ export interface ChannelLink {
   send(frame: string | Buffer): void;
   /** Null while the client keeps up; otherwise resolves when it has caught up or was let go. */
   room: Promise<void> | null;
+  /**
+   * Takes room for what its client is present with, or gives it back where `bytes` are negative.
+   * @returns false when there is not so much
+   */
+  takePresenceRoom(bytes: number): boolean;
   /** The channel ended itself. */
   onClosed(channel: Channel): void;
 }
@@ -231,6 +236,7 @@ export class Channel {
     this.#isClosed = true;
     if (this.#recheck) clearTimeout(this.#recheck);
     if (this.#follower) this.#hub.changes.unfollow(this.#follower);
+    this.#leavePresence();
     this.#hub.channels.remove(this);
     this.#hub.channels.deliverPresence(this.audience, this.#hub.presences.untrack(this.audience, this));
   }
@@ -248,7 +254,7 @@ export class Channel {
     const { presences, channels } = this.#hub;
     const event = String(payload.event ?? '').toLowerCase();
     if (event === 'untrack') {
-      this.#tracked = null;
+      this.#leavePresence();
       channels.deliverPresence(this.audience, presences.untrack(this.audience, this));
       this.reply(ref, 'ok', {});
       return;
@@ -269,11 +275,19 @@ export class Channel {
     }
     // Whoever says the same again has not changed.
     if (text !== this.#tracked) {
+      const before = this.#tracked === null ? 0 : Buffer.byteLength(this.#tracked);
+      if (!this.#link.takePresenceRoom(Buffer.byteLength(text) - before))
+        return this.shutDown('Track message size exceeded');
       this.#tracked = text;
       const diff = presences.track(this.audience, this, this.#config.presence.key, tracked);
       channels.deliverPresence(this.audience, diff);
     }
     this.reply(ref, 'ok', {});
+  }
+
+  #leavePresence() {
+    if (this.#tracked !== null) this.#link.takePresenceRoom(-Buffer.byteLength(this.#tracked));
+    this.#tracked = null;
   }
 
   async #receiveToken(token: unknown): Promise<void> {

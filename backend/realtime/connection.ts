@@ -50,6 +50,7 @@ export class Connection implements ChannelLink {
   readonly #frames: RateWindow;
   readonly #idle: NodeJS.Timeout;
   #unfinished = 0;
+  #presenceBytes = 0;
   #room: Promise<void> | null = null;
   #isClosed = false;
 
@@ -75,6 +76,12 @@ export class Connection implements ChannelLink {
     if (this.#socket.readyState !== socketOpen) return;
     if (this.#socket.bufferedAmount > 2 * this.#hub.limits.bufferedBytes) this.#giveUp();
     else this.#socket.send(frame);
+  }
+
+  takePresenceRoom(bytes: number): boolean {
+    if (this.#presenceBytes + bytes > this.#hub.limits.presenceBytes) return false;
+    this.#presenceBytes += bytes;
+    return true;
   }
 
   get room(): Promise<void> | null {

@@ -112,6 +112,27 @@ describe('limits', () => {
     expect(close).toEqual(['realtime:a', null, 'realtime:a', 'phx_close', {}]);
   });
 
+  test('one network takes only a part of that room', async () => {
+    await start({ connectionsPerAddress: 1 });
+    const open = (from: string) => {
+      const socket = new WebSocket(
+        `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
+        { headers: { 'x-forwarded-for': from } },
+      );
+      const answer = new Promise<number | undefined>((done) => {
+        socket.on('open', () => done(101));
+        socket.on('unexpected-response', (_, response) => done(response.statusCode));
+      });
+      return { socket, answer };
+    };
+    const first = open('2001:db8::1');
+    expect(await first.answer).toBe(101);
+    expect(await open('2001:db8::2').answer).toBe(429);
+    expect(await open('192.0.2.1').answer).toBe(101);
+    first.socket.close();
+    await expect.poll(() => open('2001:db8::2').answer).toBe(101);
+  });
+
   test('whoever floods us with anything at all loses the connection', async () => {
     const { closed, push } = await rawClient(await start({ framesPerSecond: 10 }));
     for (let n = 0; n < 11; n += 1) push('phoenix', 'heartbeat');
@@ -135,6 +156,34 @@ describe('limits', () => {
     await channel.track({ n: 1 });
     void channel.track({ n: 2 });
     expect((await told.atLeast(1))[0]?.message).toBe('Client presence rate limit exceeded');
+  });
+
+  test('a client is present with so much on all of its channels together', async () => {
+    await start({ presenceBytes: 200 });
+    const { frames, push } = await rawClient(service);
+    const track = (topic: string) =>
+      push(topic, 'presence', { type: 'presence', event: 'track', payload: { text: 'x'.repeat(100) } });
+    const endOf = (topic: string) =>
+      expect.poll(() => frames.all.filter((frame) => frame[2] === topic).map(([, , , event]) => event));
+    for (const topic of ['realtime:a', 'realtime:b']) push(topic, 'phx_join');
+    track('realtime:a');
+    track('realtime:b');
+    await endOf('realtime:b').toContain('phx_close');
+    push('realtime:a', 'phx_leave');
+    await endOf('realtime:a').toContain('phx_close');
+    push('realtime:c', 'phx_join');
+    track('realtime:c');
+    await endOf('realtime:c').toContain('presence_diff');
+  });
+
+  test('a channel that asks for too many kinds of changes is told so', async () => {
+    await start({});
+    const { frames, push } = await rawClient(service);
+    const change = { event: '*', schema: 'public' };
+    push('realtime:a', 'phx_join', {
+      config: { postgres_changes: Array.from({ length: 101 }, () => change) },
+    });
+    await expect.poll(() => JSON.stringify(frames.all)).toContain('more than 100 kinds of changes');
   });
 
   test('whoever reads too slowly is let go with a word, and the others go on', async () => {

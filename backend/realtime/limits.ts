@@ -10,6 +10,8 @@ export interface Limits {
   requestBytes: number;
   /** Sockets of this process. */
   connections: number;
+  /** Sockets of one network address, so that no one takes all of them. */
+  connectionsPerAddress: number;
   /** Topics one socket may be on. */
   channelsPerConnection: number;
   /** Joins one socket may try per second. */
@@ -20,6 +22,8 @@ export interface Limits {
   framesPerSecond: number;
   /** Presence messages per channel in 30 seconds. */
   presenceCalls: number;
+  /** Bytes that one socket may be present with on all of its channels: they are kept as long as it is. */
+  presenceBytes: number;
   /** Bytes that may wait for a slow reader before changes of tables wait for it; with twice as many it is let go. */
   bufferedBytes: number;
   /** Milliseconds such a reader has to make room before it is let go: for so long it can hold up the others. */
@@ -34,11 +38,13 @@ export const defaultLimits: Limits = {
   payloadBytes: 3_000_000,
   requestBytes: 5_000_000,
   connections: 10_000,
+  connectionsPerAddress: 1_000,
   channelsPerConnection: 100,
   joinsPerSecond: 100,
   messagesPerSecond: 100,
   framesPerSecond: 1_000,
   presenceCalls: 5,
+  presenceBytes: 256 * 1024,
   bufferedBytes: 8_000_000,
   patienceMilliseconds: 2_000,
   idleMilliseconds: 60_000,

@@ -18,6 +18,8 @@ import { listening } from './listening.ts';
 import { isOutage } from './outage.ts';
 import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
+/** Kinds of changes one channel may follow: each costs a look at the database. */
+const mostBindings = 100;
 const mostAskedAtOnce = 4;
 const policyMilliseconds = 5_000;
 
@@ -168,6 +170,9 @@ export class PostgresChanges {
   /** @throws UnusableParams, UnfitInterest: nothing is served when anything is wrong, as on a hosted project */
   async #interestsOf(follower: Follower): Promise<Interest[]> {
     const { claims, bindings } = follower;
+    if (bindings.length > mostBindings) {
+      throw new UnfitInterest(`Unable to subscribe to more than ${mostBindings} kinds of changes at once.`);
+    }
     const interests = bindings.map((binding) => {
       const interest = readInterest(binding);
       return {

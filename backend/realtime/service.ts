@@ -5,6 +5,7 @@ import { WebSocketServer } from 'ws';
 import type { Authenticate } from '../authenticate.ts';
 import type { Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
+import { networkOf } from '../network.ts';
 import { startBroadcastFeed } from './broadcast-feed.ts';
 import { Channels, type Hub } from './channels.ts';
 import { Connection, type Handshake } from './connection.ts';
@@ -72,8 +73,25 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   });
   let greeting = 0;
   let isClosed = false;
+  const perAddress = new Map<string, number>();
 
-  async function shakeHands(request: IncomingMessage): Promise<Handshake> {
+  /** Counts a socket until it is closed; false when its address has too many. */
+  function admit(request: IncomingMessage, socket: Duplex): boolean {
+    const address = request.headers['x-forwarded-for'];
+    if (typeof address !== 'string' || address === '') return true;
+    const network = networkOf(address);
+    const count = (perAddress.get(network) ?? 0) + 1;
+    if (count > limits.connectionsPerAddress) return false;
+    perAddress.set(network, count);
+    socket.once('close', () => {
+      const left = (perAddress.get(network) ?? 1) - 1;
+      if (left > 0) perAddress.set(network, left);
+      else perAddress.delete(network);
+    });
+    return true;
+  }
+
+  async function shakeHands(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
     const url = new URL(request.url ?? '/', 'http://realtime');
     if (!/\/websocket\/?$/.test(url.pathname)) throw new HandshakeRefused(404, 'Not found');
     const version = versionOf(url.searchParams.get('vsn'));
@@ -83,6 +101,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     if (!key) throw new HandshakeRefused(401, 'API key is missing');
     if (isClosed || server.clients.size + greeting > limits.connections)
       throw new HandshakeRefused(429, 'Too many connected users');
+    if (!admit(request, socket)) throw new HandshakeRefused(429, 'Too many connected users');
     const claims = await claimsOf(hub.authenticate, key);
     return { version, holder: { claims, token: key }, headers };
   }
@@ -93,7 +112,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
       const onSocketError = () => socket.destroy();
       socket.on('error', onSocketError);
       greeting += 1;
-      shakeHands(request)
+      shakeHands(request, socket)
         .finally(() => {
           greeting -= 1;
         })
