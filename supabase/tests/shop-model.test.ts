@@ -2,11 +2,11 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
+import { asRole, type Claims } from '../../backend/database/as-role.ts';
 import { type Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
-import { call, makeProduct, openShopDatabase, orderForm, people } from './shop-database.ts';
+import { call, makeProduct, openShopDatabase, orderForm, people, secondStepPassed } from './shop-database.ts';
 
 const PRICE = 95_000;
 const FEE = 100;
@@ -20,7 +20,28 @@ interface ModelPayment {
   receipt: string;
   status: 'initiating' | 'processing' | 'completed' | 'failed' | 'review';
   needsRefund: boolean;
+  /** M-PESA has named its receipt; a query names none. */
+  hasReceipt: boolean;
+  /** The amount of the first notice that named another one than was charged. */
+  told: number | null;
+  refunds: ModelRefund[];
 }
+interface ModelRefund {
+  id: string;
+  /** Of its way back. */
+  receipt: string;
+  askedBy: Member;
+  status: 'requested' | 'approved' | 'sending' | 'sent' | 'completed' | 'failed' | 'unknown' | 'withdrawn';
+  tries: number;
+  /** M-PESA has taken the request. */
+  isTaken: boolean;
+  /** M-PESA has said that the money went back before. */
+  wentBackBefore: boolean;
+  /** The receipt of its way back is in the books. */
+  isReceiptKnown: boolean;
+  wasSentTwice: boolean;
+}
+type Member = 'one' | 'other';
 interface ModelOrder {
   id: string;
   product: ModelProduct;
@@ -55,6 +76,19 @@ function drawReceipt(): string {
   return `UKL${drawn.toString(36).toUpperCase().padStart(7, '0')}`;
 }
 const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
+const REFUND_LIMIT = 100_000;
+/** What M-PESA may have in its hands. */
+const isAway = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
+const isLive = ({ status }: ModelRefund) => status !== 'failed' && status !== 'withdrawn';
+const wentBack = ({ refunds }: ModelPayment) => refunds.some(({ status }) => status === 'completed');
+/** Its own money is on its way back: it is not delivered for the time being. */
+const isHeld = (order: ModelOrder) =>
+  order.payments.some(
+    (payment) =>
+      payment.status === 'completed' &&
+      !payment.needsRefund &&
+      payment.refunds.some((refund) => isLive(refund) && refund.status !== 'completed'),
+  );
 const isOpen = ({ status }: ModelPayment) => status === 'initiating' || status === 'processing';
 const leftTheHouse = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
 
@@ -90,8 +124,60 @@ function expire(order: ModelOrder): void {
   order.status = 'cancelled';
 }
 
-/** Gives whether the shop lets staff do it. */
-function setStatus(order: ModelOrder, status: string): boolean {
+/** The money has gone back to its payer: its order follows. */
+function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
+  const isFirst = !wentBack(payment);
+  refund.status = 'completed';
+  if (!isFirst || payment.needsRefund || !['paid', 'needs_decision'].includes(order.money)) return;
+  // Taken up again after M-PESA had refused, and now it did it after all.
+  if (order.money === 'paid' && !leftTheHouse(order)) {
+    order.product.stock += order.quantity;
+    order.isReturned = true;
+    order.status = 'cancelled';
+  }
+  if (order.money === 'needs_decision') {
+    order.status = 'cancelled';
+    order.isReturned = true;
+  }
+  order.money = 'refunded';
+}
+
+/** What M-PESA's word does that the money went back. */
+function hearOfReversal(
+  order: ModelOrder,
+  payment: ModelPayment,
+  refund: ModelRefund,
+  isNamed: boolean,
+): void {
+  if (refund.status === 'completed') {
+    refund.isReceiptKnown ||= isNamed;
+    return;
+  }
+  if (refund.tries === 0) return;
+  const others = payment.refunds.filter((other) => other !== refund);
+  for (const other of others) {
+    if (other.status === 'requested' || other.status === 'approved') other.status = 'withdrawn';
+  }
+  if (others.some(({ status, isReceiptKnown }) => status === 'completed' && isReceiptKnown && isNamed)) {
+    refund.wasSentTwice = true;
+    refund.isReceiptKnown ||= isNamed;
+  } else if (!others.some(isLive)) {
+    refund.isReceiptKnown ||= isNamed;
+    sendBack(order, payment, refund);
+  }
+}
+
+/** Gives the refusal, or null where the shop lets staff do it. */
+function setStatus(order: ModelOrder, status: string): string | null {
+  if (status === order.status) return null;
+  const isHandedOn = ['processing', 'shipped', 'out_for_delivery', 'delivered'].includes(status);
+  if (
+    isHeld(order) &&
+    ((order.money === 'paid' && order.status === 'cancelled') ||
+      (order.money === 'needs_decision' && isHandedOn))
+  ) {
+    return 'refund_under_way';
+  }
   const isSold = order.money === 'paid' || order.money === 'refunded';
   if (status === 'cancelled' && order.status !== 'cancelled') {
     if (isSold && !order.isReturned && !leftTheHouse(order)) {
@@ -101,7 +187,7 @@ function setStatus(order: ModelOrder, status: string): boolean {
   } else if (order.status === 'cancelled' && status !== 'cancelled') {
     const takesUnits = isSold ? order.isReturned : order.money === 'unpaid' && !order.isReserved;
     if (takesUnits) {
-      if (order.product.stock < order.quantity) return false;
+      if (order.product.stock < order.quantity) return 'units_sold_meanwhile';
       order.product.stock -= order.quantity;
       if (isSold) order.isReturned = false;
       else {
@@ -111,7 +197,7 @@ function setStatus(order: ModelOrder, status: string): boolean {
     }
   }
   order.status = status;
-  return true;
+  return null;
 }
 
 const movesOrderTo = (delivery: string | null) =>
@@ -136,7 +222,11 @@ function setDelivery(order: ModelOrder, delivery: string): boolean {
 
 // What is compared ------------------------------------------------------------------------------------------------------
 
+/** The statuses that refunds have had. */
+const seenRefunds = new Set<string>();
+
 async function expectSame(model: Model, { database }: Real): Promise<void> {
+  for (const refund of everyRefund(model)) seenRefunds.add(refund.status);
   const { rows } = await database.query<{ state: unknown }>(
     `select jsonb_build_object(
        'stock', (select jsonb_agg(p.stock_quantity order by wanted.place) from unnest($1::uuid[]) with ordinality as wanted (id, place)
@@ -145,7 +235,12 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
            'status', o.status, 'money', o.payment_status, 'isReserved', o.reserved_until is not null,
            'isReturned', o.units_returned_at is not null,
            'delivery', (select d.delivery_status from public.deliveries as d where d.order_id = o.id),
-           'payments', coalesce((select jsonb_agg(jsonb_build_array(p.status, p.needs_refund) order by p.created_at, p.id)
+           'payments', coalesce((select jsonb_agg(jsonb_build_array(
+                                   p.status, p.needs_refund, p.receipt is not null, p.refunded_at is not null,
+                                   coalesce((select jsonb_agg(jsonb_build_array(r.status, r.tries, r.sent_twice_at is not null)
+                                             order by r.created_at, r.id)
+                                             from public.refunds as r where r.payment_id = p.id), '[]')
+                                 ) order by p.created_at, p.id)
                                  from public.payments as p where p.order_id = o.id), '[]')
          ) order by wanted.place) from unnest($2::uuid[]) with ordinality as wanted (id, place)
          join public.orders as o on o.id = wanted.id), '[]')
@@ -161,7 +256,13 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
       // Money that is sent back without units is noted as returned; nothing can be learnt from it.
       isReturned,
       delivery,
-      payments: payments.map((payment) => [payment.status, payment.needsRefund]),
+      payments: payments.map((payment) => [
+        payment.status,
+        payment.needsRefund,
+        payment.hasReceipt,
+        wentBack(payment),
+        payment.refunds.map((refund) => [refund.status, refund.tries, refund.wasSentTwice]),
+      ]),
     })),
   });
 }
@@ -279,6 +380,9 @@ const begin = (number: number) =>
           receipt: drawReceipt(),
           status: 'initiating',
           needsRefund: false,
+          hasReceipt: false,
+          told: null,
+          refunds: [],
         });
       }
     },
@@ -311,6 +415,7 @@ const hearOfSuccess = (number: number, back: number, source: 'notice' | 'query')
     await settle(real, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
     const isStuck = payment.status === 'review' && source === 'query';
     if (payment.status !== 'completed' && !isStuck) money(order, payment);
+    if (source === 'notice') payment.hasReceipt = true;
   });
 
 const hearOfFailure = (number: number, back: number, source: 'notice' | 'query') =>
@@ -326,12 +431,14 @@ const hearNothing = (number: number, back: number) =>
 
 const hearOfOtherAmount = (number: number, back: number, by: number) =>
   toPayment(`a notice tells of ${by} cents more`, number, back, async (order, payment, real) => {
+    const amount = Math.max(chargeOf(order) + by, 0);
     await settle(real, payment, {
       verdict: 'succeeded',
       result_code: '0',
-      amount: Math.max(chargeOf(order) + by, 0),
+      amount,
       receipt: payment.receipt,
     });
+    if (amount > 0 && !payment.hasReceipt) payment.told ??= amount;
     if (payment.status !== 'completed') payment.status = 'review';
   });
 
@@ -367,7 +474,7 @@ const chooseStatus = (number: number, status: string) =>
     const refusal = await refusalOf(
       asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
     );
-    expect(refusal).toBe(setStatus(order, status) ? null : 'units_sold_meanwhile');
+    expect(refusal).toBe(setStatus(order, status));
   });
 
 const chooseDelivery = (number: number, delivery: string) =>
@@ -393,9 +500,226 @@ const deliverAfterAll = (number: number) =>
     );
     if (order.money !== 'needs_decision') return expect(refusal).toBe('nothing_to_decide');
     if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold_meanwhile');
+    if (isHeld(order)) return expect(refusal).toBe('refund_under_way');
     expect(refusal).toBeNull();
     sell(order);
   });
+
+// Money that goes back ------------------------------------------------------------------------------------------------------
+
+const members: Record<Member, Claims> = { one: people.staff, other: secondStepPassed };
+const asMember = <Answer>(database: Database, member: Member, sql: string, parameters: unknown[]) =>
+  asRole(
+    database,
+    members[member],
+    async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
+  );
+
+const askForRefund = (number: number, back: number, member: Member) =>
+  toPayment(`member ${member} asks for a refund`, number, back, async (order, payment, { database }) => {
+    let asked: { id: string } | undefined;
+    const refusal = await refusalOf(
+      asMember<{ id: string }>(
+        database,
+        member,
+        `select public.request_refund($1, 'Came for nothing') as answer`,
+        [payment.id],
+      ).then((answer) => {
+        asked = answer;
+      }),
+    );
+    const mayGo =
+      payment.needsRefund ||
+      order.money === 'needs_decision' ||
+      (order.money === 'paid' && order.status === 'cancelled');
+    if (payment.refunds.some(isLive)) return expect(refusal).toBe('refund_exists');
+    if (payment.status !== 'completed' || !mayGo) return expect(refusal).toBe('nothing_to_send_back');
+    if (!payment.hasReceipt) return expect(refusal).toBe('receipt_unknown');
+    if (payment.told !== null && payment.told < chargeOf(order))
+      return expect(refusal).toBe('amount_differs');
+    expect(refusal).toBeNull();
+    payment.refunds.push({
+      id: asked?.id ?? '',
+      receipt: drawReceipt(),
+      askedBy: member,
+      status: chargeOf(order) > REFUND_LIMIT ? 'requested' : 'approved',
+      tries: 0,
+      isTaken: false,
+      wentBackBefore: false,
+      isReceiptKnown: false,
+      wasSentTwice: false,
+    });
+  });
+
+/** Something done about one of an order's refunds, the newest first. */
+function toRefund(
+  title: string,
+  number: number,
+  back: number,
+  work: (order: ModelOrder, payment: ModelPayment, refund: ModelRefund, real: Real) => Promise<unknown>,
+): Command {
+  const chosen = (order: ModelOrder) => {
+    const all = order.payments.flatMap((payment) => payment.refunds.map((refund) => ({ payment, refund })));
+    return all.at(-1 - (back % Math.max(all.length, 1)));
+  };
+  return toOrder(
+    `${title} (refund ${back} from the end)`,
+    number,
+    async (order, real) => {
+      const found = chosen(order);
+      if (found) await work(order, found.payment, found.refund, real);
+    },
+    (order) => chosen(order) !== undefined,
+  );
+}
+
+const approve = (number: number, back: number, member: Member) =>
+  toRefund(`member ${member} approves`, number, back, async (_, __, refund, { database }) => {
+    const refusal = await refusalOf(
+      asMember(database, member, 'select public.approve_refund($1) as answer', [refund.id]),
+    );
+    if (refund.status !== 'requested') return expect(refusal).toBe('refund_changed');
+    if (refund.askedBy === member) return expect(refusal).toBe('second_member_needed');
+    expect(refusal).toBeNull();
+    refund.status = 'approved';
+  });
+
+const withdraw = (number: number, back: number, member: Member) =>
+  toRefund(`member ${member} withdraws`, number, back, async (_, __, refund, { database }) => {
+    const refusal = await refusalOf(
+      asMember(database, member, 'select public.withdraw_refund($1) as answer', [refund.id]),
+    );
+    if (['withdrawn', 'requested', 'approved'].includes(refund.status)) {
+      expect(refusal).toBeNull();
+      refund.status = 'withdrawn';
+    } else expect(refusal).toBe('refund_changed');
+  });
+
+const everyRefund = (model: Model) =>
+  model.orders.flatMap(({ payments }) => payments.flatMap(({ refunds }) => refunds));
+
+/** The job's turn: what is agreed on is taken in hand, and what was in hand for long is not known any more. */
+const sendRefunds: Command = {
+  check: (model) => everyRefund(model).length > 0,
+  async run(model, real) {
+    await real.database.query(
+      `update public.refunds set updated_at = now() - interval '1 day' where status = 'approved' and tries > 0`,
+    );
+    await call(real.database, 'service', 'lease_refunds', { at_most: 10_000 });
+    for (const refund of everyRefund(model)) {
+      if (refund.status !== 'approved') continue;
+      refund.status = 'sending';
+      refund.tries += 1;
+    }
+    await expectSame(model, real);
+  },
+  toString: () => 'refunds are sent',
+};
+
+const interrupt: Command = {
+  check: (model) => everyRefund(model).some(({ status }) => status === 'sending'),
+  async run(model, real) {
+    await real.database.query(
+      `update public.refunds set sent_at = now() - interval '3 minutes' where status = 'sending'`,
+    );
+    for (const refund of everyRefund(model)) {
+      if (refund.status === 'sending') refund.status = 'unknown';
+    }
+    await sendRefunds.run(model, real);
+  },
+  toString: () => 'whoever was sending refunds died some minutes ago',
+};
+
+const answerReversal = (
+  number: number,
+  back: number,
+  answer: 'accepted' | 'refused' | 'busy' | 'lost' | 'already reversed',
+) =>
+  toRefund(`the reversal is ${answer}`, number, back, async (_, __, refund, { database }) => {
+    await call(database, 'service', 'record_reversal_push', {
+      refund_id: refund.id,
+      body: '{}',
+      ...(answer === 'accepted'
+        ? { conversation_id: `AG_${refund.id}`, originator_conversation_id: refund.id }
+        : {}),
+      ...(answer === 'refused' ? { refusal_code: '400.002.02' } : {}),
+      ...(answer === 'busy' ? { refusal_code: '500.003.02' } : {}),
+      ...(answer === 'already reversed' ? { refusal_code: 'R000001' } : {}),
+    });
+    if (answer === 'accepted') refund.isTaken = true;
+    if (refund.status !== 'sending') return;
+    refund.wentBackBefore = answer === 'already reversed';
+    refund.status = (
+      {
+        accepted: 'sent',
+        refused: 'failed',
+        busy: 'approved',
+        lost: 'unknown',
+        'already reversed': 'unknown',
+      } as const
+    )[answer];
+  });
+
+const settleReversal = ({ database }: Real, refund: ModelRefund, said: Record<string, unknown>) =>
+  call(database, 'service', 'settle_reversal', {
+    refund_id: refund.id,
+    source: 'reversal_result',
+    body: '{}',
+    ...said,
+  });
+
+const hearThatItWentBack = (number: number, back: number, from: 'result' | 'status') =>
+  toRefund(`a ${from} tells that it went back`, number, back, async (order, payment, refund, real) => {
+    const isNamed = from === 'result';
+    await settleReversal(real, refund, {
+      verdict: 'succeeded',
+      ...(isNamed
+        ? { result_code: '0', refund_receipt: refund.receipt, amount: chargeOf(order) }
+        : { source: 'status_result' }),
+    });
+    hearOfReversal(order, payment, refund, isNamed);
+  });
+
+const hearOfOtherReversal = (number: number, back: number) =>
+  toRefund('a result names another amount', number, back, async (order, _, refund, real) => {
+    await settleReversal(real, refund, {
+      verdict: 'succeeded',
+      result_code: '0',
+      refund_receipt: drawReceipt(),
+      amount: chargeOf(order) + 100,
+    });
+    if (isAway(refund)) refund.status = 'unknown';
+  });
+
+const hearThatItFailed = (number: number, back: number) =>
+  toRefund('a result tells of a failure', number, back, async (_, __, refund, real) => {
+    await settleReversal(real, refund, { verdict: 'failed', result_code: '11' });
+    if (isAway(refund)) refund.status = 'failed';
+  });
+
+const hearThatItStands = (number: number, back: number, isOld: boolean) =>
+  toRefund(
+    `the payment's status is still Completed, ${isOld ? 'long' : 'shortly'} after`,
+    number,
+    back,
+    async (_, __, refund, real) => {
+      if (isOld) {
+        await real.database.query(
+          `update public.refunds set sent_at = now() - interval '1 hour' where id = $1 and status in ('sent', 'unknown')`,
+          [refund.id],
+        );
+      }
+      const { rows } = await real.database.query<{ is_recent: boolean }>(
+        `select coalesce(sent_at > now() - interval '10 minutes', false) as is_recent from public.refunds where id = $1`,
+        [refund.id],
+      );
+      await settleReversal(real, refund, { source: 'status_result', verdict: 'not_reversed' });
+      // Only where M-PESA never took the request it proves that nothing was sent.
+      if (isAway(refund) && !rows[0]?.is_recent && !refund.isTaken && !refund.wentBackBefore) {
+        refund.status = 'failed';
+      }
+    },
+  );
 
 // Many of what moves money, few of what only staff do.
 const small = fc.nat({ max: 5 });
@@ -429,6 +753,36 @@ const commands: fc.Arbitrary<Command>[] = [
   fc.tuple(small, deliveries).map(([order, delivery]) => chooseDelivery(order, delivery)),
   small.map(deliverAfterAll),
 ];
+const member = fc.constantFrom<Member>('one', 'other');
+const refundCommands: fc.Arbitrary<Command>[] = [
+  ...Array.from({ length: 3 }, () =>
+    fc.tuple(small, small, member).map(([order, back, who]) => askForRefund(order, back, who)),
+  ),
+  fc.tuple(small, small, member).map(([order, back, who]) => approve(order, back, who)),
+  fc.tuple(small, small, member).map(([order, back, who]) => withdraw(order, back, who)),
+  fc.constant(sendRefunds),
+  fc.constant(sendRefunds),
+  fc.constant(interrupt),
+  fc
+    .tuple(
+      small,
+      small,
+      fc.constantFrom(
+        'accepted' as const,
+        'refused' as const,
+        'busy' as const,
+        'lost' as const,
+        'already reversed' as const,
+      ),
+    )
+    .map(([order, back, answer]) => answerReversal(order, back, answer)),
+  fc
+    .tuple(small, small, fc.constantFrom('result' as const, 'status' as const))
+    .map(([order, back, from]) => hearThatItWentBack(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => hearOfOtherReversal(order, back)),
+  fc.tuple(small, small).map(([order, back]) => hearThatItFailed(order, back)),
+  fc.tuple(small, small, fc.boolean()).map(([order, back, isOld]) => hearThatItStands(order, back, isOld)),
+];
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
@@ -457,6 +811,42 @@ describe.each(testDatabases())('on %s', (kind) => {
         },
       ),
       { seed: SEED, numRuns: kind === 'pglite' ? 80 : 250 },
+    );
+  });
+
+  test('money goes back as the model says, once, and its order with it, whatever is done in whatever order', async () => {
+    seenRefunds.clear();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.boolean(),
+        fc.commands([...commands, ...Array.from({ length: 4 }, () => refundCommands).flat()], {
+          maxCommands: 70,
+          size: 'max',
+        }),
+        async (isScarce, chosen) => {
+          const id = await makeProduct(database, isScarce ? 2 : 9, PRICE);
+          units.set(id, isScarce ? 2 : 9);
+          const model: Model = { products: [{ id, stock: isScarce ? 2 : 9 }], orders: [] };
+          await fc.asyncModelRun(async () => {
+            // There is something to send back when it begins: orders that were paid twice, at a price below the limit and above.
+            for (const number of [0, 1]) {
+              await placing(0, number + 1).run(model, { database });
+              await begin(number).run(model, { database });
+              await hearOfFailure(number, 0, 'query').run(model, { database });
+              await begin(number).run(model, { database });
+              await hearOfSuccess(number, 0, 'notice').run(model, { database });
+              await hearOfSuccess(number, 1, 'notice').run(model, { database });
+            }
+            return { model, real: { database } };
+          }, chosen);
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      { seed: SEED, numRuns: kind === 'pglite' ? 30 : 120 },
+    );
+    // Nothing is proved by what did not happen.
+    expect([...seenRefunds].sort()).toEqual(
+      'approved completed failed requested sending sent unknown withdrawn'.split(' '),
     );
   });
 
@@ -537,6 +927,9 @@ describe.each(testDatabases())('on %s', (kind) => {
               receipt: '',
               status: 'initiating',
               needsRefund: false,
+              hasReceipt: false,
+              told: null,
+              refunds: [],
             };
             await call(database, 'service', 'record_push', {
               payment_id: payment.id,
