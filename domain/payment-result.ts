@@ -10,7 +10,15 @@ const messages: Record<string, string> = {
   '2001': 'Wrong M-PESA PIN entered. Please try again. 🔐',
   '1019': 'Transaction expired. Please try again. ⏰',
   '1001': 'Another transaction in progress. Please wait and try again. ⏳',
+  // Not in the specification. Who sees it may have paid a moment ago.
+  '17': 'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again: we will see it. ⏳',
 };
+
+/**
+ * For how long M-PESA fails whatever is tried again after this code, in seconds; 0 for a code after which one may try at
+ * once. 17 is its rule against the same amount from the same phone within two minutes.
+ */
+export const holdAfter = (code: string | null): number => (code === '17' ? 120 : 0);
 
 /**
  * What a customer is told about a failed payment (specification §8, Payment failure result codes).

@@ -23,6 +23,7 @@ const good: SettingsForm = {
   till_number: '5123456',
   paybill_number: '',
   refund_approval_above: '1000',
+  payment_messages_months: '72',
 };
 
 test('a well-filled form has no problem and becomes columns', () => {
@@ -33,6 +34,7 @@ test('a well-filled form has no problem and becomes columns', () => {
     delivery_fee: 20_050,
     reservation_minutes: 15,
     refund_approval_above: 100_000,
+    payment_messages_months: 72,
   });
 });
 
@@ -63,6 +65,9 @@ test.each<[SettingsField, string, RegExp]>([
   ['paybill_number', '+254700000000', /digits/],
   ['refund_approval_above', '-1', /amount from 0/],
   ['refund_approval_above', '1000001', /amount from 0/],
+  ['payment_messages_months', '11', /12 to 240/],
+  ['payment_messages_months', '241', /12 to 240/],
+  ['payment_messages_months', 'for ever', /12 to 240/],
 ])('%s with %j is a problem of that field alone', (field, text, words) => {
   const problems = checkSettingsForm({ ...good, [field]: text });
   expect(Object.keys(problems)).toEqual([field]);

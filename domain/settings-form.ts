@@ -17,6 +17,7 @@ export interface SettingsForm {
   paybill_number: string;
   /** In shillings; a refund of more than this needs a second member. */
   refund_approval_above: string;
+  payment_messages_months: string;
 }
 export type SettingsField = keyof SettingsForm;
 
@@ -35,6 +36,8 @@ export interface SettingsValues {
   paybill_number: string;
   /** In cents. */
   refund_approval_above: number;
+  /** For how long M-PESA's messages are kept word for word. */
+  payment_messages_months: number;
 }
 
 export type SettingsProblems = Partial<Record<SettingsField, string>>;
@@ -52,6 +55,7 @@ export const settingsFields: readonly SettingsField[] = [
   'till_number',
   'paybill_number',
   'refund_approval_above',
+  'payment_messages_months',
 ];
 
 /** What a field is called, in sentences as well as beside it. */
@@ -68,6 +72,7 @@ export const settingsLabels: Readonly<Record<SettingsField, string>> = {
   till_number: 'Till number',
   paybill_number: 'Paybill number',
   refund_approval_above: 'Refund limit',
+  payment_messages_months: 'Keep M-PESA messages',
 };
 
 const limits = {
@@ -116,7 +121,11 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   if (limit === null || limit > limits.fee) {
     problems.refund_approval_above = 'Please enter an amount from 0 to 1,000,000 shillings';
   }
-  const minutes = readMinutes(form.reservation_minutes);
+  const months = readWhole(form.payment_messages_months);
+  if (months === null || months < 12 || months > 240) {
+    problems.payment_messages_months = 'Please enter whole months from 12 to 240 (20 years)';
+  }
+  const minutes = readWhole(form.reservation_minutes);
   if (minutes === null || minutes < 1 || minutes > limits.minutes) {
     problems.reservation_minutes = 'Please enter whole minutes from 1 to 1440 (a day)';
   }
@@ -134,9 +143,17 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
  */
 export function settingsValues(form: SettingsForm): SettingsValues {
   const [support, chat] = [readPhone(form.support_phone), readPhone(form.chat_phone)];
-  const [fee, minutes] = [readFee(form.delivery_fee), readMinutes(form.reservation_minutes)];
+  const [fee, minutes] = [readFee(form.delivery_fee), readWhole(form.reservation_minutes)];
   const limit = readFee(form.refund_approval_above);
-  if (support === null || chat === null || fee === null || minutes === null || limit === null) {
+  const months = readWhole(form.payment_messages_months);
+  if (
+    support === null ||
+    chat === null ||
+    fee === null ||
+    minutes === null ||
+    limit === null ||
+    months === null
+  ) {
     throw new RangeError('The form was not checked');
   }
   return {
@@ -152,24 +169,37 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     till_number: readDigits(form.till_number),
     paybill_number: readDigits(form.paybill_number),
     refund_approval_above: limit,
+    payment_messages_months: months,
   };
 }
 
 /** The columns as they stand in the form. */
 export function settingsFormOf(values: SettingsValues): SettingsForm {
-  const { delivery_fee: fee, reservation_minutes: minutes, refund_approval_above: limit, ...texts } = values;
+  const {
+    delivery_fee: fee,
+    reservation_minutes: minutes,
+    refund_approval_above: limit,
+    payment_messages_months: months,
+    ...texts
+  } = values;
   return {
     ...pick(texts),
     delivery_fee: inShillings(fee),
     reservation_minutes: String(minutes),
     refund_approval_above: inShillings(limit),
+    payment_messages_months: String(months),
   };
 }
 
 const inShillings = (cents: number): string =>
   cents % 100 === 0 ? String(cents / 100) : (cents / 100).toFixed(2);
 
-function pick(texts: Omit<SettingsValues, 'delivery_fee' | 'reservation_minutes' | 'refund_approval_above'>) {
+function pick(
+  texts: Omit<
+    SettingsValues,
+    'delivery_fee' | 'reservation_minutes' | 'refund_approval_above' | 'payment_messages_months'
+  >,
+) {
   const { store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url } =
     texts;
   const { till_number, paybill_number } = texts;
@@ -226,6 +256,6 @@ function readFee(text: string): number | null {
 
 const readDigits = (text: string): string => text.replace(/\s/g, '');
 
-function readMinutes(text: string): number | null {
+function readWhole(text: string): number | null {
   return /^\d{1,6}$/.test(text.trim()) ? Number(text) : null;
 }

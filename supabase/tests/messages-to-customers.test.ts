@@ -83,6 +83,55 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await tell([await placeOrder()])).toBe(2);
   });
 
+  test('what M-PESA said is kept for as long as the settings say, and then it stays known that it came', async () => {
+    await database.query(`update public.store_settings set payment_messages_months = 12`);
+    const words = async () =>
+      (
+        await database.query<{ body: string; source_address: string | null; age: string }>(
+          `select body, source_address, outcome as age from public.payment_messages where body <> 'other' order by id`,
+        )
+      ).rows;
+    await database.query(`update public.payment_messages set body = 'other'`);
+    for (const [source, outcome, age] of [
+      ['notice', 'paid', '13 months'],
+      ['notice', 'paid', '11 months'],
+      // Not settled yet.
+      ['notice', 'fault', '13 months'],
+      ['confirmation', null, '13 months'],
+      ['query', 'pending', '91 days'],
+      ['query', 'pending', '89 days'],
+      ['query', 'failed', '91 days'],
+    ]) {
+      await database.query(
+        `insert into public.payment_messages (source, outcome, received_at, body, source_address)
+         values ($1, $2, now() - $3::interval, 'words of M-PESA', '196.201.212.69')`,
+        [source, outcome, age],
+      );
+    }
+    await database.query(
+      `insert into public.mpesa_transactions (receipt, amount, transacted_at, payer_name, payer_phone)
+       values ('UKL0000OLD', 100, now() - interval '13 months', 'AMINA', '2547 ***** 126'),
+              ('UKL0000NEW', 100, now() - interval '11 months', 'AMINA', '2547 ***** 126')`,
+    );
+    await call(database, 'service', 'forget_old_rows');
+    const whole = { body: 'words of M-PESA', source_address: '196.201.212.69' };
+    expect(await words()).toEqual([
+      { body: '{}', source_address: null, age: 'paid' },
+      { ...whole, age: 'paid' },
+      { ...whole, age: 'fault' },
+      { ...whole, age: null },
+      { ...whole, age: 'pending' },
+      { ...whole, age: 'failed' },
+    ]);
+    const { rows } = await database.query(
+      'select receipt, payer_name, payer_phone from public.mpesa_transactions order by receipt',
+    );
+    expect(rows).toEqual([
+      { receipt: 'UKL0000NEW', payer_name: 'AMINA', payer_phone: '2547 ***** 126' },
+      { receipt: 'UKL0000OLD', payer_name: null, payer_phone: null },
+    ]);
+  });
+
   test('of old messages it stays known that they were sent, not to whom and in what words', async () => {
     const [old, young] = [await placeOrder(), await placeOrder()];
     await database.query(

@@ -87,6 +87,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { pause, checked_at } = await health();
     return pause ? Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000) : 0;
   };
+  test('what M-PESA calls the same amount again is not tried again within two minutes, from that phone', async () => {
+    const phone = draw();
+    const first = await accepted(await begin(phone));
+    await notice(first, '17');
+    const error = await expectRefusal(begin(phone), 429, 'same_amount_too_soon');
+    expect(error.message).toMatch(/do not pay again. Otherwise please try again in 1?[0-9]{2} seconds$/);
+    // Another phone pays the same amount, and this one does so later.
+    expect(await begin()).toMatchObject({ status: 'initiating' });
+    await database.query(
+      `update public.payments set updated_at = now() - interval '121 seconds' where id = $1`,
+      [first.id],
+    );
+    expect(await begin(phone)).toMatchObject({ status: 'initiating' });
+  });
+
   const pass = (minutes: number) =>
     database.query('update private.prompt_pause set until = until - make_interval(mins => $1)', [minutes]);
 

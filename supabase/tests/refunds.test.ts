@@ -543,11 +543,30 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       expect((await events()).filter((told) => told === 'mpesa refund_sent_twice')).toHaveLength(1);
       expect(await state()).toMatchObject({ money: 'refunded' });
-      expect(
-        await as<Record<string, number>>(first, 'payment_health', {}).then(
-          (health) => health.refunds_sent_twice,
-        ),
-      ).toBe(1);
+      const waiting = () =>
+        as<Record<string, number>>(first, 'payment_health', {}).then((health) => health.refunds_sent_twice);
+      expect(await waiting()).toBe(1);
+
+      // Until a member of staff has dealt with it, and said how.
+      const seen = (note: string) => as(second, 'acknowledge_sent_twice', { refund_id: refund.id, note });
+      await expectRefusal(seen('x'), 400, 'reason_invalid');
+      expect(await seen(' She paid it back to the till ')).toMatchObject({
+        status: 'failed',
+        sent_twice_note: 'She paid it back to the till',
+        sent_twice_seen_by: second.sub,
+      });
+      await expectRefusal(seen('Again'), 409, 'refund_changed');
+      expect(await waiting()).toBe(0);
+      expect((await events()).filter((told) => told.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
+    });
+
+    test('what never went back twice cannot be dealt with as such', async () => {
+      const refund = await sent();
+      await expectRefusal(
+        as(first, 'acknowledge_sent_twice', { refund_id: refund.id, note: 'Dealt with' }),
+        409,
+        'refund_changed',
+      );
     });
 
     test('a receipt of money that came in, or another amount, is no proof of its way back', async () => {
@@ -755,6 +774,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         is_sure: true,
       });
 
+    const history = async (code: string) =>
+      (
+        await database.query<{ told: string }>(
+          `select kind || ' ' || note as told from public.reconciliation_events where receipt = $1 order by id`,
+          [code],
+        )
+      ).rows.map((row) => row.told);
+
     test('is sent back by its receipt, once', async () => {
       const code = receipt();
       await told(code, cheap);
@@ -805,6 +832,22 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
+    test('that was to go back and did not is open again, and that is remembered', async () => {
+      const code = receipt();
+      await told(code, cheap);
+      const failing = await ask(code);
+      await workOf(failing);
+      await result(failing, failed);
+      const asked = await ask(code);
+      await as(first, 'withdraw_refund', { refund_id: asked.id });
+      expect(await history(code)).toEqual([
+        expect.stringMatching(/^refund /),
+        expect.stringMatching(/^reopened The refund failed/),
+        expect.stringMatching(/^refund /),
+        'reopened The refund was withdrawn',
+      ]);
+    });
+
     test('is noted by hand, and is no payment of an order', async () => {
       const code = receipt();
       await told(code, cheap);
@@ -819,6 +862,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const noted = await note();
       expect(noted).toMatchObject({ status: 'completed', amount: cheap });
       expect(await note()).toMatchObject({ id: noted.id });
+      expect(await history(code)).toEqual([`refund By hand, receipt ${back}: By hand`]);
       await expectRefusal(ask(paid.receipt ?? ''), 404, 'payment_not_found');
       await told(paid.receipt ?? '', cheap);
       await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');

@@ -133,6 +133,12 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         more: between(money, told.receipt && `Receipt ${told.receipt}`),
         tone: 'bad',
       };
+    case 'refund_sent_twice_seen':
+      return {
+        what: 'The money that went back twice is dealt with',
+        more: between(money, told.reason && `“${told.reason}”`),
+        tone: 'plain',
+      };
     case 'delivery_made':
       return { what: 'Ready to be assigned for delivery', tone: 'plain' };
     case 'delivery_assigned':

@@ -32,9 +32,7 @@ export function useRefundsToLookAt() {
         await tables
           .from('refunds')
           .select('*, payment:payments(order:orders(id, order_number))')
-          .or(
-            `status.in.(requested,unknown),sent_twice_at.gt.${new Date(Date.now() - 30 * 86_400_000).toISOString()}`,
-          )
+          .or('status.in.(requested,unknown),and(sent_twice_at.not.is.null,sent_twice_seen_at.is.null)')
           .order('created_at')
           .limit(20)
           .abortSignal(signal),
@@ -54,11 +52,14 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
   );
 }
 
-/** The refund that tells how a payment's money stands; null when nobody asked for one, or it was withdrawn. */
+/**
+ * The refund that tells how a payment's money stands: what went back twice before all; null when nobody asked for one, or it
+ * was withdrawn.
+ */
 export function lastRefund(refunds: readonly Refund[]): Refund | null {
   const standing = refunds.filter(({ status }) => status !== 'withdrawn');
   const newest = standing.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
-  return standing.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
+  return refunds.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
 
 const underWay = ['requested', 'approved', 'sending', 'sent', 'unknown'];

@@ -8,12 +8,13 @@ import { formatDateTime } from '../dates.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { reasonProblem, receiptProblem } from './refund-problems.ts';
 import { type Refund, touchedByRefunds } from './refund-queries.ts';
-import { receiptProblem } from './send-back.tsx';
 
 export function RefundState({ refund }: { refund: Refund }) {
   const amount = formatKes(refund.amount);
   const by = refund.requested_by_email ?? 'somebody';
+  if (refund.sent_twice_at) return <SentTwice refund={refund} />;
   switch (refund.status) {
     case 'requested':
       return (
@@ -54,17 +55,6 @@ export function RefundState({ refund }: { refund: Refund }) {
         </Box>
       );
     case 'failed': {
-      if (refund.sent_twice_at) {
-        return (
-          <Box title={`${amount} went back twice`} tone="danger">
-            <p>
-              M-PESA told of this reversal only after the money had been sent back in another way
-              {refund.refund_receipt ? ` (receipt ${refund.refund_receipt})` : ''}. Ask the customer for one
-              of the two.
-            </p>
-          </Box>
-        );
-      }
       const { what, advice } = adviseOnRefund(refund.result_code, refund.result_description);
       return (
         <Box title={`${amount} were not sent back`} tone="danger">
@@ -90,6 +80,83 @@ export function RefundState({ refund }: { refund: Refund }) {
     default:
       return null;
   }
+}
+
+function SentTwice({ refund }: { refund: Refund }) {
+  const title = `${formatKes(refund.amount)} went back twice`;
+  const receipt = refund.refund_receipt ? ` (receipt ${refund.refund_receipt})` : '';
+  if (refund.sent_twice_seen_at) {
+    return (
+      <Box title={title} tone="info">
+        <p className="break-words">
+          M-PESA told of the second time late{receipt}. Dealt with by{' '}
+          {refund.sent_twice_seen_by_email ?? 'somebody'}, {formatDateTime(refund.sent_twice_seen_at)}: “
+          {refund.sent_twice_note}”
+        </p>
+      </Box>
+    );
+  }
+  return (
+    <Box title={title} tone="danger">
+      <p>
+        M-PESA told of this reversal only after the money had been sent back in another way{receipt}. Ask the
+        customer for one of the two.
+      </p>
+      <SentTwiceSeen refund={refund} />
+    </Box>
+  );
+}
+
+/** Ends that staff are shown money that went back twice: with what became of it. */
+export function SentTwiceSeen({ refund }: { refund: Refund }) {
+  const { tables } = useMember().staff;
+  const [isOpen, setOpen] = useState(false);
+  const [note, setNote] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const save = useSave({
+    write: async () =>
+      dataOf(await tables.rpc('acknowledge_sent_twice', { refund_id: refund.id, note: note.trim() })),
+    success: 'Noted. Nobody is asked about it any more',
+    failure: 'Failed to note it',
+    refresh: touchedByRefunds,
+  });
+  if (!isOpen) {
+    return (
+      <div>
+        <Button tone="quiet" onClick={() => setOpen(true)}>
+          It is dealt with
+        </Button>
+      </div>
+    );
+  }
+  return (
+    <div className="grid gap-3 text-ink">
+      <TextField
+        label="What became of the second payment"
+        autoComplete="off"
+        maxLength={200}
+        hint="Such as: paid back to the till, receipt UKL3AB12CD; or given up"
+        value={note}
+        onChange={(event) => setNote(event.target.value)}
+        problem={problem}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button
+          isBusy={save.isPending}
+          onClick={() => {
+            const found = reasonProblem(note);
+            setProblem(found);
+            if (!found) save.mutate();
+          }}
+        >
+          It is dealt with
+        </Button>
+        <Button tone="quiet" disabled={save.isPending} onClick={() => setOpen(false)}>
+          Not now
+        </Button>
+      </div>
+    </div>
+  );
 }
 
 const boxes = {

@@ -2,7 +2,7 @@
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { useRefundsToLookAt } from './refund-queries.ts';
-import { ApproveOrWithdraw } from './refund-state.tsx';
+import { ApproveOrWithdraw, SentTwiceSeen } from './refund-state.tsx';
 
 export function RefundsToLookAt() {
   const [parameters] = useSearchParams();
@@ -35,10 +35,13 @@ export function RefundsToLookAt() {
                 ) : (
                   `receipt ${refund.receipt}`
                 )}
-                {refund.status === 'requested'
-                  ? `, asked for by ${refund.requested_by_email ?? 'somebody'}: “${refund.reason}”`
-                  : ': M-PESA does not tell whether it went back'}
+                {refund.sent_twice_at
+                  ? ' went back twice'
+                  : refund.status === 'requested'
+                    ? `, asked for by ${refund.requested_by_email ?? 'somebody'}: “${refund.reason}”`
+                    : ': M-PESA does not tell whether it went back'}
               </span>
+              {refund.sent_twice_at ? <SentTwiceSeen refund={refund} /> : null}
               {refund.status === 'requested' ? <ApproveOrWithdraw refund={refund} /> : null}
             </li>
           );

@@ -11,6 +11,7 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import type { WholeOrder } from './order-queries.ts';
+import { reasonProblem, receiptProblem } from './refund-problems.ts';
 import { type PaymentOfOrder, type Refund, touchedByRefunds, usePaymentSetup } from './refund-queries.ts';
 
 interface SendBackProps {
@@ -63,9 +64,6 @@ interface AskProps extends SendBackProps {
   open: boolean;
   onClose(): void;
 }
-
-const reasonProblem = (reason: string) =>
-  reason.trim().length < 3 ? 'Please say why, in 3 to 200 characters' : undefined;
 
 function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const { tables } = useMember().staff;
@@ -207,11 +205,4 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
       </DialogFooter>
     </DialogOrDrawer>
   );
-}
-
-/** What is wrong with a typed receipt; undefined when nothing is. */
-export function receiptProblem(typed: string): string | undefined {
-  return /^[A-Z0-9]{10}$/.test(typed.replace(/\s/g, '').toUpperCase())
-    ? undefined
-    : 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
 }

@@ -32,6 +32,7 @@ import {
   useHistory,
   useResolve,
 } from './reconciliation-queries.ts';
+import { SentByHand, useNoteByHand } from './sent-by-hand.tsx';
 
 interface DifferenceDialogProps {
   book: { data: BookDay | undefined; error: Error | null; isFetching: boolean; refetch(): unknown };
@@ -66,10 +67,13 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
 function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   const [note, setNote] = useState('');
   const [isAsked, setAsked] = useState(false);
+  const [isByHand, setByHand] = useState(false);
+  const handForm = useId();
   const resolve = useResolve(() => {
     setNote('');
     setAsked(false);
   });
+  const byHand = useNoteByHand(() => setByHand(false));
   const decisions = decisionsFor(row);
   const others = decisions.filter((decision) => decision !== 'give');
   // The orders that the money may have paid, although its receipt was lost.
@@ -100,12 +104,17 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             </Notice>
           ) : null}
           <Sides row={row} />
-          {decisions.includes('give') ? <GiveToOrder row={row} note={note} resolve={resolve} /> : null}
-          {decisions.length > 0 ? (
+          {isByHand ? (
+            <SentByHand id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
+          ) : null}
+          {!isByHand && decisions.includes('give') ? (
+            <GiveToOrder row={row} note={note} resolve={resolve} />
+          ) : null}
+          {!isByHand && decisions.length > 0 ? (
             <TextField
               label="Note"
               name="note"
-              hint="Kept with your decision, for whoever reads this later"
+              hint="Kept with your decision, for whoever reads this later: 3 to 200 characters, or none"
               maxLength={200}
               autoComplete="off"
               value={note}
@@ -126,11 +135,34 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
               : ''}
           </p>
         ) : null}
+        {isByHand && mayHavePaid ? (
+          <p className="mb-3 text-sm font-semibold text-danger">
+            It may be what order {mayHavePaid.order_number} was paid with: then that order is delivered for
+            nothing.
+          </p>
+        ) : null}
         <div className="flex flex-wrap justify-end gap-3">
-          <Button tone="quiet" onClick={isAsked ? () => setAsked(false) : onClose}>
-            {isAsked ? 'Not now' : 'Close'}
+          <Button
+            tone="quiet"
+            onClick={() => {
+              if (!isAsked && !isByHand) onClose();
+              setAsked(false);
+              setByHand(false);
+            }}
+          >
+            {isAsked || isByHand ? 'Not now' : 'Close'}
           </Button>
-          {others
+          {isByHand ? (
+            <Button type="submit" form={handForm} isBusy={byHand.isPending}>
+              It was sent back
+            </Button>
+          ) : null}
+          {!isAsked && !isByHand && decisions.includes('refund') ? (
+            <Button tone="quiet" onClick={() => setByHand(true)}>
+              It was sent back by hand
+            </Button>
+          ) : null}
+          {(isByHand ? [] : others)
             .filter((decision) => !isAsked || decision === 'refund')
             .map((decision) => (
               <Button
@@ -346,7 +378,7 @@ function History({ row }: { row: BookRow }) {
               <p className="font-semibold">{describeDecision(event.kind)}</p>
               {event.note ? <p className="text-sm break-words">{event.note}</p> : null}
               <p className="text-xs break-words text-ink-soft">
-                {event.actor_email ?? 'Staff'} ·{' '}
+                {event.actor_email ?? (event.actor_id ? 'Staff' : 'The shop')} ·{' '}
                 <time dateTime={event.happened_at}>{formatDateTime(event.happened_at)}</time>
               </p>
             </li>

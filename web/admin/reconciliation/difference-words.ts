@@ -94,7 +94,7 @@ export const decisionWords: Record<Decision, string> = {
 const eventWords: Record<string, string> = {
   given: 'Given to an order',
   not_an_order: 'Noted as not an order',
-  refund: 'Queued to be sent back',
+  refund: 'To be sent back',
   accepted: 'Accepted as it is',
   reopened: 'Opened again',
 };

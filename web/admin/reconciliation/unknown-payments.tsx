@@ -10,9 +10,7 @@ export function UnknownPayments() {
   const { data: refuses, error } = useQuery({
     queryKey: ['settings', 'unknown payments'],
     queryFn: async ({ signal }) =>
-      dataOf(
-        await tables.from('store_settings').select('refuses_unknown_payments').abortSignal(signal).single(),
-      ).refuses_unknown_payments,
+      dataOf(await tables.rpc('staff_settings').abortSignal(signal)).refuses_unknown_payments,
   });
   const save = useSave({
     write: async (to: boolean) =>

@@ -206,6 +206,14 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               autoComplete="off"
               hint="Up to this amount one member is enough"
             />
+            <TextField
+              {...field('payment_messages_months')}
+              label="Keep M-PESA's messages (months)"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Word for word, with who paid. Kenya asks for records of five years after the year they are of"
+            />
           </div>
           <LimitRaise />
           <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>

@@ -12,8 +12,7 @@ export function useSettings() {
   const { tables } = useMember().staff;
   return useQuery<Settings>({
     queryKey: ['settings', 'row'],
-    queryFn: async ({ signal }) =>
-      dataOf(await tables.from('store_settings').select('*').abortSignal(signal).single()),
+    queryFn: async ({ signal }) => dataOf(await tables.rpc('staff_settings').abortSignal(signal)),
     staleTime: 0,
   });
 }
@@ -28,7 +27,8 @@ export async function writeSettings(
   values: SettingsValues,
   seen: string,
 ): Promise<Settings> {
-  return changedRow(
-    await tables.from('store_settings').update(values).eq('id', true).eq('updated_at', seen).select('*'),
+  changedRow(
+    await tables.from('store_settings').update(values).eq('id', true).eq('updated_at', seen).select('id'),
   );
+  return dataOf(await tables.rpc('staff_settings'));
 }

@@ -36,6 +36,7 @@ test('an initiation that is refused fails with its message', () =>
       checkoutRequestId: null,
       error: 'No network',
       isUnreached: true,
+      holdSeconds: 0,
     },
   ));
 
@@ -50,6 +51,14 @@ test('a failed payment is told by its result code', () => {
 test('a phone that could not be reached is told apart from one that declined', () => {
   expect(after(waiting, told('failed', '1037'))).toMatchObject({ isUnreached: true });
   expect(after(waiting, told('failed', '1032'))).toMatchObject({ isUnreached: false });
+});
+
+test('what M-PESA would fail again is held back for as long as it would, and nothing else', () => {
+  expect(after(waiting, told('failed', '17'))).toMatchObject({
+    holdSeconds: 120,
+    error: expect.stringContaining('do not pay again'),
+  });
+  expect(after(waiting, told('failed', '1032'))).toMatchObject({ holdSeconds: 0 });
 });
 
 test('any other status is still pending', () => {

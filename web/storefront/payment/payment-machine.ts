@@ -1,5 +1,5 @@
 // The life of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
-import { describePaymentFailure } from '../../../domain/payment-result.ts';
+import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
 /** How a payment that has no final answer yet stands: staff look at a `review`, M-PESA has not answered an `unresolved`. */
 export type Standing = 'pending' | 'review' | 'unresolved';
@@ -15,6 +15,8 @@ export type PaymentState =
       error: string;
       /** The prompt did not come to the phone, so that paying by hand is the way on. */
       isUnreached: boolean;
+      /** For so long nothing is tried again: M-PESA would fail it. */
+      holdSeconds: number;
     };
 
 export type PaymentEvent =
@@ -48,7 +50,13 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       return state.phase === 'initiating' ? processing(event.checkoutRequestId) : state;
     case 'refused':
       return state.phase === 'initiating'
-        ? { phase: 'failed', checkoutRequestId: null, error: event.error, isUnreached: event.isUnreached }
+        ? {
+            phase: 'failed',
+            checkoutRequestId: null,
+            error: event.error,
+            isUnreached: event.isUnreached,
+            holdSeconds: 0,
+          }
         : state;
     case 'asked':
       return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
@@ -57,7 +65,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
         const error = describePaymentFailure(event.resultCode);
-        return { ...end(state), error, isUnreached: event.resultCode === unreachable };
+        const holdSeconds = holdAfter(event.resultCode);
+        return { ...end(state), error, isUnreached: event.resultCode === unreachable, holdSeconds };
       }
       return { ...state, standing: standingOf(event.status) };
     case 'retry':

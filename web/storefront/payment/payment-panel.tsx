@@ -63,6 +63,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
           {...common}
           error={state.error}
           isUnreached={state.isUnreached}
+          holdSeconds={state.holdSeconds}
           onRetry={retry}
           onClose={onClose}
           onPayByHand={payByHand}

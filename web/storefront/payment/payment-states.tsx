@@ -1,5 +1,5 @@
 // The states of the payment dialog, one component each.
-import { type FormEvent, type RefObject, useId, useRef, useState } from 'react';
+import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeAmount, formatKsh } from '../../../domain/money.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
@@ -244,6 +244,8 @@ interface FailedProps extends StateProps {
   error: string;
   /** The prompt did not come: how to pay by hand is shown at once. */
   isUnreached: boolean;
+  /** For so long another prompt would fail as well. */
+  holdSeconds: number;
   onPayByHand?: (() => void) | undefined;
   onRetry(): void;
   onClose(): void;
@@ -255,10 +257,12 @@ export function PaymentFailed({
   headingRef,
   error,
   isUnreached,
+  holdSeconds,
   onRetry,
   onClose,
   onPayByHand,
 }: FailedProps) {
+  const left = useCountdown(holdSeconds);
   return (
     <>
       <DialogHeading
@@ -288,8 +292,10 @@ export function PaymentFailed({
       </DialogBody>
       <DialogFooter>
         <div className="grid gap-2 md:grid-cols-[1fr_auto]">
-          <Button size="large" onClick={onRetry} className="md:order-2">
-            Try Again
+          <Button size="large" onClick={onRetry} disabled={left > 0} className="md:order-2">
+            {left > 0
+              ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
+              : 'Try Again'}
           </Button>
           <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">
             Cancel
@@ -298,6 +304,20 @@ export function PaymentFailed({
       </DialogFooter>
     </>
   );
+}
+
+/** Seconds that are left of so many; by the clock, since the timers of a page that nobody looks at stand still. */
+function useCountdown(seconds: number): number {
+  const [left, setLeft] = useState(seconds);
+  useEffect(() => {
+    const end = Date.now() + seconds * 1000;
+    const tell = () => setLeft(Math.max(Math.ceil((end - Date.now()) / 1000), 0));
+    tell();
+    if (seconds === 0) return;
+    const timer = setInterval(tell, 1000);
+    return () => clearInterval(timer);
+  }, [seconds]);
+  return left;
 }
 
 /** By hand: what to enter in M-PESA. */

@@ -1,0 +1,101 @@
+// Money of the reconciliation that staff sent back outside the shop: noted by the receipt of its way back.
+import { type FormEvent, useState } from 'react';
+import { formatKes } from '../../../domain/money.ts';
+import { TextField } from '../../ui/field.tsx';
+import { reasonProblem, receiptProblem } from '../orders/refund-problems.ts';
+import { touchedByRefunds } from '../orders/refund-queries.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { isUnknown } from './difference-words.ts';
+import type { BookRow } from './reconciliation-queries.ts';
+
+interface SentByHandProps {
+  /** Of the form, for the button that submits it. */
+  id: string;
+  row: BookRow;
+  /** The member was told that it may be an order's. */
+  isSure: boolean;
+  note: ReturnType<typeof useNoteByHand>;
+}
+
+/** Notes it. @param onSaved is told once it is saved */
+export function useNoteByHand(onSaved: () => void) {
+  const { tables } = useMember().staff;
+  return useSave<{ row: BookRow; receipt: string; reason: string; isSure: boolean }, unknown>({
+    write: async ({ row, receipt, reason, isSure }) =>
+      dataOf(
+        isUnknown(row) || row.payment_id === null
+          ? await tables.rpc('note_transaction_refund_by_hand', {
+              receipt: row.receipt ?? '',
+              refund_receipt: receipt,
+              reason,
+              is_sure: isSure,
+            })
+          : await tables.rpc('note_refund_by_hand', {
+              payment_id: row.payment_id,
+              refund_receipt: receipt,
+              reason,
+            }),
+      ),
+    success: 'It is noted that the money was sent back',
+    failure: 'Failed to note it',
+    refresh: ['reconciliation', ...touchedByRefunds],
+    onSuccess: onSaved,
+  });
+}
+
+export function SentByHand({ id, row, isSure, note }: SentByHandProps) {
+  const [receipt, setReceipt] = useState('');
+  const [reason, setReason] = useState('');
+  const [problems, setProblems] = useState<{ receipt?: string | undefined; reason?: string | undefined }>({});
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
+    setProblems(found);
+    if (!found.receipt && !found.reason) note.mutate({ row, receipt, reason, isSure });
+  }
+  return (
+    <form
+      id={id}
+      onSubmit={submit}
+      noValidate
+      className="grid gap-4 rounded-md border border-line-strong bg-card p-4"
+    >
+      <p className="text-sm">
+        <span className="font-semibold">
+          {formatKes(row.their_amount ?? row.our_amount ?? 0)} were sent back by hand?
+        </span>{' '}
+        Note it only when the money has left, with M-PESA's receipt of that. The shop moves no money now.
+      </p>
+      <TextField
+        label="Receipt of sending it back"
+        required
+        autoComplete="off"
+        autoCapitalize="characters"
+        spellCheck={false}
+        maxLength={20}
+        value={receipt}
+        onChange={(event) => {
+          setReceipt(event.target.value);
+          setProblems(({ reason: other }) => ({ reason: other }));
+        }}
+        disabled={note.isPending}
+        problem={problems.receipt}
+      />
+      <TextField
+        label="Reason"
+        required
+        maxLength={200}
+        autoComplete="off"
+        value={reason}
+        onChange={(event) => {
+          setReason(event.target.value);
+          setProblems(({ receipt: other }) => ({ receipt: other }));
+        }}
+        disabled={note.isPending}
+        problem={problems.reason}
+      />
+    </form>
+  );
+}
