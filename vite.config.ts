@@ -12,17 +12,28 @@ export default defineConfig({
       build: {
         rolldownOptions: {
           output: {
-            // Few files: each costs a phone a request, and small ones compress badly.
+            // Few files: each costs a phone a request, and small ones compress badly. A group takes with it what its files need and no
+            // group above it has: the pieces of every page come first.
             codeSplitting: {
               groups: [
                 {
                   name: 'framework',
-                  priority: 2,
+                  priority: 4,
                   test: /node_modules\/(react|react-dom|react-router|scheduler)\/|vite\/preload-helper/,
                 },
                 {
-                  name: 'pieces',
+                  name: 'order-pieces',
+                  priority: 2,
+                  test: /\/web\/(ui\/(copy-button|field|notice|toasts)|lib\/remembered-orders|storefront\/(layout\/share-button|tracking\/order-date))\.tsx?|\/domain\/order-link\.ts/,
+                },
+                {
+                  name: 'tracking-pieces',
                   priority: 1,
+                  test: /\/web\/storefront\/(tracking\/(order-sheet|payment-state|progress|reveal-form|tracked-order)|payment\/pay-by-till)\.tsx?/,
+                },
+                {
+                  name: 'pieces',
+                  priority: 3,
                   test: /\/web\/(ui\/(badge|button|icons|error-screen|early-taps|flavour|price|product-image)|lib\/analytics|storefront\/(layout\/(header-search|navigation|newsletter-form|page-meta|practice-strip|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|product\/product-card|discovery\/data-block|last-order\/last-order-room|offline\/use-offline-reading))\.tsx?|\/domain\/(money|phone|product-picture|catalogue)\.ts/,
                 },
               ],

@@ -3,7 +3,7 @@
 import type { Browser } from 'playwright-core';
 
 export interface FirstVisit {
-  /** Bytes over the network, headers included, until nothing more comes. */
+  /** Bytes over the network, headers included, until the page is alive and nothing more comes. */
   total: number;
   /** The same until the largest contentful paint, and until the largest image of the first screen is there. */
   beforeLargestPaint: number;
@@ -63,6 +63,10 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     const known = kinds.get(requestId);
     if (known) known.bytes += encodedDataLength;
   });
+  network.on('Network.loadingFailed', ({ requestId, timestamp }) => {
+    const known = kinds.get(requestId);
+    if (known) known.done = timestamp;
+  });
   network.on('Network.loadingFinished', ({ requestId, timestamp, encodedDataLength }) => {
     const known = kinds.get(requestId);
     if (!known) return;
@@ -74,6 +78,19 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     pieces.push({ at: timestamp, bytes: untold });
   });
 
+  /** Comes when nothing has been asked for or answered for a while. */
+  const silence = async () => {
+    const deadline = Date.now() + 20_000;
+    let seen = -1;
+    while (
+      Date.now() < deadline &&
+      (seen !== pieces.length || [...kinds.values()].some(({ done }) => !done))
+    ) {
+      seen = pieces.length;
+      await new Promise((done) => setTimeout(done, 700));
+    }
+  };
+
   await page.addInitScript(() => {
     const seen = window as unknown as { largest: { at: number; what: string } };
     seen.largest = { at: 0, what: '' };
@@ -84,7 +101,8 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     }).observe({ type: 'largest-contentful-paint', buffered: true });
   });
   await page.goto(url, { waitUntil: 'load' });
-  await page.waitForLoadState('networkidle');
+  await page.waitForFunction(() => !('unpainted' in document.documentElement.dataset));
+  await silence();
   const largest = await page.evaluate(() => {
     const { largest } = window as unknown as { largest: { at: number; what: string } };
     // Without inner functions of a name: the loader of these files would decorate them with helpers unknown over there.

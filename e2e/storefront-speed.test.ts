@@ -162,7 +162,7 @@ describe('a first visit on a slow line', () => {
     await expect.poll(() => code.asked.length).toBeGreaterThan(3);
     expect(await offers.evaluate(isFetched)).toBe(false);
     code.letGo();
-    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
+    await expect.poll(() => offers.evaluate(isFetched), { timeout: 10_000 }).toBe(true);
     expect(await page.getAttribute('html', 'data-unpainted')).toBeNull();
     // What the page came without is there.
     expect(await page.locator('link[rel="icon"]').count()).toBe(1);
@@ -177,7 +177,7 @@ describe('a first visit on a slow line', () => {
     await expect.poll(() => code.asked.length).toBeGreaterThan(3);
     await page.mouse.wheel(0, 600);
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
-    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
+    await expect.poll(() => offers.evaluate(isFetched), { timeout: 10_000 }).toBe(true);
   });
 });
 

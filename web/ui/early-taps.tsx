@@ -38,7 +38,8 @@ export function EarlyTaps() {
     void answer(taps);
     // The tab's icon is there by now; the page came without, for the sake of its first picture.
     document.querySelector('link[href="data:,"]')?.remove();
-    whenIdle(() => delete document.documentElement.dataset.unpainted);
+    // What is far below comes when whoever has just tapped has their answer. Who scrolls has it at once (see the boot script).
+    window.setTimeout(() => whenIdle(() => delete document.documentElement.dataset.unpainted), 1000);
   }, []);
   return <script dangerouslySetInnerHTML={{ __html: listen }} />;
 }

@@ -1,4 +1,5 @@
-// What the largest picture of a page may weigh on a phone: scripts/art/draw-art.ts keeps to it, and so must what is drawn.
+// What the largest picture of a page and the two faces may weigh on a phone: scripts/art/draw-art.ts keeps to it, and so must what is
+// drawn.
 import { readdirSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
@@ -15,4 +16,11 @@ test('the largest picture of a page comes to a phone in two flights', () => {
     .map((name) => ({ name, bytes: statSync(new URL(name, art)).size }))
     .filter(({ bytes }) => bytes > most);
   expect(heavy).toEqual([]);
+});
+
+test('each face comes in two flights of a line that four share', () => {
+  const fonts = new URL('../../web/public/fonts/', import.meta.url);
+  const faces = readdirSync(fonts).filter((name) => name.endsWith('.woff2'));
+  expect(faces).toHaveLength(2);
+  for (const name of faces) expect(statSync(new URL(name, fonts)).size, name).toBeLessThanOrEqual(14_250);
 });
