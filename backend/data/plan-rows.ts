@@ -73,7 +73,7 @@ export function planNode(
   checkSize(query, limits);
   return planLevel(
     { query: withEmbeddedPaths(query), cache, limits },
-    { relation, name, columns },
+    { relation, name, label: name, columns },
     query.select,
     {
       path: [],
@@ -176,16 +176,14 @@ interface Place {
   above: readonly (Relation | null)[];
 }
 
-function planLevel(
-  context: NodeContext,
-  rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
-  select: readonly SelectItem[],
-  place: Place,
-): ReadNode {
+type Rows = Pick<ReadNode, 'relation' | 'name' | 'label' | 'columns'>;
+
+function planLevel(context: NodeContext, rows: Rows, select: readonly SelectItem[], place: Place): ReadNode {
   const { query } = context;
   const embeds: PlannedEmbed[] = [];
   // Relationships come first: what is wrong with them is told before what is wrong with columns.
   for (const item of select) if (item.kind === 'embed') embeds.push(planEmbed(context, rows, item, place));
+  checkNames(rows, embeds, place);
   let embedded = 0;
   const items = select.flatMap((item): PlannedItem[] => {
     if (item.kind === 'star') return wholeRow(rows);
@@ -209,6 +207,20 @@ function planLevel(
   };
 }
 
+/** What is embedded twice would be there under one name: in PostgREST's words, which are PostgreSQL's. */
+function checkNames({ name }: Rows, embeds: readonly PlannedEmbed[], { path }: Place): void {
+  const names = new Set<string>();
+  for (const { outputName } of embeds) {
+    if (names.has(outputName)) {
+      throw new Fault(400, {
+        code: '42712',
+        message: `table name "${name}_${outputName}_${path.length + 1}" specified more than once`,
+      });
+    }
+    names.add(outputName);
+  }
+}
+
 /** Every column; one by one where some are shown otherwise than they are kept. */
 function wholeRow({ columns }: Pick<ReadNode, 'columns'>): PlannedItem[] {
   let isPlain = true;
@@ -230,11 +242,7 @@ function limitAt({ limits }: Query, here: (entry: { path: readonly string[] }) =
   return limit;
 }
 
-function planField(
-  context: NodeContext,
-  rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>,
-  item: SelectItem & { kind: 'field' },
-): PlannedItem {
+function planField(context: NodeContext, rows: Rows, item: SelectItem & { kind: 'field' }): PlannedItem {
   const castOf = (name: string | null) => (name === null ? null : castType(context.cache, name));
   const { field, aggregate } = item;
   if (aggregate || !field) {
@@ -281,7 +289,7 @@ function castType({ types }: SchemaCache, name: string): string {
   return type;
 }
 
-function resolveField(rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>, field: Field): PlannedField {
+function resolveField(rows: Rows, field: Field): PlannedField {
   if (field.path.length > longestPath) {
     throw new Fault(400, {
       code: 'PGRST100',
@@ -292,7 +300,7 @@ function resolveField(rows: Pick<ReadNode, 'relation' | 'name' | 'columns'>, fie
   const column = rows.columns.get(field.name) ?? null;
   const computed = column ? null : (rows.relation?.computedColumns.get(field.name) ?? null);
   if (!column && !computed) {
-    throw new Fault(400, { code: '42703', message: `column ${rows.name}.${field.name} does not exist` });
+    throw new Fault(400, { code: '42703', message: `column ${rows.label}.${field.name} does not exist` });
   }
   return { column, computed, path: field.path };
 }
@@ -322,7 +330,9 @@ function planEmbed(
       details: `'${relation.name}' would be embedded in itself through '${rows.name}'`,
     });
   }
-  const rowsOf = { relation, name: relation.name, columns: relation.columns };
+  // PostgREST numbers them by their depth, but for those that are reached through a junction.
+  const label = relationship.junction ? relation.name : `${relation.name}_${path.length + 1}`;
+  const rowsOf = { relation, name: relation.name, label, columns: relation.columns };
   const node = planLevel(context, rowsOf, item.items, {
     path: [...path, outputName],
     above: ways,
@@ -354,7 +364,7 @@ function aggregatesAny({ items }: ReadNode): boolean {
   );
 }
 
-interface Scope extends Pick<ReadNode, 'relation' | 'name' | 'columns'> {
+interface Scope extends Rows {
   embeds: readonly PlannedEmbed[];
 }
 

@@ -60,6 +60,8 @@ export interface PlannedOrder {
 export interface ReadNode {
   /** Name of the relation for messages. */
   name: string;
+  /** What the rows are called in messages about their columns. */
+  label: string;
   /** The relation, when the rows are of an exposed one; relationships start here. */
   relation: Relation | null;
   columns: ReadonlyMap<string, Column>;
@@ -306,20 +308,8 @@ function planCall(
     media: mediaOfCall(request, target, called, cache, limits),
     isReadOnly: isRead || !called.isVolatile,
   };
-  const page = pageOf(request, limits);
-  if (returns.kind !== 'composite') {
-    const node: ReadNode = {
-      name: called.name,
-      relation: null,
-      columns: new Map(),
-      items: [{ kind: 'star' }],
-      embeds: [],
-      conditions: [],
-      orders: [],
-      ...page,
-    };
-    return { ...shared, node };
-  }
-  const node = planNode(request.query, returns.relation, called.name, returns.columns, cache, limits);
-  return { ...shared, node: { ...rowsFor(node, shared.media), ...page } };
+  const [relation, columns] =
+    returns.kind === 'composite' ? [returns.relation, returns.columns] : [null, new Map<string, Column>()];
+  const node = planNode(request.query, relation, called.name, columns, cache, limits);
+  return { ...shared, node: { ...rowsFor(node, shared.media), ...pageOf(request, limits) } };
 }

@@ -191,6 +191,58 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect([answer.status, await answer.json()]).toMatchObject([201, [{ id: 7, room: 'cellar' }]]);
   });
 
+  test('what is no row has no columns to select, to filter or to order by', async () => {
+    for (const search of ['select=x', 'x=eq.1', 'order=x', 'or=(x.eq.1)']) {
+      const answer = await send(`/rpc/doubled?${search}`, { method: 'POST' });
+      expect([answer.status, (await answer.json()).message], search).toEqual([
+        400,
+        'column doubled.x does not exist',
+      ]);
+    }
+    expect(await json('/rpc/doubled?select=lamps(*)', { method: 'POST' })).toMatchObject({
+      code: 'PGRST200',
+    });
+  });
+
+  test('what is embedded is called in messages as PostgREST calls it, and is embedded under one name once', async () => {
+    expect(await json('/lamps?select=id,bulbs(size)')).toMatchObject({
+      code: '42703',
+      message: 'column bulbs_1.size does not exist',
+    });
+    expect(await json('/lamps?select=bulbs(lamps(size))')).toMatchObject({
+      message: 'column lamps_2.size does not exist',
+    });
+    expect(await json('/lamps?select=id,bulbs(id),bulbs(lamp_id)')).toEqual({
+      code: '42712',
+      message: 'table name "lamps_bulbs_1" specified more than once',
+      details: null,
+      hint: null,
+    });
+    expect(await json('/lamps?select=id,bulbs(id),others:bulbs(lamp_id)&id=eq.2')).toEqual([
+      { id: 2, bulbs: [{ id: 3 }], others: [{ lamp_id: 2 }] },
+    ]);
+  });
+
+  test('what is to one is shown, ordered by and asked for alike', async () => {
+    const all = [
+      { id: 1, lamps: { room: 'hall' } },
+      { id: 2, lamps: { room: 'hall' } },
+      { id: 3, lamps: { room: 'attic' } },
+    ];
+    expect(await json('/bulbs?select=id,lamps(room)&order=id')).toEqual(all);
+    expect(await json('/bulbs?select=id,lamps(room)&lamps=not.is.null&order=id')).toEqual(all);
+    expect(await json('/bulbs?select=id,lamps(room)&order=lamps(room),id')).toEqual([all[2], all[0], all[1]]);
+    expect(await json('/bulbs?select=id,lamps(room)&lamps.room=eq.attic&order=id')).toEqual([
+      { id: 1, lamps: null },
+      { id: 2, lamps: null },
+      all[2],
+    ]);
+    expect(await json('/bulbs?select=id,lamps!inner(room)&lamps.room=eq.attic')).toEqual([all[2]]);
+    expect(
+      await json('/bulbs?select=id,lamps(room)&lamps.room=eq.attic&or=(lamps.is.null,id.eq.3)&order=id'),
+    ).toEqual([{ id: 1, lamps: null }, { id: 2, lamps: null }, all[2]]);
+  });
+
   test('bytes come and go as they are, and an empty text is a text', async () => {
     const bytes = new Uint8Array([0, 255, 92, 120, 10, 0]);
     const mirrored = async (body: Uint8Array<ArrayBuffer>) => {

@@ -1,6 +1,6 @@
 // Writes rows with what is embedded in them as nested selects.
 
-import type { PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan.ts';
+import type { PlannedCondition, PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan.ts';
 import type { Aggregate } from './query-tree.ts';
 import type { Relation } from './schema-cache.ts';
 import { conditionsOf, fieldOf } from './sql-conditions.ts';
@@ -69,7 +69,7 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
   const joins = new Map<PlannedEmbed, Join>();
   for (const embed of node.embeds) {
     const orders = node.orders.filter((order) => order.embed === embed);
-    joins.set(embed, join(writer, embed, base, orders));
+    joins.set(embed, join(writer, embed, base, { orders, isTested: isTested(embed, node.conditions) }));
   }
   const joined = (embed: PlannedEmbed) => joins.get(embed)?.alias ?? '';
   const shown = node.items.flatMap((item): Shown[] => {
@@ -119,15 +119,29 @@ function shownField(writer: Writer, field: PlannedField, base: Base, isShown: bo
   return toJson ? `${nameOf(toJson)}(${sql})` : sql;
 }
 
+/** Whether a condition asks if there is something to embed. */
+function isTested(embed: PlannedEmbed, conditions: readonly PlannedCondition[]): boolean {
+  return conditions.some((condition) =>
+    condition.kind === 'group'
+      ? isTested(embed, condition.conditions)
+      : condition.kind === 'embed is null' && condition.embed === embed,
+  );
+}
+
 interface Join {
   alias: string;
   /** What the parent shows of it. */
   shown: Shown[];
-  /** The lateral join itself. Its column `found` is null when there is nothing to embed. */
+  /** The lateral join itself. Where something may test it, its column `found` is null when there is nothing to embed. */
   sql: string;
 }
 
-function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonly PlannedOrder[]): Join {
+function join(
+  writer: Writer,
+  embed: PlannedEmbed,
+  parent: Base,
+  { orders, isTested }: { orders: readonly PlannedOrder[]; isTested: boolean },
+): Join {
   const { node, isToOne, isInner, isSpread, outputName } = embed;
   const alias = writer.alias('e');
   const base = embeddedBase(writer, embed, parent);
@@ -156,6 +170,10 @@ function join(writer: Writer, embed: PlannedEmbed, parent: Base, orders: readonl
   } else if (!isToOne) {
     found = `select json_agg(_row.*) as found from (${asSelect(inside)}) as _row`;
     shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
+  } else if (!ordering && !isTested && inside.shown.length > 0) {
+    // JSON is made of what was joined, not of all that might be.
+    found = asSelect(inside);
+    shown = [{ name: outputName, sql: `row_to_json(${alias}.*)`, isJson: true }];
   } else {
     found = ordering
       ? `select (select row_to_json(_row.*) from (${asSelect({ ...inside, rest: '', orderedBy: [], end: '' })}) as _row) as found${ordering} ${inside.rest}${inside.end}`
