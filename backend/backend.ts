@@ -134,12 +134,12 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
       if (prefix === '/storage/v1' && token) {
-        const caller: Caller = { claims: { role: 'anon' }, address: null };
+        const caller: Caller = { claims: { role: 'anon' }, address: addressOf(request) };
         return service.fetch(request, { ...caller, tokenFault: { token, message: error.message } });
       }
       // A function may take tokens of its own; an unknown one is nobody's.
       if (prefix === '/functions/v1')
-        return service.fetch(request, { claims: { role: 'anon' }, address: null });
+        return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
       return problem(401, error.code, error.message, {
         'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
       });

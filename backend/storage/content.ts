@@ -22,6 +22,7 @@ export function checkType(bucket: BucketLimits, type: string): void {
  * Turns content that came in into what the bucket keeps. Where only images are taken, what the sender calls it does
  * not count: the content is decoded and encoded again.
  * @param file a work file; it is gone when this throws
+ * @param who brought it
  * @returns the file to keep and what is known about it
  * @throws StorageFault when the bucket does not take it
  */
@@ -30,13 +31,14 @@ export async function accept(
   bucket: BucketLimits,
   file: WorkFile,
   described: { type: string; cacheControl: string },
+  who: string,
 ): Promise<{ file: WorkFile; metadata: ObjectMetadata }> {
   let kept: WorkFile = file;
   let type = described.type;
   try {
     if (takesOnlyImages(bucket.allowed_mime_types)) {
       const declared = formatOfType(essence(type));
-      const clean = await context.images.cleanse(file.path, context.files.workFolder, (format) => {
+      const clean = await context.images.cleanse(file.path, context.files.workFolder, who, (format) => {
         if (takesType(bucket.allowed_mime_types, `image/${format}`)) return format;
         // A JPEG that is called a PNG becomes one where only those are taken.
         if (declared && takesType(bucket.allowed_mime_types, type)) return declared;

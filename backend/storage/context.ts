@@ -2,6 +2,7 @@
 import type { Caller } from '../caller.ts';
 import { asRole, type Claims } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
+import { networkOf } from '../network.ts';
 import type { FileStore } from './file-store.ts';
 import type { ImageWork } from './images.ts';
 import type { RenderedImages } from './rendered-images.ts';
@@ -74,6 +75,12 @@ export function asCaller<T>(
       },
     },
   );
+}
+
+/** Whose turn heavy work takes: the network the request came from, and whoever of it is signed in. */
+export function askerOf({ caller }: Pick<Call, 'caller'>): string {
+  const { address, claims } = caller;
+  return `${address === null ? '' : networkOf(address)} ${claims.sub ?? ''}`;
 }
 
 /** Who a row belongs to: the sub claim, as it is and, where it is one, as a UUID. */

@@ -3,6 +3,7 @@
 import { open } from 'node:fs/promises';
 import sharp, { type Sharp } from 'sharp';
 import { faults, StorageFault } from './fault.ts';
+import { createTurns } from './turns.ts';
 import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
@@ -33,6 +34,7 @@ export interface ImageWork {
   /**
    * Replaces a file by a clean image, without metadata or anything else around the pixels.
    * @param path a work file, which is gone afterwards
+   * @param who brought it
    * @param choose gets the format of the content and says which one to write; it may throw
    * @returns the new file and its format
    * @throws StorageFault when it is no image of a known raster format, broken, or too large in pixels
@@ -40,13 +42,16 @@ export interface ImageWork {
   cleanse(
     path: string,
     workFolder: string,
+    who: string,
     choose: (format: ImageFormat) => ImageFormat,
   ): Promise<WorkFile & { format: ImageFormat }>;
   /**
    * Makes an image of another size or format; never a larger one.
+   * @param read gives the source; called when it is its turn, so that what waits takes no memory
+   * @param who wants it
    * @throws StorageFault when the source cannot be read
    */
-  render(source: Buffer, rendering: Rendering): Promise<Buffer>;
+  render(read: () => Promise<Buffer>, rendering: Rendering, who: string): Promise<Buffer>;
 }
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
@@ -54,6 +59,7 @@ const mostFrames = 200;
 /** Most pixels of a side that may be asked for. */
 export const longestSide = 2500;
 const mostWaiting = 64;
+const mostWaitingOfOne = 24;
 const mostSeconds = 30;
 
 /** Says what image a file holds by its first bytes, or null. Nothing else is ever given to a decoder. */
@@ -91,22 +97,7 @@ export function formatOfType(type: string): ImageFormat | null {
 /** Puts the image work together. */
 export function createImageWork(options: { pixelLimit: number; imagesAtOnce: number }): ImageWork {
   const { pixelLimit, imagesAtOnce } = options;
-  let running = 0;
-  const waiting: (() => void)[] = [];
-
-  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running >= imagesAtOnce) {
-      if (waiting.length >= mostWaiting) throw faults.busy();
-      await new Promise<void>((go) => waiting.push(go));
-    } else running += 1;
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
-    }
-  };
+  const turns = createTurns({ atOnce: imagesAtOnce, mostWaiting, mostWaitingOfOne });
 
   const openImage = async (
     source: string | Buffer,
@@ -140,8 +131,8 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
   };
 
   return {
-    cleanse: (path, workFolder, choose) =>
-      inTurn(async () => {
+    cleanse: (path, workFolder, who, choose) =>
+      turns.take(who, async () => {
         const target = newWorkPath(workFolder);
         try {
           const head = await firstBytes(path);
@@ -165,8 +156,9 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
         }
       }),
 
-    render: (source, { width, height, resize, gravity, quality, format }) =>
-      inTurn(async () => {
+    render: (read, { width, height, resize, gravity, quality, format }, who) =>
+      turns.take(who, async () => {
+        const source = await read();
         const from = imageFormatOf(source);
         if (!from) throw faults.cannotRender();
         try {

@@ -1,7 +1,15 @@
 // Objects moved, copied and removed, under the caller's own rights. Content stays where it is unless the bucket it goes
 // to has rules of its own for it.
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
-import { asCaller, type Call, fileName, ownerOf, removeFiles, type StorageContext } from './context.ts';
+import {
+  asCaller,
+  askerOf,
+  type Call,
+  fileName,
+  ownerOf,
+  removeFiles,
+  type StorageContext,
+} from './context.ts';
 import { withFile } from './download.ts';
 import { faults } from './fault.ts';
 import { optionalFlagIn, optionalObjectIn, optionalTextIn, readJson, textIn, textsIn } from './json-body.ts';
@@ -55,6 +63,7 @@ async function duplicate(
   context: StorageContext,
   journey: Journey,
   object: ObjectRow,
+  who: string,
 ): Promise<{ version: string; metadata: ObjectMetadata | null }> {
   const version = crypto.randomUUID();
   const source = fileName(context, object.version);
@@ -64,10 +73,16 @@ async function duplicate(
   }
   const content = await context.files.read(source);
   const raw = await writeWorkFile(context.files.workFolder, content, sizeLimit(context, journey.destination));
-  const { file, metadata } = await accept(context, journey.destination, raw, {
-    type: storableType(object.metadata?.mimetype ?? null),
-    cacheControl: storableCacheControl(object.metadata?.cacheControl ?? null),
-  });
+  const { file, metadata } = await accept(
+    context,
+    journey.destination,
+    raw,
+    {
+      type: storableType(object.metadata?.mimetype ?? null),
+      cacheControl: storableCacheControl(object.metadata?.cacheControl ?? null),
+    },
+    who,
+  );
   try {
     await context.files.put(fileName(context, version), file.path);
   } catch (error) {
@@ -102,7 +117,7 @@ export async function moveObject(context: StorageContext, call: Call): Promise<R
   }
   const fresh = await withFile(find, (object) => {
     checkFits(context, journey, object);
-    return duplicate(context, journey, object);
+    return duplicate(context, journey, object, askerOf(call));
   });
   try {
     await removeFiles(context, [await rename(fresh)]);
@@ -148,7 +163,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
       userMetadata: null,
     };
     await tryWriteObject((work) => asCaller(context, transaction, work), row, upsert);
-    return { object, fresh: await duplicate(context, journey, object) };
+    return { object, fresh: await duplicate(context, journey, object, askerOf(call)) };
   });
   const metadata: ObjectMetadata | null = fresh.metadata && {
     ...fresh.metadata,

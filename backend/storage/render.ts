@@ -1,6 +1,6 @@
 // Objects that are images, sent in another size, quality or format.
 import type { Call, StorageContext } from './context.ts';
-import { fileName } from './context.ts';
+import { askerOf, fileName } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { faults } from './fault.ts';
 import {
@@ -137,7 +137,7 @@ export function sendRendered(
     if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
 
     const image = await context.rendered.getOrMake(key, async () =>
-      context.images.render(await readSource(context, object), rendering),
+      context.images.render(() => readSource(context, object), rendering, askerOf(call)),
     );
     headers.set('content-length', String(image.length));
     return new Response(call.request.method === 'HEAD' ? null : new Uint8Array(image), { headers });

@@ -4,7 +4,15 @@ import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
-import { asCaller, type Call, fileName, ownerOf, removeFiles, type StorageContext } from './context.ts';
+import {
+  asCaller,
+  askerOf,
+  type Call,
+  fileName,
+  ownerOf,
+  removeFiles,
+  type StorageContext,
+} from './context.ts';
 import { faults, StorageFault } from './fault.ts';
 import { checkedBucketName, checkedKey, essence, storableCacheControl, storableType } from './names.ts';
 import { openBody, type RequestBody } from './request-body.ts';
@@ -89,7 +97,7 @@ export async function keepObject(
   file: WorkFile,
   described: Described,
 ): Promise<{ Id: string; Key: string }> {
-  const accepted = await accept(context, bucket, file, described);
+  const accepted = await accept(context, bucket, file, described, askerOf(call));
   const version = crypto.randomUUID();
   try {
     await context.files.put(fileName(context, version), accepted.file.path);
