@@ -2,12 +2,14 @@
 import { fork } from 'node:child_process';
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { benchLite } from './lite.ts';
 import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
 
 const rows: Row[] = [];
 const wanted = process.argv.slice(2);
 if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
+if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
 if (wanted.length === 0 || wanted.includes('orders')) {
   // Each figure is the median of its rounds, as everywhere; the shorter ones make up for there being many.
   const isTrial = wanted.includes('trial');
