@@ -216,6 +216,44 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await expectBalancedBooks(database, units);
   }, 120_000);
 
+  test('a payment that is being settled is not asked about any more', async () => {
+    const product = await makeProduct(database, 10);
+    const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
+      order_id: (await place(product)).id,
+      phone: '0712345678',
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
+    await service('record_push', { payment_id: payment.id, body: '{}', checkout_request_id: checkout });
+    await database.query('update public.payments set next_query_at = now() where id = $1', [payment.id]);
+
+    let leasing: Promise<unknown> = Promise.resolve();
+    await asRole(database, people.service, async (session) => {
+      await session.query(
+        `select public.settle_payment($1, 'notice', '{}', 'succeeded', '0', amount => ${charge}, receipt => $2)`,
+        [payment.id, receipt()],
+      );
+      let isOver = false;
+      leasing = service('lease_payment_queries', { at_most: 10, per_minute: 1000 }).finally(() => {
+        isOver = true;
+      });
+      // It leases meanwhile, or waits for the settlement.
+      for (;;) {
+        const { rows } = await database.query<{ waits: boolean }>(
+          `select exists (select from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock') as waits`,
+        );
+        if (isOver || rows[0]?.waits) break;
+      }
+    });
+    await leasing;
+    const { rows } = await database.query(
+      'select status, next_query_at, query_count from public.payments where id = $1',
+      [payment.id],
+    );
+    expect(rows).toEqual([{ status: 'completed', next_query_at: null, query_count: 0 }]);
+  });
+
   test('the shilling of a test is told of by its notice and by its confirmation at once', async () => {
     const ended: string[] = [];
     for (let round = 0; round < 40; round += 1) {
