@@ -47,6 +47,47 @@ function letters(headers: Record<string, string>): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/assets/letters.js`, { headers });
 }
 
+test('whoever asks for many pages waits for himself, and nobody waits for what is sent', async () => {
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const busy = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: async (request, effort) => {
+      const { pathname } = new URL(request.url);
+      begun.push(pathname);
+      if (pathname.startsWith('/slow')) await new Promise<void>((done) => ends.push(done));
+      return compressPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname), effort);
+    },
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    isReady: async () => true,
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log: openLog('silent'),
+  });
+  await new Promise<void>((done) => busy.listen(0, '127.0.0.1', () => done()));
+  const from = (address: string, path: string, method = 'GET') =>
+    fetch(`http://127.0.0.1:${(busy.address() as AddressInfo).port}${path}`, {
+      method,
+      headers: { 'x-forwarded-for': address },
+    }).then((response) => response.text());
+  const flood = Array.from({ length: 12 }, (_, n) => from('192.0.2.1', `/slow/${n}`));
+  await expect.poll(() => begun.length).toBe(3);
+  expect(await from('192.0.2.2', '/page')).toBe('/page');
+  expect(await from('192.0.2.1', '/sent', 'POST')).toBe('/sent');
+  const answers = Promise.all(flood);
+  const endAll = () => {
+    for (const end of ends.splice(0)) end();
+    return begun.length;
+  };
+  await expect.poll(endAll).toBe(14);
+  endAll();
+  expect(await answers).toContain('/slow/11');
+  busy.closeAllConnections();
+  await new Promise((done) => busy.close(done));
+});
+
 describe('parts of a file', () => {
   test('one range from a first to a last byte is that part', async () => {
     const response = await letters({ range: 'bytes=2-4' });

@@ -3,7 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
+import { networkOf } from '../backend/network.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
+import { createTurns, TooBusy } from '../backend/turns.ts';
 import { boundedRequest } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
@@ -85,12 +87,19 @@ export function createHttpServer(options: HttpServerOptions): Server {
     response.end(request.method === 'HEAD' ? undefined : page.bodies[encoding]);
   };
 
+  // Whoever asks for page after page that nobody has asked for before waits for himself: others' pages come in between.
+  const turns = createTurns({ atOnce: 4, mostWaiting: 2000, mostWaitingOfOne: 400 });
+
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
     // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
-    const page = key
-      ? await pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
-      : await renderPage(webRequest, 'once');
+    const render = () =>
+      key
+        ? pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
+        : renderPage(webRequest, 'once');
+    const from = networkOf(String(request.headers['x-forwarded-for'] ?? ''));
+    // What is sent may wait for others, such as M-PESA: nobody's page waits with it.
+    const page = await (isRead(request) ? turns.take(from, render) : render());
     sendPage(request, response, page);
   };
 
@@ -125,6 +134,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       errorHandler: (error) => {
         // No host, or no address that could be one: said to the sender, not to the log.
         if (error instanceof RequestError) return new Response('Bad request\n', { status: 400 });
+        if (error instanceof TooBusy) {
+          return new Response('Too many pages are asked for at once. Please try again.\n', {
+            status: 503,
+            headers: { 'retry-after': '5' },
+          });
+        }
         log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
         return new Response('Something went wrong on our side. Please try again.\n', { status: 500 });
       },

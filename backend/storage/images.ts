@@ -2,8 +2,8 @@
 // is left of what came in. A few at a time; who comes when too many wait is told so.
 import { open } from 'node:fs/promises';
 import sharp, { type Sharp } from 'sharp';
+import { createTurns, TooBusy } from '../turns.ts';
 import { faults, StorageFault } from './fault.ts';
-import { createTurns } from './turns.ts';
 import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
@@ -98,6 +98,10 @@ export function formatOfType(type: string): ImageFormat | null {
 export function createImageWork(options: { pixelLimit: number; imagesAtOnce: number }): ImageWork {
   const { pixelLimit, imagesAtOnce } = options;
   const turns = createTurns({ atOnce: imagesAtOnce, mostWaiting, mostWaitingOfOne });
+  const inTurn = <T>(who: string, work: () => Promise<T>): Promise<T> =>
+    turns.take(who, work).catch((error) => {
+      throw error instanceof TooBusy ? faults.busy() : error;
+    });
 
   const openImage = async (
     source: string | Buffer,
@@ -132,7 +136,7 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
 
   return {
     cleanse: (path, workFolder, who, choose) =>
-      turns.take(who, async () => {
+      inTurn(who, async () => {
         const target = newWorkPath(workFolder);
         try {
           const head = await firstBytes(path);
@@ -157,7 +161,7 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
       }),
 
     render: (read, { width, height, resize, gravity, quality, format }, who) =>
-      turns.take(who, async () => {
+      inTurn(who, async () => {
         const source = await read();
         const from = imageFormatOf(source);
         if (!from) throw faults.cannotRender();

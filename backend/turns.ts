@@ -1,11 +1,15 @@
 // Heavy work a few at a time, and in turns: whoever brings much of it waits for himself, not everybody for him.
-import { faults } from './fault.ts';
+
+/** So much waits already that no more is taken. */
+export class TooBusy extends Error {
+  override readonly name = 'TooBusy';
+}
 
 export interface Turns {
   /**
    * Does the work when it is its turn.
    * @param who brings it; each is served in turn
-   * @throws StorageFault busy when too much waits, of all or of this one
+   * @throws TooBusy when too much waits, of all or of this one; whatever the work throws
    */
   take<T>(who: string, work: () => Promise<T>): Promise<T>;
 }
@@ -55,7 +59,7 @@ export function createTurns(bounds: {
       if (mayStart(who)) start(who);
       else {
         const queue = waiting.get(who) ?? [];
-        if (queued >= mostWaiting || queue.length >= mostWaitingOfOne) throw faults.busy();
+        if (queued >= mostWaiting || queue.length >= mostWaitingOfOne) throw new TooBusy();
         waiting.set(who, queue);
         queued += 1;
         await new Promise<void>((go) => queue.push(go));
