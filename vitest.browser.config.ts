@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { slowestFirst } from './scripts/slowest-first.ts';
 
 export default defineConfig({
   test: {
@@ -8,6 +9,23 @@ export default defineConfig({
     // Each file opens a shop and a browser of its own. Stories wait more than they work: three files share two cores.
     maxWorkers: 3,
     maxConcurrency: 4,
+    sequence: {
+      sequencer: slowestFirst([
+        'e2e/staff-orders.test.ts',
+        'e2e/storefront.test.ts',
+        'e2e/staff-products.test.ts',
+        'e2e/storefront-extras.test.ts',
+        'e2e/order-and-pay.test.ts',
+        'e2e/staff-refunds.test.ts',
+        'e2e/messages-and-receipt.test.ts',
+        'e2e/staff-live.test.ts',
+        'e2e/staff-sign-in.test.ts',
+        'e2e/staff-dashboard.test.ts',
+        'e2e/staff-settings.test.ts',
+        'e2e/staff-inquiries.test.ts',
+        'e2e/storefront-texts.test.ts',
+      ]),
+    },
     testTimeout: 90_000,
     hookTimeout: 120_000,
   },

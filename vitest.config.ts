@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { slowestFirst } from './scripts/slowest-first.ts';
 
 export default defineConfig({
   test: {
@@ -7,6 +8,18 @@ export default defineConfig({
     globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
     maxWorkers: 2,
+    sequence: {
+      sequencer: slowestFirst([
+        'torture/torture.test.ts',
+        'server/backups/backups.test.ts',
+        'mobile-money/notice-matrix.test.ts',
+        'tests/shop-model.test.ts',
+        'tests/money-without-a-prompt.test.ts',
+        'mobile-money/mobile-money.test.ts',
+        'database/kill.test.ts',
+        'conformance/realtime.test.ts',
+      ]),
+    },
     testTimeout: 60_000,
     hookTimeout: 120_000,
   },
