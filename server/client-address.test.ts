@@ -25,3 +25,11 @@ test('behind a proxy the address is the one that proxy saw', () => {
   expect(seenFrom('127.0.0.1', '6.6.6.6, 41.90.1.1', 1).at(-1)).toBe('41.90.1.1');
   expect(seenFrom('127.0.0.1', null, 1).at(-1)).toBe('127.0.0.1');
 });
+
+test.each([
+  ['41.90.1.1:50123', '41.90.1.1'],
+  ['[2001:db8::1]:50123', '2001:db8::1'],
+  ['2001:db8::1', '2001:db8::1'],
+])('the port that a proxy adds (%s) makes no other address', (told, address) => {
+  expect(seenFrom('127.0.0.1', told, 1).at(-1)).toBe(address);
+});

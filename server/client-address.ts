@@ -17,7 +17,11 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
     const [name = '', value = ''] = request.rawHeaders.slice(index, index + 2);
     if (name.toLowerCase() !== 'x-forwarded-for') kept.push(name, value);
   }
-  const plain = address.replace(/^::ffff:/, '');
+  // Some proxies add the port, which is another one each time.
+  const plain = address
+    .replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1')
+    .replace(/^\[(.*)\](?::\d+)?$/, '$1')
+    .replace(/^::ffff:(?=\d+\.)/, '');
   request.rawHeaders = [...kept, 'x-forwarded-for', plain];
   request.headers['x-forwarded-for'] = plain;
 }
