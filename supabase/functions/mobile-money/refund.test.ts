@@ -216,6 +216,31 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
     });
 
+    test('is sent with the others that wait, until M-PESA is too busy for one', async () => {
+      const refunds = [
+        await shop.refundOfPaidOrder(),
+        await shop.refundOfPaidOrder(),
+        await shop.refundOfPaidOrder(),
+      ].map(({ refund }) => refund);
+      // The oldest leaves, the second is turned away, and the third waits for the next turn.
+      await shop.control('faults', {
+        script: [{ target: 'reversals', kind: 'too-many', occurrences: [2] }],
+      });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 2 });
+      const [first, second, third] = refunds as [Refund, Refund, Refund];
+      await shop.settled(first.id, 'completed');
+      expect(await shop.row('refunds', second.id)).toMatchObject({ status: 'approved', tries: 1 });
+      expect(await shop.row('refunds', third.id)).toMatchObject({ status: 'approved', tries: 0 });
+      await shop.database.query(
+        `update public.refunds set updated_at = now() - interval '1 day' where id = $1`,
+        [second.id],
+      );
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 2 });
+      await shop.settled(second.id, 'completed');
+      await shop.settled(third.id, 'completed');
+      await shop.control('faults', { script: [] });
+    });
+
     test('whose result is lost is found out by asking about the payment', async () => {
       const { refund, payment } = await shop.refundOfPaidOrder();
       await shop.control('faults', { results: { kind: 'drop', next: 1 } });
