@@ -94,6 +94,14 @@ test('a machine that reports without end stops counting, and nobody else does', 
   ]);
 });
 
+test('a machine is one, however many addresses its network has', async () => {
+  for (let times = 0; times < 1200; times += 1) {
+    await report(view('/'), { 'x-forwarded-for': `2001:db8:0:1:${times.toString(16)}::1` });
+  }
+  await pageViews.close();
+  expect(recorded).toEqual([[{ path: '/', views: 1000 }]]);
+});
+
 test('made-up addresses without end are counted together', async () => {
   for (let page = 0; page < 900; page += 1) await report(view(`/made-up-${page}`));
   await report(view(`/${'x'.repeat(400)}`));

@@ -1,6 +1,7 @@
 // Page views as the storefront reports them, in the words of Plausible's event protocol: gathered for a moment, then
 // counted in the database. Nothing of a visitor is kept; the address only limits how often one may be counted, in memory.
 import { isbot } from 'isbot';
+import { networkOf } from '../backend/network.ts';
 import { boundedRequest } from './bounded-request.ts';
 
 export interface PageViewsOptions {
@@ -78,7 +79,7 @@ export function createPageViews({ record, onFault, writeAfterMs = 2000 }: PageVi
         userAgent !== null &&
         !isbot(userAgent) &&
         !isForeign(request) &&
-        !isTooMany(request.headers.get('x-forwarded-for') ?? '');
+        !isTooMany(networkOf(request.headers.get('x-forwarded-for') ?? ''));
       if (!isCounted) return new Response('ok', { status: 202, headers: { 'x-plausible-dropped': '1' } });
       count(path);
       return new Response('ok', { status: 202 });
