@@ -82,7 +82,9 @@ export function readDataConfig(
 ): DataConfig | null {
   const given = (name: string) => inDatabase.get(name.toLowerCase()) ?? environment[`PGRST_${name}`];
   const text: Text = (name) => given(name)?.trim() || given(formerNames[name] ?? name)?.trim() || undefined;
-  const databaseUrl = contentOf('DB_URI', text('DB_URI'))?.trim();
+  const databaseUrl = contentOf('DB_URI', text('DB_URI') ?? '')
+    .toString()
+    .trim();
   if (!databaseUrl) return null;
   const ending = oneOf('DB_TX_END', text, endings);
   const openApiAddress = text('OPENAPI_SERVER_PROXY_URI');
@@ -154,10 +156,12 @@ function oneOf<Choice extends string>(name: string, text: Text, choices: readonl
   return choice;
 }
 
-function contentOf(name: string, value: string | undefined): string | undefined {
-  if (!value?.startsWith('@')) return value;
+/** The value, or what is in the file that it names, but for the end of its last line. */
+function contentOf(name: string, value: string): Buffer {
+  if (!value.startsWith('@')) return Buffer.from(value);
   try {
-    return readFileSync(value.slice(1), 'utf8').replace(/\n$/, '');
+    const content = readFileSync(value.slice(1));
+    return content.at(-1) === 10 ? content.subarray(0, -1) : content;
   } catch {
     throw new WrongSetting(`PGRST_${name} names a file that cannot be read: ${value.slice(1)}.`);
   }
@@ -216,9 +220,10 @@ function adminOf(text: Text, host: string, servicePort: number): DataConfig['adm
 
 /** A secret, a JSON Web Key or a set of them: which, tells the text itself. */
 function keysOf(text: Text): readonly VerifyingKey[] | null {
-  const secret = contentOf('JWT_SECRET', text('JWT_SECRET'));
-  if (secret === undefined) return null;
-  const bytes = isTrue('JWT_SECRET_IS_BASE64', text) ? fromBase64(secret) : Buffer.from(secret);
+  const given = text('JWT_SECRET');
+  if (given === undefined) return null;
+  const secret = contentOf('JWT_SECRET', given);
+  const bytes = isTrue('JWT_SECRET_IS_BASE64', text) ? fromBase64(secret.toString()) : secret;
   const jwks = jwksIn(bytes.toString());
   if (jwks) return jwks;
   if (bytes.length < 32) throw new WrongSetting('PGRST_JWT_SECRET must be at least 32 characters long.');

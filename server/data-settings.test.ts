@@ -117,6 +117,10 @@ describe('tokens', () => {
     await writeFile(join(folder, 'secret'), `${Buffer.from(secret).toString('base64url')}\n`);
     const check = tokensOf({ PGRST_JWT_SECRET: `@${folder}/secret`, PGRST_JWT_SECRET_IS_BASE64: 'True' });
     expect((await check(await bearer({ role: 'author' }, { alg: 'HS256' }, shared))).role).toBe('author');
+    const bytes = Buffer.from(Array.from({ length: 40 }, (_, at) => 250 - at));
+    await writeFile(join(folder, 'bytes'), bytes);
+    const byBytes = tokensOf({ PGRST_JWT_SECRET: `@${folder}/bytes` });
+    expect((await byBytes(await bearer({ role: 'author' }, { alg: 'HS256' }, bytes))).role).toBe('author');
     await rm(folder, { recursive: true });
   });
 });

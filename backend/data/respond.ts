@@ -127,7 +127,7 @@ function sorted(search: string): string {
   if (search === '') return '';
   const parameters = new URLSearchParams(search);
   parameters.sort();
-  return `?${parameters}`;
+  return `?${parameters}`.replaceAll('+', '%20').replaceAll('*', '%2A').replaceAll('%7E', '~');
 }
 
 function mutationResponse(plan: MutationPlan, answer: Answer, headers: PlainHeaders): StatusAndBody {

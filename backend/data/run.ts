@@ -72,7 +72,7 @@ export async function runPlan(
     return respondDocument(
       parsed,
       plan,
-      explanation.form === 'text' ? lines.join('\n') : JSON.stringify(lines[0]),
+      explanation.form === 'text' ? `${lines.join('\n')}\n` : JSON.stringify(lines[0]),
     );
   }
   const answer = answerOf(await session.query<Answer>(statement.sql, statement.parameters));

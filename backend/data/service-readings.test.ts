@@ -243,6 +243,11 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     ).toEqual([{ id: 1, lamps: null }, { id: 2, lamps: null }, all[2]]);
   });
 
+  test('where rows are is told with parameters in order, written as an address', async () => {
+    const { headers } = await send('/lamps?select=*,id&room=like.*a+b~*&id=gt.0');
+    expect(headers.get('content-location')).toBe('/lamps?id=gt.0&room=like.%2Aa%20b~%2A&select=%2A%2Cid');
+  });
+
   test('bytes come and go as they are, and an empty text is a text', async () => {
     const bytes = new Uint8Array([0, 255, 92, 120, 10, 0]);
     const mirrored = async (body: Uint8Array<ArrayBuffer>) => {
