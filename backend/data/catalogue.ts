@@ -155,7 +155,9 @@ const functionsSql = `${withBases}
       select json_agg(format_type(t.oid, -1) order by t.at) as types, json_agg(${kindOf('t.oid')} order by t.at) as kinds
       from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as t(oid, at)
     ) arguments on true
-  where p.prokind = 'f' and n.nspname = any($1)
+  where p.prokind = 'f'
+    and (n.nspname = any($1) or (n.nspname = any($2) and p.pronargs = 1 and exists (
+      select from pg_type row_type where row_type.oid = p.proargtypes[0] and row_type.typtype = 'c')))
     and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
   order by n.nspname, p.proname, p.oid`;
 
@@ -205,8 +207,8 @@ const roleSettingsSql = `
 const typesSql = `
   select t.typname as name, format_type(t.oid, -1) as type
   from pg_type t join pg_namespace n on n.oid = t.typnamespace
-  where t.typtype in ('b', 'e', 'd', 'r') and (t.typelem = 0 or t.typcategory = 'A') and (n.nspname = 'pg_catalog' or n.nspname = any($1))
-  order by n.nspname = 'pg_catalog'`;
+  where t.typtype in ('b', 'e', 'd', 'r') and (t.typelem = 0 or t.typcategory = 'A') and (n.nspname = 'pg_catalog' or n.nspname = any($1) or n.nspname = any($2))
+  order by n.nspname = 'pg_catalog', n.nspname = any($2) and not n.nspname = any($1)`;
 
 export interface Catalogue {
   schemas: readonly string[];
@@ -225,16 +227,21 @@ export interface Catalogue {
  * Reads the catalogue.
  * @param session an open transaction whose search_path is empty, so that every type and function comes qualified
  * @param schemas the exposed schemas
+ * @param searched schemas that are searched besides for types, and for functions of a row
  */
-export async function readCatalogue(session: Session, schemas: readonly string[]): Promise<Catalogue> {
+export async function readCatalogue(
+  session: Session,
+  schemas: readonly string[],
+  searched: readonly string[],
+): Promise<Catalogue> {
   const exposed = [arrayLiteral(schemas)];
   const [relations, constraints, views, functions, types, handlers, casts, roleSettings, geoJsonFunctions] =
     await Promise.all([
       session.query<RelationRow>(relationsSql),
       session.query<ConstraintRow>(constraintsSql),
       session.query<ViewRow>(viewsSql),
-      session.query<FunctionRow>(functionsSql, exposed),
-      session.query<{ name: string; type: string }>(typesSql, exposed),
+      session.query<FunctionRow>(functionsSql, [...exposed, arrayLiteral(searched)]),
+      session.query<{ name: string; type: string }>(typesSql, [...exposed, arrayLiteral(searched)]),
       session.query<HandlerRow>(handlersSql, exposed),
       session.query<CastRow>(castsSql),
       session.query<RoleSettingRow>(roleSettingsSql),

@@ -9,6 +9,7 @@ const retryAfter = 500;
  * Keeps a schema cache up to date. Requests under way keep the one they began with.
  * @param schemas the exposed schemas
  * @param channel where the database says that its schema changed; null for nowhere
+ * @param searched schemas that are searched besides
  * @param onFault told when a changed schema could not be read; it is tried again
  * @returns the newest cache, until it is closed
  * @throws DatabaseError when the schema cannot be read at first
@@ -18,9 +19,10 @@ export async function followSchema(
   schemas: readonly string[],
   onFault: (error: unknown) => void,
   channel: string | null = 'pgrst',
+  searched: readonly string[] = [],
 ): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
   const load = () =>
-    database.transaction((session) => loadSchemaCache(session, schemas), {
+    database.transaction((session) => loadSchemaCache(session, schemas, searched), {
       readOnly: true,
       settings: { search_path: '' },
     });

@@ -147,9 +147,14 @@ const typeAliases = { int: 'integer', decimal: 'numeric', dec: 'numeric', float:
  * Reads what the database has.
  * @param session an open transaction whose search_path is empty, so that every type and function comes qualified
  * @param schemas the exposed schemas
+ * @param searched schemas that are searched besides for types, and for functions of a row
  */
-export async function loadSchemaCache(session: Session, schemas: readonly string[]): Promise<SchemaCache> {
-  return assemble(await readCatalogue(session, schemas));
+export async function loadSchemaCache(
+  session: Session,
+  schemas: readonly string[],
+  searched: readonly string[] = [],
+): Promise<SchemaCache> {
+  return assemble(await readCatalogue(session, schemas, searched));
 }
 
 function assemble(catalogue: Catalogue): SchemaCache {
@@ -249,7 +254,9 @@ function computedColumnsOf(catalogue: Catalogue, rows: Map<number, RelationRow>)
     if (definition.isSet || rows.has(definition.returnRelation)) continue;
     const { schema, name, returnColumnKind } = definition;
     const columns = computed.get(row.oid) ?? new Map<string, ComputedColumn>();
-    columns.set(name, { schema, name, kind: returnColumnKind });
+    // PostgreSQL finds the one of the relation's own schema first.
+    const isHidden = columns.get(name)?.schema === row.schema;
+    if (!isHidden) columns.set(name, { schema, name, kind: returnColumnKind });
     computed.set(row.oid, columns);
   }
   return computed;

@@ -248,6 +248,31 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect(headers.get('content-location')).toBe('/lamps?id=gt.0&room=like.%2Aa%20b~%2A&select=%2A%2Cid');
   });
 
+  test('functions of a row and types are found in the schemas that are searched besides', async () => {
+    await database.execute(`
+      create schema aside;
+      grant usage on schema aside to anon;
+      create function aside.loud(public.lamps) returns text language sql stable as 'select upper($1.room)';
+      create function aside.doubled_id(public.lamps) returns int language sql stable as 'select -1';
+      create function public.doubled_id(public.lamps) returns int language sql stable as 'select $1.id * 2';
+      create type aside.place as enum ('hall', 'attic');`);
+    const options: DataServiceOptions = { database, schemas: ['public'], extraSearchPath: ['aside'] };
+    const searching = await createDataService(options);
+    const answer = await send(
+      '/lamps?select=loud,doubled_id,room::place&loud=eq.HALL&order=loud,id',
+      {},
+      searching,
+    );
+    expect(await answer.json()).toEqual([
+      { loud: 'HALL', doubled_id: 2, room: 'hall' },
+      { loud: 'HALL', doubled_id: 6, room: 'hall' },
+    ]);
+    expect((await send('/rpc/loud', { method: 'POST' }, searching)).status).toBe(404);
+    await searching.close();
+    expect((await json('/lamps?select=loud')).code).toBe('42703');
+    await database.execute('drop schema aside cascade');
+  });
+
   test('bytes come and go as they are, and an empty text is a text', async () => {
     const bytes = new Uint8Array([0, 255, 92, 120, 10, 0]);
     const mirrored = async (body: Uint8Array<ArrayBuffer>) => {

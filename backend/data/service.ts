@@ -106,7 +106,8 @@ export async function createDataService(
   const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const settingsOf = createTransactionSettings(options);
   const plans = new PlanCache();
-  const schema = await followSchema(database, schemas, onFault, options.schemaChannel);
+  const searched = options.extraSearchPath ?? ['extensions'];
+  const schema = await followSchema(database, schemas, onFault, options.schemaChannel, searched);
 
   async function serve(request: Request, caller: Caller): Promise<Response | PlainResponse> {
     const timing = options.tellsTiming ? new ServerTiming() : null;
