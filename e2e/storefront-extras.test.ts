@@ -72,7 +72,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
       await dialogOf(page).getByRole('button', { name: 'One more' }).click();
       const shopper = { ...amina, phone: `071100670${which}` };
       await fillOrder(page, shopper);
-      await dialogOf(page).getByLabel('Remember my details on this phone').check();
+      await dialogOf(page).getByLabel('Remember my details on this device').check();
       await expectAccessible(page, 'the order dialog');
       await placeOrderButton(page).click();
       await payButton(page).click();
@@ -126,7 +126,7 @@ story('nobody is remembered who did not ask for it, and a wish is taken back', a
   await name.waitFor();
   expect(await name.inputValue()).toBe('');
   await fillOrder(page, { ...amina, phone: '0711006752' });
-  const choice = dialogOf(page).getByLabel('Remember my details on this phone');
+  const choice = dialogOf(page).getByLabel('Remember my details on this device');
   await choice.check();
   await placeOrderButton(page).click();
   await payButton(page).waitFor();

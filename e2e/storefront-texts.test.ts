@@ -262,7 +262,12 @@ describe('on a desktop', () => {
         ),
       ],
     ],
-    ['unknown page', '/no/such/page', [heading('404'), 'Oops! Page not found', link('Return to Home', '/')]],
+    [
+      'unknown page',
+      '/no/such/page',
+      [...header, heading('404'), 'Oops! Page not found', link('Return to Home', '/')],
+    ],
+    ['page that is only an answer', '/newsletter', [...header, heading('404'), link('Return to Home', '/')]],
   ];
 
   story.concurrent.for(screens)('%s', async ([, address, shows], { newVisitor }) => {
@@ -504,6 +509,10 @@ describe('on a phone', () => {
         done > 0 ? [`${label}, done`] : [],
       );
     }
+    await expectShown(page, [
+      heading('Paid, then cancelled'),
+      'KSh 1,501.00 reached us for this order. Our team will send it back or call you.',
+    ]);
     await expectAccessible(page, 'a cancelled order');
   });
 
@@ -688,6 +697,10 @@ describe('numbers that one sees', () => {
     await page.setViewportSize({ width: 768, height: 900 });
     expect([await menu.isVisible(), await navigation.isVisible()]).toEqual([false, true]);
     const search = page.getByRole('banner').getByRole('searchbox');
+    const track = page.getByRole('banner').getByRole('link', { name: 'Track Your Order' });
+    expect((await search.boundingBox())?.y, 'searching and tracking share a row').toBe(
+      (await track.boundingBox())?.y,
+    );
     await search.fill('   ');
     await page.keyboard.press('Enter');
     expect(new URL(page.url()).pathname).toBe('/contact');

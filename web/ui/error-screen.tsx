@@ -19,7 +19,7 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
         aria-hidden="true"
         className="absolute bottom-[-7rem] left-1/2 size-80 -translate-x-1/2 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_140px_50px_rgb(200_70_110/0.45)] md:bottom-[-12rem] md:size-120"
       />
-      <div className="page relative grid min-h-[68vh] content-start justify-items-center gap-5 pt-16 pb-56 text-center md:pt-24">
+      <div className="page relative grid min-h-[68vh] content-start justify-items-center gap-5 pt-16 pb-56 text-center md:pt-24 md:pb-84">
         {isMissing ? (
           <>
             <h1 className="text-[clamp(6rem,24vw,13rem)] leading-[0.8] font-extrabold tracking-tight">404</h1>

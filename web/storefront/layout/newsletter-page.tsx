@@ -10,11 +10,12 @@ export const meta: Route.MetaFunction = () => [
   { name: 'robots', content: 'noindex' },
 ];
 
-// There is nothing to look at here without having subscribed.
+// There is nothing to look at here without having subscribed. Told after the page is made, so that it is in its frame.
 export const middleware: Route.MiddlewareFunction[] = [
-  ({ request }, next) => {
+  async ({ request }, next) => {
+    const answer = await next();
     if (request.method !== 'POST') throw data(null, { status: 404 });
-    return next();
+    return answer;
   },
 ];
 

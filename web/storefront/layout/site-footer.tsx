@@ -59,7 +59,11 @@ export function SiteFooter() {
       />
       <div className="page grid gap-x-10 gap-y-12 py-16 md:grid-cols-[1.1fr_1fr] lg:grid-cols-[1.5fr_0.7fr_0.8fr_1.4fr]">
         <div className="grid content-start gap-5">
-          <Link to="/" aria-label={`${settings.store_name}, home`} className="justify-self-start rounded-md">
+          <Link
+            to="/"
+            aria-label={`${settings.store_name}, home`}
+            className="inline-flex min-h-11 items-center justify-self-start rounded-md"
+          >
             <Wordmark name={settings.store_name} isOnDusk />
           </Link>
           <p className="max-w-xs text-dusk-200">

@@ -32,11 +32,11 @@ export function SiteHeader() {
       </div>
 
       <div className="page flex min-h-17 flex-wrap items-center gap-x-3 gap-y-2 py-2 lg:gap-x-6 xl:flex-nowrap">
-        <Link to="/" aria-label={`${settings.store_name}, home`} className="-ml-1 rounded-md p-1">
+        <Link to="/" aria-label={`${settings.store_name}, home`} className="-ml-1 inline-flex rounded-md p-1">
           <Wordmark name={settings.store_name} />
         </Link>
 
-        <nav aria-label="Main" className="hidden md:block">
+        <nav aria-label="Main" className="hidden md:-mr-2 md:ml-auto md:block lg:-mr-3 xl:mx-0">
           <ul className="flex items-center">
             {pages.map(({ label, to }) => (
               <li key={label}>
@@ -53,17 +53,16 @@ export function SiteHeader() {
           </ul>
         </nav>
 
-        <div className="hidden md:order-last md:block md:basis-full xl:order-none xl:ml-auto xl:max-w-64 xl:flex-1">
-          <HeaderSearch id="header-search" />
+        {/* Where one row is too narrow for all, these two have the second one to themselves. */}
+        <div className="hidden items-center gap-x-3 md:flex md:basis-full lg:gap-x-6 xl:ml-auto xl:min-w-0 xl:flex-1 xl:basis-auto xl:justify-end">
+          <div className="flex-1 xl:max-w-64">
+            <HeaderSearch id="header-search" />
+          </div>
+          <Link to="/track-order" prefetch="intent" className={`${buttonStyle('dusk')} whitespace-nowrap`}>
+            <Icon name="truck" />
+            Track Your Order
+          </Link>
         </div>
-        <Link
-          to="/track-order"
-          prefetch="intent"
-          className={`${buttonStyle('dusk')} hidden! whitespace-nowrap md:ml-auto md:inline-flex! xl:ml-0`}
-        >
-          <Icon name="truck" className="hidden size-5 lg:block" />
-          Track Your Order
-        </Link>
 
         <SideDrawer chat={chat} />
       </div>

@@ -202,7 +202,7 @@ export function OrderPanel({
               onChange={(event) => setToRemember(event.target.checked)}
               className="size-5 shrink-0 accent-leaf-600"
             />
-            Remember my details on this phone
+            Remember my details on this device
           </label>
           <Amounts price={product.price} quantity={quantity} deliveryFee={deliveryFee} />
         </form>

@@ -22,25 +22,27 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
   const amount = { name: 'Amount', value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
   const message = `I have paid order ${order.trackingNumber} by hand. The M-PESA receipt is `;
   return (
-    <div className="grid gap-4">
-      {till ? (
-        <Way
-          title="Buy Goods"
-          path="M-PESA → Lipa na M-PESA → Buy Goods and Services"
-          figures={[{ name: 'Till number', value: till, what: 'till number' }, amount]}
-        />
-      ) : null}
-      {paybill ? (
-        <Way
-          title="Pay Bill"
-          path="M-PESA → Lipa na M-PESA → Pay Bill"
-          figures={[
-            { name: 'Business number', value: paybill, what: 'business number' },
-            { name: 'Account number', value: order.trackingNumber, what: 'account number' },
-            amount,
-          ]}
-        />
-      ) : null}
+    <div className="@container grid gap-4">
+      <div className="grid items-start gap-4 @2xl:grid-cols-2">
+        {till ? (
+          <Way
+            title="Buy Goods"
+            path="M-PESA → Lipa na M-PESA → Buy Goods and Services"
+            figures={[{ name: 'Till number', value: till, what: 'till number' }, amount]}
+          />
+        ) : null}
+        {paybill ? (
+          <Way
+            title="Pay Bill"
+            path="M-PESA → Lipa na M-PESA → Pay Bill"
+            figures={[
+              { name: 'Business number', value: paybill, what: 'business number' },
+              { name: 'Account number', value: order.trackingNumber, what: 'account number' },
+              amount,
+            ]}
+          />
+        ) : null}
+      </div>
       <p className="text-sm text-ink-soft">
         Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking
         page tells you at once. To speed it up,{' '}

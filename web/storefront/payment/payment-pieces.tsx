@@ -57,7 +57,7 @@ export function PracticeNote({ phone }: { phone: string }) {
           href={`${config.phonePageUrl}?number=${encodeURIComponent(phone.trim())}`}
           target="_blank"
           rel="noreferrer"
-          className="inline-block py-1 font-semibold text-ember-700 underline underline-offset-2"
+          className="-my-2 inline-block py-3 font-semibold text-ember-700 underline underline-offset-2"
         >
           Open the practice phone
         </a>

@@ -178,7 +178,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose, onTr
               </p>
             ) : null}
           </div>
-          <PracticeNote phone={phone} />
+          {isReviewed ? null : <PracticeNote phone={phone} />}
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>

@@ -71,6 +71,9 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
           🧃
         </p>
         <h1 className="text-4xl">Product not found</h1>
+        <p className="-mt-3 max-w-[36ch] text-ink-soft">
+          It may have a new name, or it is not sold any more.
+        </p>
         <Link to="/shop" className={buttonStyle('leaf', 'large')}>
           Back to Shop
         </Link>
@@ -189,7 +192,7 @@ function Detail({ product }: { product: Product }) {
                 onPointerEnter={prepareOrderDialog}
                 onFocus={prepareOrderDialog}
                 aria-haspopup="dialog"
-                className="min-w-36 flex-1 px-4 md:max-w-72"
+                className="min-w-30 flex-1 px-3! md:min-w-36 md:max-w-72"
               >
                 Order Now
               </Button>

@@ -47,11 +47,15 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
           event.preventDefault();
           onChange(readForm(event.currentTarget));
         }}
-        className="grid grid-cols-1 gap-5 rounded-2xl bg-card p-4 shadow-lg md:p-6"
+        className="grid grid-cols-1 gap-3 rounded-2xl bg-card p-4 shadow-lg md:gap-5 md:p-6"
       >
         <div className="grid gap-3 min-[21.5rem]:grid-cols-2 md:grid-cols-[1fr_11rem_11rem] lg:grid-cols-[1fr_13rem_13rem]">
           <div className="relative max-md:min-[21.5rem]:col-span-2">
-            <label htmlFor="shop-search" className="mb-1.5 block text-sm font-semibold">
+            <label
+              htmlFor="shop-search"
+              // On a phone the drinks are to be seen too: the field says by itself what it is for.
+              className="mb-1.5 block text-sm font-semibold max-md:sr-only"
+            >
               Search
             </label>
             <input
@@ -87,7 +91,7 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
           </Choice>
         </div>
         <fieldset className="min-w-0">
-          <legend className="mb-1.5 text-sm font-semibold">Flavor</legend>
+          <legend className="mb-1.5 text-sm font-semibold max-md:sr-only">Flavor</legend>
           <div className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0 lg:grid lg:grid-cols-5">
             <FlavourChoice value="" label="All flavors" isChosen={!query.category} />
             {categories.map((category) => (

@@ -91,10 +91,10 @@ function Frame({ children }: { children: React.ReactNode }) {
           aria-hidden="true"
           className="absolute right-[-3rem] bottom-[-10.5rem] size-60 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_120px_40px_rgb(200_70_110/0.45)] md:top-10 md:right-[-5rem] md:bottom-auto md:size-88 lg:right-[12%]"
         />
-        <div className="page relative grid gap-3 pt-12 pb-20 md:pt-16 md:pb-24">
+        <div className="page relative grid gap-3 pt-8 pb-18 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>
           <p className="max-w-[44ch] text-lg text-dusk-100">
-            Three houses, nine flavors. Bottled, canned and double-infused, and always sent out cold.
+            Three houses, nine flavors, always sent out cold.
           </p>
         </div>
       </header>
@@ -134,7 +134,7 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
         )}
         onChange={change}
       />
-      <p className="mt-5 flex items-center gap-3 rounded-md bg-leaf-100 px-4 py-3 text-sm font-semibold text-leaf-900">
+      <p className="mt-4 flex items-center gap-3 rounded-md bg-leaf-100 px-4 py-3 md:mt-5 text-sm font-semibold text-leaf-900">
         <Icon name="truck" />
         {deliveryFee > 0
           ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
@@ -144,7 +144,7 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
         ref={found}
         tabIndex={-1}
         role="status"
-        className="mt-8 mb-5 outline-none! text-sm font-semibold text-ink-soft"
+        className="mt-5 mb-4 outline-none! text-sm md:mt-8 md:mb-5 font-semibold text-ink-soft"
       >
         {shown.length === 1 ? '1 drink' : `${shown.length} drinks`}
       </p>
@@ -160,7 +160,7 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
           </ProductGrid>
         </>
       ) : (
-        <div className="grid justify-items-center gap-3 rounded-2xl bg-paper-deep px-6 py-20 text-center">
+        <div className="grid justify-items-center gap-3 rounded-2xl bg-paper-deep px-6 py-12 text-center md:py-20">
           <p aria-hidden="true" className="text-6xl">
             🧃
           </p>

@@ -124,17 +124,17 @@ function Actions({ order }: { order: TrackedOrder }) {
   const { config } = useShop();
   const [item] = order.items;
   return (
-    <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2">
-      <ShareButton
-        url={`${config.publicUrl}/track-order/${order.trackingNumber}`}
-        title={`Order ${order.trackingNumber}`}
-        label="Share tracking link"
-      />
+    <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2 max-sm:*:grow max-sm:[&_button]:w-full">
       {item?.slug && (order.status === 'delivered' || order.status === 'cancelled') ? (
         <Link to={`/shop/${item.slug}`} state={{ orderAgain: item.quantity }} className={buttonStyle('leaf')}>
           Order again
         </Link>
       ) : null}
+      <ShareButton
+        url={`${config.publicUrl}/track-order/${order.trackingNumber}`}
+        title={`Order ${order.trackingNumber}`}
+        label="Share tracking link"
+      />
     </div>
   );
 }

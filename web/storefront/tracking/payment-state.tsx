@@ -26,6 +26,14 @@ interface PaymentWords {
 export function paymentWords(order: TrackedOrder, reservedUntil: string | null = null): PaymentWords {
   switch (order.paymentStatus) {
     case 'paid':
+      if (order.status === 'cancelled') {
+        return {
+          tone: 'calm',
+          title: 'Paid, then cancelled',
+          text: `${formatKsh(order.total)} reached us for this order. Our team will send it back or call you.`,
+          announcement: 'The order was cancelled after it was paid. Our team will contact you.',
+        };
+      }
       return {
         tone: 'done',
         title: 'Paid with M-PESA',
@@ -168,7 +176,7 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
             Pay another way
             <Icon name="chevron" className="size-4 transition-[rotate] group-open:rotate-180" />
           </summary>
-          <div className="max-w-xl pt-2">
+          <div className="max-w-4xl pt-2">
             <p className="mb-3 text-sm text-ink-soft">
               Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone.
             </p>
