@@ -212,14 +212,14 @@ story(
     const { page } = await newVisitor({ viewport: desktop });
     await enterAsStaff(shop, page);
     await page.getByRole('link', { name: 'Messages' }).click();
-    await page.getByRole('link', { name: 'Edit the words' }).click();
+    await page.getByRole('link', { name: 'Edit templates' }).click();
     await page.getByRole('heading', { level: 1, name: 'Message templates' }).waitFor();
     const shown = page.getByRole('region', { name: 'On its way: Text' });
     await shown.getByText('Jani Juice: your order ORD-1042 is on its way').waitFor();
     await expectAccessible(page, 'the templates');
     await shown.getByRole('button', { name: /^Edit/ }).click();
     const dialog = page.getByRole('dialog', { name: 'On its way: text message' });
-    const words = dialog.getByLabel('Words');
+    const words = dialog.getByLabel('Message');
     await words.fill('{shop}: karibu {nmae}');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.getByText('There is no placeholder {nmae}').waitFor();

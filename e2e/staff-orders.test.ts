@@ -381,7 +381,7 @@ describe.each([
       reserved_until: null,
     });
     await openOrders(page);
-    await page.getByText('One paid order needs a decision of yours').waitFor();
+    await page.getByText('One paid order needs your decision').waitFor();
     await rowOf(page, order.order_number).getByText('Needs a decision').waitFor();
     await isStill(page);
     await expectAccessible(page, 'an order that needs a decision');
@@ -402,7 +402,7 @@ describe.each([
     await toast(page, 'The refund is noted with the order').waitFor();
     await dialog.getByText('Refunded', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByText('a decision of yours').waitFor({ state: 'detached' });
+    await page.getByText('needs your decision').waitFor({ state: 'detached' });
     expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
   });
 });

@@ -37,7 +37,7 @@ export function ConfirmDialog({
       <DialogHeading title={title} description={text} />
       {children ? <DialogBody>{children}</DialogBody> : null}
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onCancel}>
             Cancel
           </Button>

@@ -52,7 +52,7 @@ export function DialogWithoutRow({
         ) : null}
       </DialogBody>
       <DialogFooter>
-        <div className="flex justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           {error ? (
             <Button tone="quiet" isBusy={isFetching} onClick={onRetry}>
               Try again

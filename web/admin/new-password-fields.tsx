@@ -21,7 +21,7 @@ export function NewPasswordFields({ email, problem }: NewPasswordFieldsProps) {
         autoComplete="new-password"
         minLength={shortestPassword}
         maxLength={72}
-        hint={`At least ${shortestPassword} characters; a few words are easier to remember than a few signs.`}
+        hint={`At least ${shortestPassword} characters; a few words are easier to remember than a few symbols.`}
       />
       <TextField
         label="New password, again"

@@ -152,7 +152,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
         </form>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
             Cancel
           </Button>
@@ -176,14 +176,14 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
   return (
     <div className="grid gap-1 rounded-md bg-paper-deep px-4 py-3 text-sm break-words">
       <p>
-        <Link to={`/admin/orders/${order.id}`} className="font-semibold underline">
+        <Link to={`/admin/orders/${order.id}`} className="tap font-semibold underline">
           {order.order_number}
         </Link>
         , {formatKes(order.total_amount)}
       </p>
       <p>
         {order.customer_name},{' '}
-        <a href={`tel:${order.customer_phone}`} className="whitespace-nowrap underline">
+        <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
           {formatPhone(order.customer_phone)}
         </a>
       </p>

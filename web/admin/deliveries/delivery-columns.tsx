@@ -22,10 +22,7 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
       title: 'Order #',
       card: 'heading',
       show: ({ order }) => (
-        <Link
-          to={`/admin/orders/${order.id}`}
-          className="inline-block py-2 font-semibold whitespace-nowrap underline"
-        >
+        <Link to={`/admin/orders/${order.id}`} className="tap font-semibold whitespace-nowrap underline">
           {order.order_number}
         </Link>
       ),
@@ -38,7 +35,7 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
           {order.customer_name}
           <span className="block text-ink-soft">{order.city}</span>
           <span className="mt-0.5 flex flex-wrap gap-x-3 text-ink-soft">
-            <a href={`tel:${order.customer_phone}`} className="inline-block py-1 whitespace-nowrap underline">
+            <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
               {formatPhone(order.customer_phone)}
             </a>
             <MapLink order={order} />
@@ -54,7 +51,7 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
             {delivery_person}
             {delivery_phone ? (
               <span className="block">
-                <a href={callTo(delivery_phone)} className="inline-block py-1 text-ink-soft underline">
+                <a href={callTo(delivery_phone)} className="tap text-ink-soft underline">
                   {delivery_phone}
                 </a>
               </span>

@@ -12,7 +12,7 @@ export function MapLink({ order: { shipping_address, city } }: { order: Place })
       href={`https://www.google.com/maps/search/?api=1&query=${wanted}`}
       target="_blank"
       rel="noreferrer"
-      className="inline-block py-1 underline"
+      className="tap underline"
     >
       {shipping_address}
       <span className="sr-only"> (opens a map in a new tab)</span>

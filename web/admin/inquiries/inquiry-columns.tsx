@@ -33,10 +33,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
       title: 'Email',
       card: 'alone',
       show: ({ email }) => (
-        <a
-          href={mailTo(email)}
-          className="inline-block max-w-full py-1 break-all text-ink-soft underline lg:max-w-64"
-        >
+        <a href={mailTo(email)} className="tap max-w-full break-all text-ink-soft underline lg:max-w-64">
           {email}
         </a>
       ),

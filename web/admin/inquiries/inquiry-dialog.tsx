@@ -72,13 +72,13 @@ function Whole({ inquiry, marking: { mark, isMarking }, onClose }: WholeProps) {
           </div>
           <dl className="grid gap-4">
             <Fact term="Email">
-              <a href={mailto} className="inline-block max-w-full py-1 break-all underline">
+              <a href={mailto} className="tap max-w-full break-all underline">
                 {email}
               </a>
             </Fact>
             {phone ? (
               <Fact term="Phone">
-                <a href={callTo(phone)} className="inline-block py-1 underline">
+                <a href={callTo(phone)} className="tap underline">
                   {phone}
                 </a>
               </Fact>
@@ -110,7 +110,7 @@ function Whole({ inquiry, marking: { mark, isMarking }, onClose }: WholeProps) {
         </div>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose}>
             Close
           </Button>

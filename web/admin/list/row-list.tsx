@@ -295,7 +295,7 @@ export function ListFrame({
           <h1 className="text-3xl">{heading}</h1>
           <p className="mt-1 text-ink-soft">{subtitle}</p>
         </header>
-        {actions ? <div className="flex flex-wrap gap-3">{actions}</div> : null}
+        {actions ? <div className="flex flex-wrap gap-2 sm:gap-3">{actions}</div> : null}
       </div>
       <section
         aria-labelledby={card ? id : undefined}

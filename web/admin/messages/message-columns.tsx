@@ -39,10 +39,7 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
     {
       title: 'Order #',
       show: ({ order_id, order_number }) => (
-        <Link
-          to={`/admin/orders/${order_id}`}
-          className="inline-block py-1 font-semibold whitespace-nowrap underline"
-        >
+        <Link to={`/admin/orders/${order_id}`} className="tap font-semibold whitespace-nowrap underline">
           {order_number}
         </Link>
       ),

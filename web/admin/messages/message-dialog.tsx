@@ -66,12 +66,12 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
           <State message={message} />
           <dl className="grid gap-4">
             <Fact term="Order">
-              <Link to={`/admin/orders/${order_id}`} className="inline-block py-1 font-semibold underline">
+              <Link to={`/admin/orders/${order_id}`} className="tap font-semibold underline">
                 {order_number}
               </Link>
             </Fact>
             {subject ? <Fact term="Subject">{subject}</Fact> : null}
-            <Fact term="Words">
+            <Fact term="Message">
               {body ? (
                 <span className="block rounded-md bg-paper-deep px-4 py-3 break-words whitespace-pre-wrap">
                   {body}
@@ -91,7 +91,7 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
         </div>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose}>
             Close
           </Button>

@@ -29,7 +29,7 @@ export default function MessagesPage() {
         subtitle="What customers are told, by mail and by text"
         actions={
           <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
-            Edit the words
+            Edit templates
           </Link>
         }
         toolbar={

@@ -160,7 +160,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
               />
             ) : null}
             <TextArea
-              label="Words"
+              label="Message"
               name="body"
               required
               rows={channel === 'mail' ? 14 : 5}
@@ -177,7 +177,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
                     <button
                       type="button"
                       onClick={() => insert(name)}
-                      className="relative inline-block rounded-sm px-1 py-1 font-mono font-semibold text-dusk-600 underline"
+                      className="tap relative rounded-sm px-1 font-mono font-semibold text-dusk-600 underline"
                     >
                       <span className="sr-only">Insert </span>
                       {`{${name}}`}
@@ -192,13 +192,13 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
         </div>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button
             tone="quiet"
             onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}
             className="mr-auto"
           >
-            Original words
+            Restore original
           </Button>
           <Button tone="quiet" onClick={onClose}>
             Cancel
@@ -234,9 +234,9 @@ function Preview({ typed, channel, isSound }: PreviewProps) {
       )}
       {channel === 'text' && isSound ? (
         <p role="status" className="text-sm text-ink-soft">
-          {places} of {fit} signs
+          {places} of {fit} characters
           {parts > 1 ? `: charged as ${parts} messages` : ''}
-          {fit === 70 ? '. A sign that simple phones do not know leaves only 70.' : ''}
+          {fit === 70 ? '. A character that simple phones do not know leaves only 70.' : ''}
         </p>
       ) : null}
     </section>

@@ -22,7 +22,7 @@ export default function TemplatesPage() {
     <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p className="text-sm">
-          <Link to="/admin/messages" className="inline-block py-1.5 font-semibold underline">
+          <Link to="/admin/messages" className="tap font-semibold underline">
             Messages
           </Link>
         </p>
@@ -91,7 +91,7 @@ function Shown({ template }: { template: Template }) {
       </p>
       {template.channel === 'text' ? (
         <p className="text-xs text-ink-soft">
-          {places} of {fit} signs{parts > 1 ? `, charged as ${parts} messages` : ''}
+          {places} of {fit} characters{parts > 1 ? `, charged as ${parts} messages` : ''}
         </p>
       ) : null}
     </section>

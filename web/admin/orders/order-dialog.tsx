@@ -161,7 +161,7 @@ function Status({ order, saving }: StatusProps) {
               href={`/track-order/${order.tracking_number}`}
               target="_blank"
               rel="noreferrer"
-              className="py-2 font-semibold underline"
+              className="tap font-semibold underline"
             >
               {order.tracking_number}
               <span className="sr-only"> (opens the tracking page in a new tab)</span>
@@ -191,7 +191,7 @@ function Items({ order }: { order: WholeOrder }) {
             <span className="min-w-0 flex-1">
               <span className="block font-semibold break-words">{product_name || 'Product'}</span>
               <span className="block text-sm text-ink-soft">
-                {quantity} x {formatKes(unit_price)}
+                {quantity} × {formatKes(unit_price)}
                 {product ? null : ' · no longer in the catalogue'}
               </span>
             </span>
@@ -239,7 +239,7 @@ function Parts({ order }: { order: WholeOrder }) {
           number, less than its charge, and pays nothing by itself.{' '}
           <Link
             to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
-            className="inline-block py-1.5 font-semibold underline"
+            className="tap font-semibold underline"
           >
             Decide about {receipt}
           </Link>
@@ -394,7 +394,7 @@ function Delivery({ order }: { order: WholeOrder }) {
         <p className="mt-2 text-sm">
           <Link
             to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
-            className="inline-block py-1.5 font-semibold underline"
+            className="tap font-semibold underline"
           >
             Go to its delivery
           </Link>

@@ -58,7 +58,7 @@ export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
             />
             <p className="font-semibold">
               {message ? (
-                <Link to={`/admin/messages?view=${message}`} className="underline">
+                <Link to={`/admin/messages?view=${message}`} className="tap underline">
                   {what}
                 </Link>
               ) : (

@@ -110,7 +110,7 @@ function OrdersToDecide() {
       className="flex flex-wrap items-center gap-x-4 rounded-md border border-danger/40 bg-danger-soft px-4 py-2 text-sm text-danger"
     >
       <p className="py-1 font-bold">
-        {count === 1 ? 'One paid order needs' : `${count} paid orders need`} a decision of yours
+        {count === 1 ? 'One paid order needs' : `${count} paid orders need`} your decision
       </p>
       <ul className="flex flex-wrap gap-x-4 gap-y-1">
         {orders.map(({ id, order_number }) => (
@@ -119,7 +119,7 @@ function OrdersToDecide() {
               to={{ pathname: `/admin/orders/${id}`, search: parameters.toString() }}
               state={{ isFromList: true }}
               preventScrollReset
-              className="inline-block py-1 font-semibold text-danger underline"
+              className="tap font-semibold text-danger underline"
             >
               {order_number}
             </Link>

@@ -69,7 +69,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
           <p className="text-sm">
             {decision === 'units are gone'
               ? why
-              : `This order was cancelled after ${amount} were paid. Send the money back to the customer, or set another status to deliver it after all.`}
+              : `This order was cancelled after ${amount} was paid. Send the money back to the customer, or set another status to deliver it after all.`}
           </p>
         )}
       </div>

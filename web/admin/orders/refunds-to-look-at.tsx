@@ -28,7 +28,7 @@ export function RefundsToLookAt() {
                     to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}
                     state={{ isFromList: true }}
                     preventScrollReset
-                    className="inline-block py-1 font-semibold underline"
+                    className="tap font-semibold underline"
                   >
                     {order.order_number}
                   </Link>

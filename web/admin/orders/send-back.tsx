@@ -120,7 +120,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
         </form>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose}>
             Cancel
           </Button>
@@ -194,7 +194,7 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
         </form>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose}>
             Cancel
           </Button>

@@ -26,7 +26,7 @@ export default function PaymentsCheckPage() {
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p>
-          <Link to="/admin/settings" className="inline-block py-1 text-sm font-semibold underline">
+          <Link to="/admin/settings" className="tap text-sm font-semibold underline">
             Settings
           </Link>
         </p>
@@ -48,12 +48,12 @@ export default function PaymentsCheckPage() {
             </dl>
             <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">
               {setup.configured.map(({ name, isSet, what }) => (
-                <li key={name} className="flex flex-wrap items-baseline justify-between gap-x-4">
+                <li key={name} className="flex items-baseline justify-between gap-x-4">
                   <span>
                     <code className="font-semibold break-all">{name}</code>{' '}
                     <span className="text-ink-soft">{what}</span>
                   </span>
-                  <span className={`font-semibold ${isSet ? 'text-success' : 'text-ink-soft'}`}>
+                  <span className={`shrink-0 font-semibold ${isSet ? 'text-success' : 'text-ink-soft'}`}>
                     {isSet ? 'Set' : 'Not set'}
                   </span>
                 </li>

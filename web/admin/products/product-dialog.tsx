@@ -122,7 +122,7 @@ function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string
         )}
       </DialogBody>
       <DialogFooter>
-        <div className="flex justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           {error ? (
             <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
               Try again

@@ -227,7 +227,7 @@ export function ProductFormFields({
         {isLeaving ? (
           <Discard onStay={onStay} onLeave={onLeave} />
         ) : (
-          <div className="flex flex-wrap justify-end gap-3">
+          <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
             <Button tone="quiet" onClick={onClose} disabled={isBusy}>
               Cancel
             </Button>

@@ -51,7 +51,12 @@ export default function ProductsPage() {
         subtitle="Manage your product catalog"
         actions={
           <>
-            <Button tone="quiet" aria-haspopup="dialog" onClick={() => setManaging(true)}>
+            <Button
+              tone="quiet"
+              aria-haspopup="dialog"
+              onClick={() => setManaging(true)}
+              className="max-sm:px-4"
+            >
               Manage Categories
             </Button>
             <AddProduct />

@@ -49,10 +49,12 @@ interface SumProps {
 function Sum({ term, value, isBad = false, children }: SumProps) {
   return (
     <div
-      className={`rounded-md border px-4 py-3 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
+      className={`rounded-md border px-3 py-3 sm:px-4 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
     >
       <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
-      <dd className={`font-display text-xl font-bold break-words tabular-nums ${isBad ? 'text-danger' : ''}`}>
+      <dd
+        className={`font-display text-lg font-bold sm:text-xl break-words tabular-nums ${isBad ? 'text-danger' : ''}`}
+      >
         {value}
       </dd>
       {children ? <dd className="text-sm text-ink-soft">{children}</dd> : null}

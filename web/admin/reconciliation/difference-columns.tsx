@@ -27,7 +27,7 @@ export function KindBadge({ row }: { row: BookRow }) {
 export function OrderLink({ row }: { row: BookRow }) {
   if (!row.order_id) return null;
   return (
-    <Link to={`/admin/orders/${row.order_id}`} className="inline-block py-1 font-semibold underline">
+    <Link to={`/admin/orders/${row.order_id}`} className="tap font-semibold underline">
       {row.order_number}
     </Link>
   );

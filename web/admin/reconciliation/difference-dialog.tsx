@@ -141,7 +141,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             nothing.
           </p>
         ) : null}
-        <div className="flex flex-wrap justify-end gap-3">
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button
             tone="quiet"
             onClick={() => {
