@@ -72,6 +72,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     // Visitors write queries too: none may multiply rows without end, nor keep a connection for long.
     allowsCircles: false,
     allowsCostlyPatterns: false,
+    // What planning costs grows with their third power.
+    maxEmbeds: 12,
     statementTimeout: 8000,
     onFault: (error) => onFault(error, 'data'),
   });
