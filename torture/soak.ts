@@ -187,6 +187,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       }),
     );
     const loadMs = performance.now() - startedAt;
+    await town.desk.finish(300_000);
     const { tookMs, broken } = await town.comeToRest(600_000, 10_000);
     const [figures] = await town.query(
       `select count(*)::integer as attempts,

@@ -18,6 +18,8 @@ export interface Desk {
   rest(): void;
   /** Asked for again, after a rest. */
   work(): void;
+  /** Resolves when nothing is left to ask for, or after so long. */
+  finish(withinMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -31,6 +33,7 @@ interface Member {
 type Row = any;
 
 const LOOKS_EVERY_MS = 700;
+const AT_A_LOOK = 20;
 const ended = ['failed', 'withdrawn'];
 
 /** Opens the desk: makes the two accounts, and begins to look at what is to be sent back. */
@@ -42,6 +45,7 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
   };
   const [first, second] = [await makeMember(town, 1), await makeMember(town, 2)];
   let isResting = false;
+  let left = Number.POSITIVE_INFINITY;
   let isClosed = false;
 
   /** Answers null where nobody could be reached, or nobody knows what became of it. */
@@ -63,7 +67,9 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
       if (await as(other, 'POST', '/rest/v1/rpc/approve_refund', { refund_id: refund.id })) note('approved');
     }
     if (isResting) return;
-    for (const payment of await paymentsToSendBack()) {
+    const payments = await paymentsToSendBack();
+    left = payments?.length ?? left;
+    const sendBack = async (payment: Row) => {
       const member = chance.pick([first, second]);
       const refund = await as(member, 'POST', '/rest/v1/rpc/request_refund', {
         payment_id: payment.id,
@@ -75,7 +81,8 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
         if (await as(member, 'POST', '/rest/v1/rpc/withdraw_refund', { refund_id: refund.id }))
           note('withdrawn');
       }
-    }
+    };
+    await Promise.all((payments ?? []).slice(0, AT_A_LOOK).map(sendBack));
     const unknown = await as(
       first,
       'GET',
@@ -90,7 +97,8 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
     }
   }
 
-  async function paymentsToSendBack(): Promise<Row[]> {
+  /** Of every kind some; null when nobody could be reached. */
+  async function paymentsToSendBack(): Promise<Row[] | null> {
     const columns = 'id,receipt,refunds(status)';
     const found = await Promise.all([
       as(
@@ -109,10 +117,12 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
         `/rest/v1/payments?select=${columns},orders!inner(id)&status=eq.completed&refunded_at=is.null&receipt=not.is.null&orders.payment_status=eq.paid&orders.status=eq.cancelled&limit=200`,
       ),
     ]);
-    return found
-      .flatMap((rows) => (rows ?? []) as Row[])
-      .filter(({ refunds }) => refunds.every(({ status }: Row) => ended.includes(status)))
-      .slice(0, 20);
+    if (found.includes(null)) return null;
+    const kinds = (found as Row[][]).map((rows) =>
+      rows.filter(({ refunds }) => refunds.every(({ status }: Row) => ended.includes(status))),
+    );
+    const longest = Math.max(...kinds.map(({ length }) => length));
+    return Array.from({ length: longest }, (_, place) => kinds.flatMap((rows) => rows[place] ?? [])).flat();
   }
 
   const looking = (async () => {
@@ -138,6 +148,11 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
     },
     work() {
       isResting = false;
+    },
+    async finish(withinMs) {
+      const until = Date.now() + withinMs;
+      left = Number.POSITIVE_INFINITY;
+      while (left > 0 && Date.now() < until) await new Promise((done) => setTimeout(done, 200));
     },
     async close() {
       isClosed = true;
