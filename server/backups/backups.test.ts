@@ -87,6 +87,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         await pause(20);
       }
     })();
+    await expect
+      .poll(async () => (await database.query('select from public.inquiries')).rowCount, { timeout: 30_000 })
+      .toBeGreaterThan(0);
     const made = await keeper.run();
     isBackingUp = false;
     await work;
