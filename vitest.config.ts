@@ -7,7 +7,8 @@ export default defineConfig({
     exclude: ['node_modules', 'build', 'data', 'e2e/**', '.react-router'],
     globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    // Some wait more than they work: three files share two cores.
+    maxWorkers: 3,
     sequence: {
       sequencer: slowestFirst([
         'torture/torture.test.ts',
