@@ -74,6 +74,9 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
         <section className="page grid justify-items-center gap-2 py-24 text-center" role="alert">
           <h2 className="text-3xl">Error Loading Products</h2>
           <p className="text-ink-soft">Please try again later.</p>
+          <a href="/" className={`${buttonStyle('outline')} mt-3`}>
+            Try again
+          </a>
         </section>
       )}
     </>

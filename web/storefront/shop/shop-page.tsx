@@ -58,10 +58,12 @@ export default function ShopPage({ loaderData: { products, categories } }: Route
   const { settings } = useShop();
   return (
     <Frame>
-      {products ? (
+      {products === null ? (
+        <LoadError />
+      ) : products.length > 0 ? (
         <Catalogue products={products} categories={categories} deliveryFee={settings.delivery_fee} />
       ) : (
-        <LoadError />
+        <EmptyShop />
       )}
     </Frame>
   );
@@ -177,6 +179,19 @@ function Catalogue({ products, categories, deliveryFee }: CatalogueProps) {
         </div>
       )}
     </>
+  );
+}
+
+/** Nothing is sold yet: there is nothing to search either. */
+function EmptyShop() {
+  return (
+    <div className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg">
+      <h2 className="text-3xl">No products found</h2>
+      <p className="text-ink-soft">Our fridge is being filled. Please look in again soon.</p>
+      <Link to="/contact" className={`${buttonStyle('outline')} mt-3`}>
+        Contact Us
+      </Link>
+    </div>
   );
 }
 
