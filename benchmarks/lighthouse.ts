@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
+import { firstVisit } from '../scripts/first-visit.ts';
 import { openShop } from '../scripts/open-shop.ts';
-import { firstVisit } from './first-visit.ts';
 
 const run = promisify(execFile);
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';

@@ -1,7 +1,7 @@
 // The first moments of a visit on a slow line: what is asked for when, and that nobody taps in vain.
 import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { firstVisit } from '../benchmarks/first-visit.ts';
+import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { storyIn } from './story.ts';
