@@ -97,16 +97,16 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
       />
       <DialogBody>
         <div className="grid gap-6">
-          {row.is_open && mayHavePaid ? (
+          {isByHand ? (
+            <SentByHand id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
+          ) : null}
+          {!isByHand && row.is_open && mayHavePaid ? (
             <Notice tone="info" title={`This may be what order ${mayHavePaid.order_number} was paid with`}>
               A prompt of that order for the same amount, at the same time, has no receipt. Give the money to
               that order: if it is paid already, it only gets its receipt.
             </Notice>
           ) : null}
           <Sides row={row} />
-          {isByHand ? (
-            <SentByHand id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
-          ) : null}
           {!isByHand && decisions.includes('give') ? (
             <GiveToOrder row={row} note={note} resolve={resolve} />
           ) : null}
