@@ -40,7 +40,7 @@ export function SendBack({ order, payment }: SendBackProps) {
     <div className="grid gap-2">
       <div className="flex flex-wrap gap-3">
         {setup.data && why === null ? (
-          <Button tone="danger" onClick={() => setAsked('by M-PESA')}>
+          <Button tone="danger" className="py-2" onClick={() => setAsked('by M-PESA')}>
             Send back {amount} by M-PESA
           </Button>
         ) : null}

@@ -168,7 +168,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
             {settings.support_email}
           </p>
         </div>
-        <div className="grid gap-2 sm:justify-items-end">
+        <div className="grid justify-items-start gap-2 sm:justify-items-end">
           <h1 id="receipt" className="text-3xl font-extrabold">
             Receipt
           </h1>
