@@ -1,16 +1,27 @@
 // A port of this machine that nobody listens on.
 import { createServer } from 'node:net';
 
-/** Asks the system for one; whoever wants it should take it soon. */
-export function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
+// Below what systems lend to outgoing connections (Linux from 32768 on): one of those would take a port between its being
+// found and its being used. Chance keeps those apart who look at the same time.
+const lowest = 12_000;
+const highest = 31_000;
+
+/**
+ * Finds one; whoever wants it should take it soon.
+ * @throws Error when none was found
+ */
+export async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < 100; attempt += 1) {
+    const port = lowest + Math.floor(Math.random() * (highest - lowest));
+    if (await isFree(port)) return port;
+  }
+  throw new Error('no free port was found');
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((done) => {
     const server = createServer();
-    server.once('error', fail);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        address && typeof address === 'object' ? done(address.port) : fail(new Error('no port')),
-      );
-    });
+    server.once('error', () => done(false));
+    server.listen(port, () => server.close(() => done(true)));
   });
 }

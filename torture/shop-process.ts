@@ -1,6 +1,7 @@
 // One process of the built shop, which can be killed as a power cut would and started again.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { freePort } from '../scripts/free-port.ts';
@@ -56,7 +57,10 @@ export async function makeShopProcess(
     while (!(await isReady(port))) {
       // Killed on its way up.
       if (started.signalCode !== null) return start();
-      if (started.exitCode !== null) throw new Error(`${name} ended by itself: see ${logFile}`);
+      if (started.exitCode !== null) {
+        const last = (await readFile(logFile, 'utf8')).slice(-2000);
+        throw new Error(`${name} ended by itself (${logFile}):\n${last}`);
+      }
       if (performance.now() - startedAt > 120_000) throw new Error(`${name} was not ready in two minutes`);
       await new Promise((done) => setTimeout(done, 25));
     }
