@@ -90,20 +90,27 @@ async function dataIn(dataDir: string): Promise<string[]> {
   return ['database', 'storage', 'keys.json'].filter((name) => found.has(name));
 }
 
+/** How long PostgreSQL may take to notice that a shop which was just stopped has gone. */
+const mostGoodbyeMs = 5000;
+
 async function holdsShop(databaseUrl: string): Promise<boolean> {
   const database = openPostgresql(databaseUrl, { poolSize: 1 });
   try {
-    const { rows } = await database.query<{ others: number; is_there: boolean }>(
-      `select count(*) as others, to_regclass('platform.schema_migrations') is not null as is_there
-       from pg_stat_activity
-       where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`,
-    );
-    if ((rows[0]?.others ?? 0) > 0) {
-      throw new RestoreRefused(
-        'Somebody is connected to that database: stop every process of the shop first.',
+    const lookedFirst = performance.now();
+    for (;;) {
+      const { rows } = await database.query<{ others: number; is_there: boolean }>(
+        `select count(*) as others, to_regclass('platform.schema_migrations') is not null as is_there
+         from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`,
       );
+      if ((rows[0]?.others ?? 0) === 0) return rows[0]?.is_there ?? false;
+      if (performance.now() - lookedFirst > mostGoodbyeMs) {
+        throw new RestoreRefused(
+          'Somebody is connected to that database: stop every process of the shop first.',
+        );
+      }
+      await new Promise((done) => setTimeout(done, 100));
     }
-    return rows[0]?.is_there ?? false;
   } finally {
     await database.close();
   }
