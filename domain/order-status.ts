@@ -28,6 +28,6 @@ const raw = (status: string) => ({ label: status, colour: 'grey' as const });
  * @returns the index of the current step, -1 for a status outside the four, and the share of the bar that is filled, 0 to 1
  */
 export function trackingProgress(status: string): { index: number; filled: number } {
-  const index = trackingSteps.findIndex((step) => step === status);
+  const index = (trackingSteps as readonly string[]).indexOf(status);
   return { index, filled: Math.max(index, 0) / (trackingSteps.length - 1) };
 }
