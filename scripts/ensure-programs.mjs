@@ -1,5 +1,5 @@
 // Programs the tests drive that npm does not bring: a browser, and PostgreSQL's server. Installed where that is allowed.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
@@ -17,25 +17,28 @@ const usualBrowsers = [
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
 
-/** The path of a Chromium; installs Debian's when there is none and this is root on a Debian. Null when there is none. */
-export function ensureBrowser() {
-  const found = findBrowser();
-  if (found) return found;
-  installFromDebian('chromium-headless-shell', 'a browser');
-  // Older Debians have no package of the shell alone.
-  if (!findBrowser()) installFromDebian('chromium', 'a browser');
-  const installed = findBrowser();
-  if (!installed)
-    console.log('There is no Chromium here and it could not be installed; set CHROMIUM_PATH to one.');
-  return installed;
-}
-
-/** Makes sure that PostgreSQL's server binaries are there, where they can be had. */
-export function ensurePostgresql() {
-  if (hasPostgresql()) return;
-  installFromDebian('postgresql', 'PostgreSQL');
-  if (!hasPostgresql())
-    console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
+/**
+ * Makes sure of a Chromium and of PostgreSQL's server binaries, where they can be had: as root on a Debian they are installed
+ * by a process beside this one, so that npm may go on with its packages meanwhile.
+ * @returns what waits for the end of it and gives the path of the Chromium, null when there is none
+ */
+export function ensurePrograms() {
+  const missing = [
+    ...(findBrowser() ? [] : ['chromium-headless-shell']),
+    ...(hasPostgresql() ? [] : ['postgresql']),
+  ];
+  const installed = missing.length > 0 ? installFromDebian(missing) : Promise.resolve();
+  return installed.then(async () => {
+    // Older Debians have no package of the shell alone, and then nothing of the list is installed.
+    if (!findBrowser()) await installFromDebian(['chromium']);
+    if (!hasPostgresql()) await installFromDebian(['postgresql']);
+    const browser = findBrowser();
+    if (!browser)
+      console.log('There is no Chromium here and it could not be installed; set CHROMIUM_PATH to one.');
+    if (!hasPostgresql())
+      console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
+    return browser;
+  });
 }
 
 function findBrowser() {
@@ -54,13 +57,14 @@ function hasPostgresql() {
   );
 }
 
-function installFromDebian(packageName, what) {
-  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return;
-  console.log(`Installing ${what} …`);
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  spawnSync('apt-get', ['update', '-qq'], { stdio: 'inherit', env });
-  spawnSync('apt-get', ['install', '-y', '-qq', packageName], {
+function installFromDebian(packageNames) {
+  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return Promise.resolve();
+  console.log(`Installing ${packageNames.join(' and ')} …`);
+  // One command: whoever waits for npm at the same time cannot start a second one.
+  const command = `apt-get update -qq && apt-get install -y -qq ${packageNames.join(' ')}`;
+  const apt = spawn('/bin/sh', ['-c', command], {
     stdio: ['ignore', 'ignore', 'inherit'],
-    env,
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
   });
+  return new Promise((done) => apt.once('close', done).once('error', done));
 }

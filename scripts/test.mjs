@@ -2,13 +2,13 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensureBrowser, ensurePostgresql } from './ensure-programs.mjs';
+import { ensurePrograms } from './ensure-programs.mjs';
 import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
 
 checkNode();
+const programs = ensurePrograms();
 installPackages();
-const browser = ensureBrowser();
-ensurePostgresql();
+const browser = await programs;
 build();
 
 const results = join(root, 'build', 'test-results');
