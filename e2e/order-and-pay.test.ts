@@ -105,16 +105,32 @@ describe('each way a payment can go', () => {
   });
 
   story.concurrent(
-    'a notice that names a wrong amount pays nothing and is looked at by a person',
+    'a notice that names a wrong amount pays nothing and is looked at by a person: an open page says so and asks for no money',
     async ({ newVisitor }) => {
-      const { page } = await newVisitor();
+      const { page, context } = await newVisitor();
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009005' });
+      const number = await trackingNumberIn(page);
+      const followed = await context.newPage();
+      const joined = followed.waitForEvent('websocket', (socket) => socket.url().includes('/realtime/v1/'));
+      await followed.goto(`${shop.url}/track-order/${number}`);
+      await followed.getByRole('button', { name: 'Pay now' }).waitFor();
+      await (await joined).waitForEvent('framereceived', ({ payload }) =>
+        String(payload).includes('phx_reply'),
+      );
       await payButton(page).click();
       await page
         .getByRole('dialog')
         .getByText(/different amount/i)
         .waitFor();
       expect(await ordersOf('0714009005')).toMatchObject([{ payment_status: 'unpaid' }]);
+      await followed.getByRole('heading', { name: 'We are checking your payment' }).waitFor();
+      expect(await followed.getByRole('button', { name: 'Pay now' }).count()).toBe(0);
+      expect(await followed.getByText('Pay another way').count()).toBe(0);
+      // A device that knows of no prompt, and the page of paying, do not ask for money either.
+      await followed.goto(`${shop.url}/track-order/${number}/pay`);
+      await followed.waitForURL(`${shop.url}/track-order/${number}`);
+      await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
+      await page.getByRole('heading', { name: 'We are checking your payment' }).waitFor();
     },
   );
 

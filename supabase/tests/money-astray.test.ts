@@ -317,11 +317,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       expect(await books()).toMatchObject({ money: 'pending, unpaid', stock: 4 });
       expect(await service('find_payment', { reference: payment.id })).toMatchObject({ status: 'review' });
+      const checked = async () =>
+        (
+          await call<{ payment_check?: string }>(database, 'visitor', 'track_order', {
+            tracking_number: order.tracking_number,
+          })
+        ).payment_check;
+      expect(await checked()).toBe('goes_back');
       expect(await sentBack(code)).toMatchObject({ outcome: 'completed' });
       expect(await books()).toMatchObject({
         money: 'pending, unpaid',
         payments: [`prompt completed ${code} 951, needs refund, sent back`],
       });
+      expect(await checked()).toBeUndefined();
       // And may be paid anew.
       const again = await prompt();
       expect(await notice(again)).toMatchObject({ outcome: 'paid' });

@@ -1,5 +1,5 @@
 // The two books side by side: what differs, what staff decide about it, and the statement that M-PESA gives for 48 hours.
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -92,6 +92,75 @@ describe.each(testDatabases())('on %s', (kind) => {
        values (now() - interval '1 day', now() + interval '1 hour', 'complete', now(), now())`,
     );
   }
+
+  describe('a payment under review', () => {
+    const cases = {
+      'noted as no order': (code: string) => resolve({ decision: 'not_an_order', receipt: code }),
+      'accepted, without a receipt': (_: string, payment_id: string) =>
+        resolve({ decision: 'accept', payment_id }),
+      'sent back by hand': (code: string) =>
+        call(database, 'staff', 'note_transaction_refund_by_hand', {
+          receipt: code,
+          refund_receipt: receipt(),
+          reason: 'Another amount',
+        }),
+    };
+    test.each(Object.entries(cases))(
+      'waits for staff; once it is %s the order can be paid, and runs out',
+      async (how, end) => {
+        const checked = async () =>
+          (
+            await call<{ payment_check?: string }>(database, 'visitor', 'track_order', {
+              tracking_number: order.tracking_number,
+            })
+          ).payment_check;
+        const begin = () =>
+          call<{ is_new: boolean; payment: { id: string } }>(database, 'service', 'begin_payment', {
+            order_id: order.id,
+            phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+            notice_secret: randomBytes(32).toString('hex'),
+          });
+        const sweep = () => call(database, 'service', 'expire_reservations');
+        const runOut = () =>
+          database.query(
+            `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
+            [order.id],
+          );
+        const heard = async () =>
+          Number(
+            (
+              await database.query<{ count: string }>(
+                `select count(*)::text as count from realtime.messages where topic = 'order-' || $1`,
+                [order.id],
+              )
+            ).rows[0]?.count,
+          );
+        const code = receipt();
+        const { payment } = await begin();
+        await call(database, 'service', 'settle_payment', {
+          payment_id: payment.id,
+          source: 'notice',
+          body: '{}',
+          verdict: 'succeeded',
+          result_code: '0',
+          ...(how.startsWith('accepted') ? {} : { amount: charge - 100, receipt: code }),
+        });
+        expect(await heard()).toBe(1);
+        await runOut();
+        await sweep();
+        expect(await checked()).toBe('review');
+        expect(await begin()).toMatchObject({ is_new: false, payment: { status: 'review' } });
+
+        await end(code, payment.id);
+        await sweep();
+        expect(await heard()).toBe(2);
+        expect(await checked()).toBeUndefined();
+        const row = await rowOf(how.startsWith('accepted') ? payment.id : code);
+        expect(row).toMatchObject({ kind: 'wrong_amount', is_open: false });
+        expect((await begin()).is_new).toBe(true);
+      },
+    );
+  });
 
   describe('a day', () => {
     test('shows money that both know as matched', async () => {

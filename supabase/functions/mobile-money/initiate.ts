@@ -50,6 +50,13 @@ export async function initiatePayment(
     };
   }
   const { payment } = begun;
+  if (!begun.isNew && payment.status === 'review') {
+    return {
+      success: false,
+      error: 'M-PESA told us of another amount for this order. We are checking it: please do not pay again.',
+      code: 'payment_to_decide',
+    };
+  }
   if (!begun.isNew) return answerWith(payment, payment.checkout_request_id);
 
   const outcome = await sendPush(world.daraja, {

@@ -390,6 +390,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await statusBecomes(body.checkoutRequestId, 'review')).status).toBe('review');
       await shop.ask();
       expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['review'] });
+      expect((await shop.initiate(order, shop.phone('1111'))).body).toMatchObject({
+        success: false,
+        code: 'payment_to_decide',
+      });
     });
 
     test('9006: a success after a failure supersedes it', async () => {

@@ -13,7 +13,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { PayByTill, useTakesTill } from './pay-by-till.tsx';
-import { checkPayment, initiatePayment, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isHeld, PaymentRefusal } from './payment-calls.ts';
 import { Amount, PracticeNote } from './payment-pieces.tsx';
 
 export const meta: Route.MetaFunction = () => [
@@ -33,7 +33,10 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   const accessKey = url.searchParams.get('key');
   const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
   const isDue =
-    lookUp.kind === 'found' && lookUp.order.paymentStatus === 'unpaid' && lookUp.order.status !== 'cancelled';
+    lookUp.kind === 'found' &&
+    lookUp.order.paymentStatus === 'unpaid' &&
+    lookUp.order.status !== 'cancelled' &&
+    (lookUp.order.paymentCheck ?? 'unresolved') === 'unresolved';
   // Whatever else there is to say of an order, its own page says it.
   if (!isDue) throw redirect(orderLink('', trackingNumber, accessKey));
   return { order: lookUp.order, accessKey };
@@ -46,12 +49,13 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
   const { id, trackingNumber, total } = order;
   // Money that has come is told where the order is.
-  if (answer?.status === 'completed') throw redirect(orderLink('', trackingNumber, accessKey));
+  if (answer?.status === 'completed' || answer?.status === 'review')
+    throw redirect(orderLink('', trackingNumber, accessKey));
   return {
     order: { orderId: id, trackingNumber, total, checkoutRequestId: request },
     phone: order.isMasked ? '' : formatPhone(order.customerPhone).replaceAll(' ', ''),
     accessKey,
-    standing: request ? (answer?.status ?? 'pending') : null,
+    isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
   };
 }
@@ -73,6 +77,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     prompt = checkoutRequestId;
   } catch (error) {
     if (!(error instanceof PaymentRefusal)) throw error;
+    if (isHeld(error)) throw redirect(orderLink('', order.trackingNumber, accessKey));
     return data({ phone, problem: null, refusal: error.message }, 409);
   }
   const known = new URLSearchParams({ ...(accessKey ? { key: accessKey } : {}), request: prompt });
@@ -80,12 +85,12 @@ export async function action({ request, url, params, context }: Route.ActionArgs
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { order, accessKey, standing, failure } = loaderData;
+  const { order, accessKey, isAwaited, failure } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
   const takesTill = useTakesTill();
   const phone = actionData?.phone ?? loaderData.phone;
   const problem = actionData?.refusal ?? failure;
-  const isWaiting = standing !== null && failure === null && !actionData;
+  const isWaiting = isAwaited && failure === null && !actionData;
   const charge = chargeAmount(order.total);
   return (
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
@@ -105,9 +110,8 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
         {isWaiting ? (
           <>
             <p role="status" className="rounded-lg bg-paper-deep px-5 py-4">
-              {standing === 'review'
-                ? 'We are checking your payment. You do not need to do anything, and please do not pay again.'
-                : 'M-PESA has not confirmed yet. Nothing is lost if you close this page: we keep watching, and your order’s page knows.'}
+              M-PESA has not confirmed yet. Nothing is lost if you close this page: we keep watching, and your
+              order’s page knows.
             </p>
             <Form className="grid">
               {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}

@@ -24,6 +24,9 @@ const aboutTheOrder = new Set([
   'nothing_to_pay',
 ]);
 
+/** Whether money has come that staff look at, so that nobody is to pay again. */
+export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_to_decide';
+
 /** Whether the prompt is what failed, so that the order can still be paid by hand. */
 export function isPromptAtFault(error: unknown): boolean {
   return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));

@@ -40,6 +40,12 @@ test('an initiation that is refused fails with its message', () =>
     },
   ));
 
+test('money that staff look at ends in no failure that could be tried again', () => {
+  const held = after(beginPayment(null), pay, { type: 'held' });
+  expect(held).toEqual({ phase: 'held' });
+  expect(after(held, { type: 'retry' }, pay)).toEqual({ phase: 'held' });
+});
+
 test('a failed payment is told by its result code', () => {
   expect(after(waiting, told('failed', '1032'))).toMatchObject({
     phase: 'failed',

@@ -9,6 +9,8 @@ export type PaymentState =
   | { phase: 'initiating' }
   | { phase: 'processing'; checkoutRequestId: string; standing: Standing; timesAsked: number }
   | { phase: 'completed' }
+  /** Money has come that staff look at: nobody is to pay again. */
+  | { phase: 'held' }
   | {
       phase: 'failed';
       checkoutRequestId: string | null;
@@ -23,6 +25,7 @@ export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; checkoutRequestId: string }
   | { type: 'refused'; error: string; isUnreached: boolean }
+  | { type: 'held' }
   | { type: 'asked' }
   | { type: 'told'; checkoutRequestId: string; status: string; resultCode: string | null }
   | { type: 'retry' };
@@ -58,6 +61,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             holdSeconds: 0,
           }
         : state;
+    case 'held':
+      return state.phase === 'initiating' ? { phase: 'held' } : state;
     case 'asked':
       return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
     case 'told':

@@ -5,6 +5,7 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { useTakesTill } from './pay-by-till.tsx';
 import {
   PaidByHand,
+  PaymentChecked,
   PaymentFailed,
   PaymentReceived,
   ReadyToPay,
@@ -54,9 +55,15 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
         />
       );
     case 'processing':
-      return <WaitingForMpesa {...common} state={state} phone={phone} onClose={onClose} onTrack={track} />;
+      return state.standing === 'review' ? (
+        <PaymentChecked {...common} onTrack={track} />
+      ) : (
+        <WaitingForMpesa {...common} state={state} phone={phone} onClose={onClose} />
+      );
     case 'completed':
       return <PaymentReceived {...common} onTrack={track} />;
+    case 'held':
+      return <PaymentChecked {...common} onTrack={track} />;
     case 'failed':
       return (
         <PaymentFailed

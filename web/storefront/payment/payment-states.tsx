@@ -127,43 +127,26 @@ interface WaitingProps extends StateProps {
   state: Extract<PaymentState, { phase: 'processing' }>;
   phone: string;
   onClose(): void;
-  onTrack(): void;
 }
 
-/** Processing: the prompt is on the phone, or the money came in an unexpected amount and people look at it. */
-export function WaitingForMpesa({ order, headingRef, state, phone, onClose, onTrack }: WaitingProps) {
-  const isReviewed = state.standing === 'review';
+/** Processing: the prompt is on the phone. */
+export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: WaitingProps) {
   return (
     <>
       <DialogHeading
         ref={headingRef}
-        title={isReviewed ? 'We are checking your payment' : 'Check your phone'}
-        description={
-          isReviewed
-            ? 'You do not need to do anything, and please do not pay again.'
-            : 'Enter your M-PESA PIN in the prompt to confirm.'
-        }
+        title="Check your phone"
+        description="Enter your M-PESA PIN in the prompt to confirm."
       />
       <DialogBody>
         <div className="grid justify-items-center gap-5 pt-2 text-center">
-          {isReviewed ? null : (
-            <>
-              <RingingPhone />
-              <Steps phone={phone} charge={chargeAmount(order.total)} />
-            </>
-          )}
+          <RingingPhone />
+          <Steps phone={phone} charge={chargeAmount(order.total)} />
           <div role="status" className="grid w-full justify-items-center gap-5">
-            {isReviewed ? (
-              <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
-                M-PESA told us of a different amount than the one we asked for. Our team will check it and get
-                in touch. Your order is safe under its tracking number.
-              </p>
-            ) : (
-              <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
-                <Spinner /> Waiting for M-PESA to confirm…
-              </p>
-            )}
-            {takesLong(state) && !isReviewed ? (
+            <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
+              <Spinner /> Waiting for M-PESA to confirm…
+            </p>
+            {takesLong(state) ? (
               <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm text-ink">
                 <strong className="block text-base">Still waiting, and that is fine</strong>
                 You can close this. We keep watching, and the{' '}
@@ -178,21 +161,44 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose, onTr
               </p>
             ) : null}
           </div>
-          {isReviewed ? null : <PracticeNote phone={phone} />}
+          <PracticeNote phone={phone} />
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-2">
-          {isReviewed ? (
-            <Button size="large" onClick={onTrack} className="grow md:grow-0">
-              Track Your Order
-            </Button>
-          ) : (
-            <Button tone="quiet" size="large" onClick={onClose} className="grow md:grow-0">
-              Close and keep waiting
-            </Button>
-          )}
+          <Button tone="quiet" size="large" onClick={onClose} className="grow md:grow-0">
+            Close and keep waiting
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+/** The money came in an unexpected amount, and people look at it. */
+export function PaymentChecked({ order, headingRef, onTrack }: StateProps & { onTrack(): void }) {
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="We are checking your payment"
+        description="You do not need to do anything, and please do not pay again."
+      />
+      <DialogBody>
+        <div className="grid justify-items-center gap-5 pt-2 text-center">
+          <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
+            M-PESA told us of a different amount than the one we asked for. Our team will check it and get in
+            touch. Your order is safe under its tracking number.
+          </p>
+          <TrackingNumber number={order.trackingNumber} />
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-2">
+          <Button size="large" onClick={onTrack} className="grow md:grow-0">
+            Track Your Order
+          </Button>
         </div>
       </DialogFooter>
     </>

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useReducer, useRef } from 'react';
 import { closePayment, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isHeld, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
 import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
 
 /** What must be known of an order to pay for it. */
@@ -45,6 +45,7 @@ export function usePayment(order: PayableOrder): {
         rememberPrompt(order.orderId, { checkoutRequestId, phone: phoneNumber.trim() });
         tell({ type: 'initiated', checkoutRequestId });
       } catch (error) {
+        if (error instanceof PaymentRefusal && isHeld(error)) return tell({ type: 'held' });
         if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
@@ -95,7 +96,7 @@ export function usePayment(order: PayableOrder): {
   }, [openRequest, isResumed, config]);
 
   useEffect(() => {
-    if (state.phase === 'completed') closePayment(order.orderId);
+    if (state.phase === 'completed' || state.phase === 'held') closePayment(order.orderId);
     if (state.phase === 'failed') rememberPrompt(order.orderId, null);
   }, [state.phase, order.orderId]);
 

@@ -150,7 +150,9 @@ function News({ order }: { order: TrackedOrder }) {
       before.status === order.status
         ? null
         : `Your order is now: ${describeOrderStatus(order.status).label}.`,
-      before.paymentStatus === order.paymentStatus ? null : paymentWords(order).announcement,
+      before.paymentStatus === order.paymentStatus && before.paymentCheck === order.paymentCheck
+        ? null
+        : paymentWords(order).announcement,
     ].filter(Boolean);
     if (told.length > 0) setNews(told.join(' '));
   }, [order]);

@@ -59,8 +59,32 @@ export function paymentWords(order: TrackedOrder, reservedUntil: string | null =
         return {
           tone: 'calm',
           title: 'Nothing to pay',
-          text: `This order was cancelled before it was paid. ${order.partPaid ? `${formatKsh(order.partPaid)} reached us for it: our team will sort it out with you.` : 'You are welcome to place a new one.'}`,
+          text: `This order was cancelled before it was paid. ${afterCancelling(order)}`,
           announcement: 'The order was cancelled.',
+        };
+      }
+      if (order.paymentCheck === 'review') {
+        return {
+          tone: 'calm',
+          title: 'We are checking your payment',
+          text: 'M-PESA told us of a different amount than the one we asked for. Our team will check it and get in touch. You do not need to do anything, and please do not pay again.',
+          announcement: 'We are checking your payment. Please do not pay again.',
+        };
+      }
+      if (order.paymentCheck === 'goes_back') {
+        return {
+          tone: 'calm',
+          title: 'Your payment is being sent back',
+          text: 'It reached us before we knew which order it was for, and goes back to the phone that paid. Our team will get in touch: please do not pay again before.',
+          announcement: 'Your payment is being sent back. Please do not pay again before.',
+        };
+      }
+      if (order.paymentCheck === 'unresolved') {
+        return {
+          tone: 'due',
+          title: `Payment due: ${formatKsh(order.total)}`,
+          text: 'M-PESA has not told us how your last payment ended. If its message on your phone says that you paid, please do not pay again: send us the receipt. Otherwise you can pay now.',
+          announcement: 'M-PESA has not told us how your last payment ended.',
         };
       }
       return {
@@ -74,6 +98,17 @@ export function paymentWords(order: TrackedOrder, reservedUntil: string | null =
         announcement: 'The payment is due.',
       };
   }
+}
+
+function afterCancelling({ partPaid, paymentCheck }: TrackedOrder): string {
+  if (partPaid) return `${formatKsh(partPaid)} reached us for it: our team will sort it out with you.`;
+  if (paymentCheck === 'review')
+    return 'M-PESA told us of a payment for it: our team will sort it out with you.';
+  if (paymentCheck === 'goes_back') return 'Your payment goes back to the phone that paid.';
+  if (paymentCheck === 'unresolved') {
+    return 'M-PESA has not told us how your last payment ended. If its message on your phone says that you paid, please call us.';
+  }
+  return 'You are welcome to place a new one.';
 }
 
 const tones = {

@@ -106,6 +106,14 @@ test('personal data that is shown does not hide again', () => {
   expect(withLookUp(masked, order)).toEqual(order);
 });
 
+test('that a payment is looked at reaches an open page, masked or not, and is over with it', () => {
+  const checked = readTrackedOrder({ ...answer, payment_check: 'review' }) as TrackedOrder;
+  expect(checked.paymentCheck).toBe('review');
+  expect(withLookUp(order, { ...masked, paymentCheck: 'review' })).toEqual(checked);
+  expect(withLookUp(checked, order).paymentCheck).toBeNull();
+  expect(readTrackedOrder({ ...answer, payment_check: 'something new' })?.paymentCheck).toBeNull();
+});
+
 test('a look-up from before the last news reveals without turning back the clock', () => {
   const shown = withNews(masked, news);
   expect(withLookUp(shown, order)).toMatchObject({ status: 'delivered', customerName: 'Amina Otieno' });

@@ -13,6 +13,12 @@ export interface TrackedItem {
   slug: string | null;
 }
 
+/** Of an unpaid order: staff look at a payment, or send it back, or nobody knows how the last one ended. */
+export type PaymentCheck = 'review' | 'goes_back' | 'unresolved';
+
+const isPaymentCheck = (value: unknown): value is PaymentCheck =>
+  value === 'review' || value === 'goes_back' || value === 'unresolved';
+
 export interface TrackedOrder {
   id: string;
   trackingNumber: string;
@@ -23,6 +29,7 @@ export interface TrackedOrder {
   total: number;
   /** Cents that came under its number, are less than its charge and wait for staff; told to the customer alone. */
   partPaid?: number;
+  paymentCheck: PaymentCheck | null;
   createdAt: string;
   updatedAt: string;
   /** True when name and phone are told in part only, and the address not at all. */
@@ -85,6 +92,7 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
     createdAt,
     paymentStatus: text(answer.payment_status) ?? 'unpaid',
     ...(typeof answer.part_paid === 'number' ? { partPaid: answer.part_paid } : {}),
+    paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
     deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
     updatedAt: text(answer.updated_at) ?? createdAt,
     isMasked: answer.is_masked !== false,
@@ -134,11 +142,12 @@ export function withNews(shown: TrackedOrder, news: OrderNews): TrackedOrder {
 export function withLookUp(shown: TrackedOrder, found: TrackedOrder): TrackedOrder {
   if (found.id !== shown.id) return found;
   if (found.isMasked && !shown.isMasked) {
-    return withNews(shown, {
+    const news = {
       status: found.status,
       payment_status: found.paymentStatus,
       updated_at: found.updatedAt,
-    });
+    };
+    return { ...withNews(shown, news), paymentCheck: found.paymentCheck };
   }
   return Date.parse(found.updatedAt) < Date.parse(shown.updatedAt)
     ? { ...found, status: shown.status, paymentStatus: shown.paymentStatus, updatedAt: shown.updatedAt }
