@@ -63,7 +63,7 @@ export const settingsLabels: Readonly<Record<SettingsField, string>> = {
   store_name: 'Store name',
   support_phone: 'Support phone',
   chat_phone: 'Chat phone',
-  support_email: 'Support e-mail',
+  support_email: 'Support email',
   instagram_url: 'Instagram',
   facebook_url: 'Facebook',
   tiktok_url: 'TikTok',
@@ -101,7 +101,7 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
     }
   }
   const email = form.support_email.trim();
-  if (!email) problems.support_email = 'Support e-mail is required';
+  if (!email) problems.support_email = 'Support email is required';
   else if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email) || email.length > limits.emailLength) {
     problems.support_email = 'Please enter a valid email address';
   }

@@ -92,7 +92,7 @@ story.for([
     await visitor.page.goto(`${shop.url}/contact`);
     await visitor.page.getByLabel(/^First name/i).fill('Wanjiku');
     await visitor.page.getByLabel(/^Last name/i).fill(size);
-    await visitor.page.getByLabel(/E-mail \*/).fill('wanjiku@mail.example');
+    await visitor.page.getByLabel(/Email \*/).fill('wanjiku@mail.example');
     await visitor.page.getByLabel('Phone', { exact: true }).fill('0712 345 678');
     await visitor.page.getByLabel('Subject', { exact: true }).fill('A birthday & more');
     await visitor.page.getByRole('textbox', { name: 'Message' }).fill('Do you deliver\nto Ngong Road?');

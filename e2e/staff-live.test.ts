@@ -65,7 +65,7 @@ describe.each([
     await visitor.goto(`${shop.url}/contact`);
     await visitor.getByLabel(/^First name/i).fill('Baraka');
     await visitor.getByLabel(/^Last name/i).fill(where);
-    await visitor.getByLabel(/^E-mail \*/).fill('baraka@mail.example');
+    await visitor.getByLabel(/^Email \*/).fill('baraka@mail.example');
     await visitor.getByRole('textbox', { name: 'Message' }).fill('Is the mango one back?');
     await visitor.getByRole('button', { name: /^Send/ }).click();
     await visitor.getByText('Message sent successfully!').waitFor();

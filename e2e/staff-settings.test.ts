@@ -95,7 +95,7 @@ story.for(sizes)(
     await openSettings(page);
     await field(page, 'Store name').fill(' ');
     await field(page, 'Support phone').fill('12');
-    await field(page, 'Support e-mail').fill('nobody');
+    await field(page, 'Support email').fill('nobody');
     await field(page, 'Instagram').fill('http://instagram.example/x');
     await field(page, 'Delivery fee (KES)').fill('-5');
     await field(page, 'Reservation (minutes)').fill('0');

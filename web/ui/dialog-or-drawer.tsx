@@ -88,7 +88,7 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
           <Dialog.Overlay className="dialog-veil fixed inset-0 z-50 bg-dusk-950/55 backdrop-blur-[3px]" />
           <Dialog.Content
             {...content}
-            className={`dialog-sheet fixed top-1/2 left-1/2 z-50 flex max-h-[min(90dvh,56rem)] ${widths[size]} -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none`}
+            className={`dialog-sheet fixed left-1/2 z-50 flex ${widths[size]} -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none`}
           >
             {inside}
           </Dialog.Content>
@@ -104,7 +104,7 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
         <Drawer.Content
           ref={sheet}
           {...content}
-          className="drawer-sheet fixed inset-x-0 bottom-0 z-50 flex max-h-[94dvh] flex-col rounded-t-2xl bg-paper text-ink shadow-xl outline-none"
+          className="drawer-sheet fixed inset-x-0 bottom-0 z-50 flex flex-col rounded-t-2xl bg-paper text-ink shadow-xl outline-none"
         >
           <Drawer.Handle className="mt-2.5! h-1.5! w-12! shrink-0 bg-line-strong! opacity-60!" />
           {inside}

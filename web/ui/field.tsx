@@ -1,5 +1,6 @@
 // A labelled form field with room for a hint and for what is wrong with it.
 import { type ComponentProps, useId } from 'react';
+import { useOwnWords } from './use-own-words.ts';
 
 /** Classes of anything typed into. */
 export const inputStyle =
@@ -51,14 +52,18 @@ function Frame({
   );
 }
 
-export function TextField({ label, hint, problem, ...input }: Described & ComponentProps<'input'>) {
+export function TextField({ label, hint, problem: told, ...input }: Described & ComponentProps<'input'>) {
   const ownId = useId();
   const id = input.id ?? ownId;
+  const { found, onInvalid, onInput } = useOwnWords(label);
+  const problem = found ?? told;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
       <input
         {...input}
         id={id}
+        onInvalid={onInvalid}
+        onInput={onInput}
         aria-invalid={problem ? true : undefined}
         aria-describedby={describedBy(id, { label, hint, problem })}
         className={inputStyle}
@@ -67,14 +72,18 @@ export function TextField({ label, hint, problem, ...input }: Described & Compon
   );
 }
 
-export function SelectField({ label, hint, problem, ...select }: Described & ComponentProps<'select'>) {
+export function SelectField({ label, hint, problem: told, ...select }: Described & ComponentProps<'select'>) {
   const ownId = useId();
   const id = select.id ?? ownId;
+  const { found, onInvalid, onInput } = useOwnWords(label);
+  const problem = found ?? told;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={select.required}>
       <select
         {...select}
         id={id}
+        onInvalid={onInvalid}
+        onInput={onInput}
         aria-invalid={problem ? true : undefined}
         aria-describedby={describedBy(id, { label, hint, problem })}
         className={inputStyle}
@@ -83,14 +92,18 @@ export function SelectField({ label, hint, problem, ...select }: Described & Com
   );
 }
 
-export function TextArea({ label, hint, problem, ...input }: Described & ComponentProps<'textarea'>) {
+export function TextArea({ label, hint, problem: told, ...input }: Described & ComponentProps<'textarea'>) {
   const ownId = useId();
   const id = input.id ?? ownId;
+  const { found, onInvalid, onInput } = useOwnWords(label);
+  const problem = found ?? told;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
       <textarea
         {...input}
         id={id}
+        onInvalid={onInvalid}
+        onInput={onInput}
         aria-invalid={problem ? true : undefined}
         aria-describedby={describedBy(id, { label, hint, problem })}
         className={`${inputStyle} resize-y`}

@@ -1,4 +1,5 @@
 // The place where toasts appear: made once, outside the page's own tree, above every dialog.
+import { useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { toast as sonner, Toaster } from 'sonner';
 import { Icon } from './icons.tsx';
@@ -7,45 +8,119 @@ import type { Toast } from './toasts.tsx';
 const host = document.createElement('div');
 document.body.append(host);
 
-// Where a thumb, a drawer and a dialog's buttons are not: at the top, or in the corner where that is beside any dialog.
-const isWide = window.matchMedia('(min-width: 1360px)').matches;
+/** Between two messages, and between them and what makes room for them. */
+const gap = 10;
+const toTheEdge = { wide: 20, narrow: 12 };
+/** What a page keeps at the bottom of a phone, such as the way to order, stays in reach. */
+const aboveTheBar = (edge: number) =>
+  `calc(${edge}px + env(safe-area-inset-bottom) + var(--bottom-bar, 0px))`;
+const around = (edge: number) => ({ top: edge, right: edge, bottom: aboveTheBar(edge), left: edge });
+/** As wide as a message is where it is not as wide as the screen. */
+const width = 356;
+
+type Place = 'top-center' | 'bottom-center' | 'bottom-right';
+
+/** Where a message covers nothing: at the bottom of a page, beside a dialog, or above it, which then makes room. */
+function place(): Place {
+  const dialog = document.querySelector(
+    '[role=dialog][data-state=open], [role=alertdialog][data-state=open]',
+  );
+  const beside = dialog ? (window.innerWidth - dialog.clientWidth) / 2 : window.innerWidth;
+  if (beside >= width + 2 * toTheEdge.wide) return 'bottom-right';
+  return dialog ? 'top-center' : 'bottom-center';
+}
+
+/** Tells the style sheet how much of the top of the screen the messages take: dialogs begin below. */
+function tellRoom(): void {
+  const messages = host.querySelectorAll<HTMLElement>(
+    '[data-sonner-toast][data-y-position=top][data-visible=true]:not([data-removed=true])',
+  );
+  let room = 0;
+  for (const message of messages) room += message.offsetHeight + gap;
+  const { style } = document.documentElement;
+  if (room > 0) style.setProperty('--toast-room', `${room + toTheEdge.narrow}px`);
+  else style.removeProperty('--toast-room');
+}
+
+new MutationObserver(tellRoom).observe(host, {
+  subtree: true,
+  childList: true,
+  attributeFilter: ['data-removed', 'data-visible', 'data-y-position', 'style'],
+});
+
+// A dialog holds the focus. It may go to a message all the same, by its key (Alt and T), and comes back by itself.
+const isHere = (target: EventTarget | null) => target instanceof Node && host.contains(target);
+window.addEventListener(
+  'focusout',
+  (event) => {
+    if (isHere(event.relatedTarget)) event.stopPropagation();
+  },
+  { capture: true },
+);
+host.addEventListener('focusin', (event) => event.stopPropagation());
+
+let findPlace = () => {};
+
+function Messages() {
+  const [position, setPosition] = useState(place);
+  useEffect(() => {
+    findPlace = () => {
+      const now = place();
+      // Nothing that is being read jumps, unless it would cover a dialog.
+      const isNothingShown = host.querySelector('[data-sonner-toast]') === null;
+      if (isNothingShown || now === 'top-center') setPosition(now);
+    };
+    const follow = () => findPlace();
+    // A dialog that opens under a message takes the focus.
+    document.addEventListener('focusin', follow);
+    return () => document.removeEventListener('focusin', follow);
+  }, []);
+  return (
+    <Toaster
+      position={position}
+      duration={4000}
+      visibleToasts={3}
+      expand
+      closeButton
+      gap={gap}
+      offset={around(toTheEdge.wide)}
+      mobileOffset={around(toTheEdge.narrow)}
+      containerAriaLabel="Messages"
+      // An open dialog makes the page around it deaf to the pointer; a message stays dismissable.
+      style={{ pointerEvents: 'auto', fontFamily: 'inherit' }}
+      toastOptions={{
+        unstyled: true,
+        closeButtonAriaLabel: 'Dismiss',
+        classNames: {
+          toast:
+            'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg ' +
+            'data-[type=success]:border-leaf-300 data-[type=success]:bg-card data-[type=success]:[&_[data-icon]]:bg-success-soft data-[type=success]:[&_[data-icon]]:text-success ' +
+            'data-[type=info]:border-dusk-200 data-[type=info]:bg-card data-[type=info]:[&_[data-icon]]:bg-dusk-100 data-[type=info]:[&_[data-icon]]:text-dusk-700 ' +
+            'data-[type=error]:border-danger/40 data-[type=error]:bg-card data-[type=error]:[&_[data-icon]]:bg-danger-soft data-[type=error]:[&_[data-icon]]:text-danger',
+          icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill',
+          content: 'min-w-0 flex-1',
+          title: 'font-display text-base leading-snug font-bold text-ink',
+          description: 'mt-0.5 text-sm text-ink-soft',
+          closeButton:
+            'order-last -my-2 -mr-2.5 grid size-11 shrink-0 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink',
+          actionButton:
+            'min-h-9 shrink-0 self-center rounded-pill bg-paper-deep px-3.5 text-sm font-bold text-ink hover:bg-line',
+        },
+      }}
+      icons={{
+        success: <Icon name="check" className="size-4" />,
+        error: <Icon name="close" className="size-4" />,
+        info: <Icon name="arrow" className="size-4" />,
+        close: <Icon name="close" className="size-5" />,
+      }}
+    />
+  );
+}
 
 const ready = new Promise<void>((resolve) => {
   createRoot(host).render(
     <div ref={() => resolve()}>
-      <Toaster
-        position={isWide ? 'bottom-right' : 'top-center'}
-        duration={4000}
-        visibleToasts={3}
-        expand
-        gap={10}
-        offset={20}
-        mobileOffset={12}
-        containerAriaLabel="Messages"
-        // An open dialog makes the page around it deaf to the pointer; a message stays dismissable.
-        style={{ pointerEvents: 'auto', fontFamily: 'inherit' }}
-        toastOptions={{
-          unstyled: true,
-          classNames: {
-            toast:
-              'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg ' +
-              'data-[type=success]:border-leaf-300 data-[type=success]:bg-card data-[type=success]:[&_[data-icon]]:bg-success-soft data-[type=success]:[&_[data-icon]]:text-success ' +
-              'data-[type=info]:border-dusk-200 data-[type=info]:bg-card data-[type=info]:[&_[data-icon]]:bg-dusk-100 data-[type=info]:[&_[data-icon]]:text-dusk-700 ' +
-              'data-[type=error]:border-danger/40 data-[type=error]:bg-card data-[type=error]:[&_[data-icon]]:bg-danger-soft data-[type=error]:[&_[data-icon]]:text-danger',
-            icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill',
-            content: 'min-w-0 flex-1',
-            title: 'font-display text-base leading-snug font-bold text-ink',
-            description: 'mt-0.5 text-sm text-ink-soft',
-            actionButton:
-              'min-h-9 shrink-0 self-center rounded-pill bg-paper-deep px-3.5 text-sm font-bold text-ink hover:bg-line',
-          },
-        }}
-        icons={{
-          success: <Icon name="check" className="size-4" />,
-          error: <Icon name="close" className="size-4" />,
-          info: <Icon name="arrow" className="size-4" />,
-        }}
-      />
+      <Messages />
     </div>,
   );
 });
@@ -56,6 +131,7 @@ const lastOn = new Map<string, string | number>();
 export function raiseToast({ title, text, kind = 'success', topic, action }: Toast): void {
   // The region must be in the page before its first message, or a screen reader does not notice it.
   void ready.then(() => {
+    findPlace();
     const before = topic && lastOn.get(topic);
     if (before) sonner.dismiss(before);
     const id = sonner[kind](title, {

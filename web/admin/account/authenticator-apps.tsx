@@ -167,7 +167,7 @@ function Confirm({ enrolment, isBusy, onConfirm, onGiveUp }: ConfirmProps) {
         inputMode="numeric"
         autoComplete="one-time-code"
         pattern="\s*(\d\s*){6}"
-        title="Six digits"
+        title="Please enter six digits"
         maxLength={12}
       />
       <div className="flex flex-wrap gap-3">

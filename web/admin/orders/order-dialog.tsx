@@ -53,7 +53,7 @@ function Order({ id, onClose }: { id: string; onClose(): void }) {
         <DialogHeading title="There is no such order" description="The address may be mistyped." />
         <DialogBody>
           <div className="grid justify-items-start gap-4 pb-2">
-            <p>Look for the order in the list by its number, or by the customer's name or e-mail.</p>
+            <p>Look for the order in the list by its number, or by the customer's name or email.</p>
             <Button tone="quiet" onClick={onClose}>
               Back to the list
             </Button>

@@ -72,7 +72,7 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
             inputMode="numeric"
             autoComplete="one-time-code"
             pattern="\s*(\d\s*){6}"
-            title="Six digits"
+            title="Please enter six digits"
             maxLength={12}
             hint={`Six digits, a new one every 30 seconds. Signing in as ${email}.`}
           />

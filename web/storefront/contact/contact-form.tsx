@@ -60,7 +60,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       <div className="grid gap-5 sm:grid-cols-2">
         <TextField label="First name" name="firstName" required maxLength={99} autoComplete="given-name" />
         <TextField label="Last name" name="lastName" required maxLength={99} autoComplete="family-name" />
-        <TextField label="E-mail" name="email" type="email" required maxLength={254} autoComplete="email" />
+        <TextField label="Email" name="email" type="email" required maxLength={254} autoComplete="email" />
         <TextField
           label="Phone"
           name="phone"

@@ -16,7 +16,7 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   describePage(matches, {
     title: 'Contact',
     description:
-      'Call, chat or write: support around the clock, e-mail answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
+      'Call, chat or write: support around the clock, email answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
     path: '/contact',
   });
 
@@ -95,7 +95,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
           />
           <Way
             icon="mail"
-            title="E-mail support"
+            title="Email support"
             text="Answered within 24 hours."
             link={mail}
             label={settings.support_email}
@@ -135,7 +135,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
               </a>
               <a href={mail} className={buttonStyle('outline')}>
                 <Icon name="mail" />
-                Send an e-mail
+                Send an email
               </a>
             </div>
           </section>

@@ -1,13 +1,16 @@
-// Takes an e-mail address for the newsletter. Works as a plain form; with scripts the answer appears in place.
+// Takes an email address for the newsletter. Works as a plain form; with scripts the answer appears in place.
 import { useEffect, useRef } from 'react';
 import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
+import { useOwnWords } from '../../ui/use-own-words.ts';
 import type { action } from './newsletter-page.tsx';
 
 export function NewsletterForm() {
   const fetcher = useFetcher<typeof action>({ key: 'newsletter' });
   const isSending = fetcher.state !== 'idle';
   const answer = isSending ? undefined : fetcher.data;
+  const { found, onInvalid, onInput } = useOwnWords('Your email address');
+  const problem = found ?? answer?.text;
   const done = useRef<HTMLParagraphElement>(null);
   const address = useRef<HTMLInputElement>(null);
   // The answer is where the visitor is: at the thanks, or back in the field.
@@ -25,7 +28,7 @@ export function NewsletterForm() {
   return (
     <fetcher.Form method="post" action="/newsletter" defaultShouldRevalidate={false} className="grid gap-2">
       <label htmlFor="newsletter-email" className="sr-only">
-        E-mail address
+        Your email address
       </label>
       <div className="flex flex-wrap gap-2">
         <input
@@ -37,17 +40,19 @@ export function NewsletterForm() {
           maxLength={254}
           autoComplete="email"
           placeholder="you@example.com"
-          aria-invalid={answer ? true : undefined}
-          aria-describedby={answer ? 'newsletter-answer' : undefined}
+          onInvalid={onInvalid}
+          onInput={onInput}
+          aria-invalid={problem ? true : undefined}
+          aria-describedby={problem ? 'newsletter-answer' : undefined}
           className="min-h-12 min-w-44 flex-1 rounded-pill border border-white/40 bg-white/8 px-5 text-sm text-white placeholder:text-dusk-200 hover:border-white/70"
         />
         <Button type="submit" tone="ember" isBusy={isSending}>
           {isSending ? 'Subscribing…' : 'Subscribe'}
         </Button>
       </div>
-      {answer ? (
+      {problem ? (
         <p id="newsletter-answer" role="alert" className="text-sm font-semibold text-ember-200">
-          {answer.text}
+          {problem}
         </p>
       ) : null}
     </fetcher.Form>

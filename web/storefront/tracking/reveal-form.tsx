@@ -37,6 +37,7 @@ export function RevealForm({ problem, label, className = '' }: RevealFormProps) 
         inputMode="numeric"
         autoComplete="off"
         pattern="[0-9]{4}"
+        title="Please enter four digits"
         maxLength={4}
         required
         hint="To see the details in full, show that this order is yours."
