@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await statusOf(order)).toBe('out_for_delivery');
     });
 
-    test('that staff shipped by hand comes back with a failed delivery; another choice of theirs stays', async () => {
+    test('that staff shipped or delivered by hand comes back with a failed delivery; one that waits stays', async () => {
       const [shipped, delivered, pending] = [
         await makePaidOrder(),
         await makePaidOrder(),
@@ -318,7 +318,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await move(delivered, 'in_transit');
       await setOrder(delivered, 'delivered');
       await move(delivered, 'failed');
-      expect(await statusOf(delivered)).toBe('delivered');
+      expect(await statusOf(delivered)).toBe('processing');
 
       await setOrder(pending, 'pending');
       await move(pending, 'failed');
@@ -331,10 +331,72 @@ describe.each(testDatabases())('on %s', (kind) => {
       await move(order, 'picked_up');
       await setOrder(order, 'delivered');
       await rows(
-        `update public.deliveries set delivery_status = 'picked_up', delivery_notes = 'Gate 2' where order_id = $1`,
+        `update public.deliveries set delivery_status = 'delivered', delivery_notes = 'Gate 2' where order_id = $1`,
         [order],
       );
       expect(await statusOf(order)).toBe('delivered');
+    });
+
+    test('takes its delivery along, whatever staff set it to; it keeps their word, and each is told once', async () => {
+      const order = await makePaidOrder();
+      const seen: unknown[] = [];
+      for (const status of [
+        'delivered',
+        'shipped',
+        'processing',
+        'cancelled',
+        'pending',
+        'shipped',
+        'cancelled',
+      ]) {
+        await setOrder(order, status);
+        const { delivery_status, pickup_time, delivery_time } = await deliveryOf(order);
+        seen.push([status, delivery_status, pickup_time !== null, delivery_time !== null]);
+        expect(await statusOf(order)).toBe(status);
+      }
+      expect(seen).toEqual([
+        ['delivered', 'delivered', false, true],
+        ['shipped', 'in_transit', false, false],
+        ['processing', 'pending', false, false],
+        ['cancelled', 'failed', false, false],
+        ['pending', 'pending', false, false],
+        ['shipped', 'in_transit', false, false],
+        // Who is on the way is not back by it.
+        ['cancelled', 'in_transit', false, false],
+      ]);
+      const happened = await rows<{ told: string }>(
+        `select concat_ws(' ', kind, actor, details ->> 'to') as told from public.order_events
+         where order_id = $1 and kind in ('status_changed', 'delivery_status_changed') order by id`,
+        [order],
+      );
+      expect(happened.slice(0, 4).map(({ told }) => told)).toEqual([
+        'status_changed shop processing',
+        'status_changed staff delivered',
+        'delivery_status_changed staff delivered',
+        'status_changed staff shipped',
+      ]);
+      expect(happened).toHaveLength(14);
+      const told = await database.query<{ kind: string; count: string }>(
+        `select kind, count(*)::text as count from public.outbox_messages
+         where order_id = $1 and kind in ('order_on_its_way', 'order_delivered') group by kind order by kind`,
+        [order],
+      );
+      expect(told.rows).toEqual([
+        { kind: 'order_delivered', count: '2' },
+        { kind: 'order_on_its_way', count: '2' },
+      ]);
+    });
+
+    test('that was delivered before it was paid, or is cancelled with a rider named, has a delivery that says so', async () => {
+      const early = await makeOrder('delivered');
+      await database.query('select private.make_delivery($1)', [early]);
+      expect(await deliveryOf(early)).toMatchObject({ delivery_status: 'delivered' });
+      const named = await makePaidOrder();
+      await assign(named, joseph);
+      await setOrder(named, 'cancelled');
+      expect(await deliveryOf(named)).toMatchObject({ delivery_status: 'failed' });
+      await setOrder(named, 'processing');
+      expect(await deliveryOf(named)).toMatchObject({ delivery_status: 'assigned' });
     });
 
     test('that is cancelled stays so: its delivery can fail, and nothing else', async () => {
@@ -370,12 +432,20 @@ describe.each(testDatabases())('on %s', (kind) => {
           assign(order, { ...kamau, delivery_notes: `${round}`, seen_updated_at: updated_at }),
           move(order, 'in_transit'),
           database.query('select private.make_delivery($1)', [order]),
+          setOrder(order, round % 2 === 0 ? 'delivered' : 'processing'),
         ]);
         for (const outcome of outcomes) {
           if (outcome.status === 'rejected') expect(outcome.reason.detail).toBe('delivery_changed');
         }
+        const {
+          rows: [beside],
+        } = await database.query<{ is: string; wanted: string }>(
+          `select d.delivery_status as is, private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person) as wanted
+           from public.deliveries as d join public.orders as o on o.id = d.order_id where o.id = $1`,
+          [order],
+        );
+        expect(beside?.is).toBe(beside?.wanted);
       }
-      expect(await statusOf(order)).toBe('out_for_delivery');
     });
 
     // The embedded database lets one transaction after the other in.

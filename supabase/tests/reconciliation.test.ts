@@ -204,6 +204,29 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(payment.id)).toBeUndefined();
     });
 
+    test('remembers what was sent back at the order, by M-PESA or by hand, and that it was withdrawn', async () => {
+      const [first, second, back] = [receipt(), receipt(), receipt()];
+      await receive(first);
+      const { payment } = await receive(second);
+      const asked = await call<{ id: string }>(database, 'staff', 'request_refund', {
+        payment_id: payment?.id,
+        reason: 'Twice',
+      });
+      await call(database, 'staff', 'withdraw_refund', { refund_id: asked.id });
+      expect(await rowOf(second)).toMatchObject({ kind: 'double', is_open: true });
+      await call(database, 'staff', 'note_refund_by_hand', {
+        payment_id: payment?.id,
+        refund_receipt: back,
+        reason: 'From the till phone',
+      });
+      expect(await rowOf(second)).toMatchObject({ is_open: false, refund_status: 'completed' });
+      expect(await history(second)).toEqual([
+        'refund Twice staff@jani.example',
+        'reopened The refund was withdrawn staff@jani.example',
+        `refund By hand, receipt ${back}: From the till phone staff@jani.example`,
+      ]);
+    });
+
     test('shows a second payment as double until it is being sent back', async () => {
       const [first, second] = [receipt(), receipt()];
       await receive(first);
@@ -215,7 +238,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         is_open: false,
         refund_status: 'approved',
       });
-      expect(await history(second)).toEqual(['refund staff@jani.example']);
+      expect(await history(second)).toEqual(['refund Paid twice staff@jani.example']);
     });
 
     test('shows a wrong amount until the order is decided', async () => {
