@@ -102,6 +102,7 @@ function money(order: ModelOrder, payment: ModelPayment): void {
 }
 
 function sell(order: ModelOrder): void {
+  const before = order.status;
   if (!order.isReserved) {
     if (order.product.stock < order.quantity) {
       order.money = 'needs_decision';
@@ -112,7 +113,24 @@ function sell(order: ModelOrder): void {
   order.money = 'paid';
   order.isReserved = false;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
-  order.delivery ??= 'pending';
+  if (order.delivery === null) order.delivery = deliveryBeside(order.status, 'pending');
+  moveDelivery(order, before);
+}
+
+/** What a delivery becomes when its order has this status. Nobody is named in these deliveries. */
+function deliveryBeside(status: string, delivery: string): string {
+  const isOnItsWay = delivery === 'picked_up' || delivery === 'in_transit';
+  if (status === 'delivered') return 'delivered';
+  if (toldStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'in_transit';
+  if (status === 'cancelled') return delivery === 'pending' || delivery === 'assigned' ? 'failed' : delivery;
+  return isOnItsWay || delivery === 'delivered' ? 'pending' : delivery;
+}
+
+/** The delivery follows its order, which had another status before. */
+function moveDelivery(order: ModelOrder, before: string): void {
+  if (order.delivery === null || order.status === before) return;
+  const isBroughtAnew = before === 'cancelled' && order.delivery === 'failed';
+  order.delivery = deliveryBeside(order.status, isBroughtAnew ? 'pending' : order.delivery);
 }
 
 function expire(order: ModelOrder): void {
@@ -127,6 +145,7 @@ function expire(order: ModelOrder): void {
 /** The money has gone back to its payer: its order follows. */
 function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
   const isFirst = !wentBack(payment);
+  const before = order.status;
   refund.status = 'completed';
   if (!isFirst || payment.needsRefund || !['paid', 'needs_decision'].includes(order.money)) return;
   // Taken up again after M-PESA had refused, and now it did it after all.
@@ -140,6 +159,7 @@ function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund)
     order.isReturned = true;
   }
   order.money = 'refunded';
+  moveDelivery(order, before);
 }
 
 /** What M-PESA's word does that the money went back. */
@@ -196,7 +216,9 @@ function setStatus(order: ModelOrder, status: string): string | null {
       }
     }
   }
+  const before = order.status;
   order.status = status;
+  moveDelivery(order, before);
   return null;
 }
 
@@ -215,7 +237,7 @@ function setDelivery(order: ModelOrder, delivery: string): boolean {
   const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
   order.delivery = delivery;
   if (wanted !== null) {
-    if (order.status !== 'cancelled') order.status = wanted;
+    if (order.status !== 'cancelled' && toldStatus(order.status) !== wanted) order.status = wanted;
   } else if (had !== null && toldStatus(order.status) === had) order.status = 'processing';
   return true;
 }
