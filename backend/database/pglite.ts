@@ -48,6 +48,8 @@ export interface PgliteOptions {
    * Without it a killed process still loses nothing, a power cut may.
    */
   isDurable?: boolean;
+  /** What it keeps of its files in memory, as PostgreSQL writes such figures; PostgreSQL's own 128 MB unless told. */
+  sharedBuffers?: string;
   /** Bytes of the write-ahead log after which it is worked into the files; 64 MB unless told. */
   longestLog?: number;
   /** How often its length is looked at, in milliseconds; every minute unless told. */
@@ -65,6 +67,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F' || !isDurable);
   // WebAssembly has no just-in-time compiler for queries.
   startParams.push('-c', 'jit=off');
+  if (options.sharedBuffers) startParams.push('-c', `shared_buffers=${options.sharedBuffers}`);
   let unlock = async () => {};
   if (folder) {
     await mkdir(dirname(folder), { recursive: true, mode: 0o700 });

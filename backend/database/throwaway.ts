@@ -13,6 +13,9 @@ import { openPostgresql } from './postgresql.ts';
 // Its package does not export its own description: that lies beside what it does.
 const pgliteFolder = dirname(createRequire(import.meta.url).resolve('@electric-sql/pglite'));
 
+// All of it is filled with zeros at each start.
+const sharedBuffers = '16MB';
+
 /** The databases tests can run on here: always PGlite, and PostgreSQL when the run has started a cluster. */
 export function testDatabases(): Database['kind'][] {
   return process.env.TEST_POSTGRESQL_URL ? ['pglite', 'postgresql'] : ['pglite'];
@@ -35,8 +38,8 @@ export async function throwawayDatabase(
 
 async function throwawayPglite(fingerprint: string, sources: readonly MigrationSource[]): Promise<Database> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-test-pglite-run-'));
-  copyFolder(await templateFolder(fingerprint, sources), join(folder, 'database'));
-  const database = await openPglite(join(folder, 'database'), { isDurable: false });
+  copyFolder(await templateFolder(fingerprint, sources), join(folder, 'database'), isOfNobody);
+  const database = await openPglite(join(folder, 'database'), { isDurable: false, sharedBuffers });
   return {
     ...database,
     async close() {
@@ -69,7 +72,7 @@ async function templateFolder(fingerprint: string, sources: readonly MigrationSo
   const folder = join(making, 'database');
   // To make a database costs more than to fill it: that too is done once.
   if (sources.length > 0) copyFolder(await templateFolder(await fingerprintOf([]), []), folder);
-  const database = await openPglite(folder, { isDurable: false });
+  const database = await openPglite(folder, { isDurable: false, sharedBuffers });
   if (sources.length > 0) await migrate(database, sources);
   await database.close();
   // Whoever is first provides it; the others' copies are dropped.
@@ -82,12 +85,16 @@ async function versionOfPglite(): Promise<string> {
   return JSON.parse(await readFile(join(pgliteFolder, '../package.json'), 'utf8')).version;
 }
 
+/** The files of template1 and template0, of which PGlite makes no databases. */
+const isOfNobody = (path: string) => /[/\\]base[/\\][14]$/.test(path);
+
 // More than a thousand small files: one after the other costs a tenth of what Node's own asynchronous copy does.
-function copyFolder(from: string, to: string): void {
+function copyFolder(from: string, to: string, isLeftOut = (_: string) => false): void {
   mkdirSync(to);
   for (const entry of readdirSync(from, { withFileTypes: true })) {
-    if (entry.isDirectory()) copyFolder(join(from, entry.name), join(to, entry.name));
-    else copyFileSync(join(from, entry.name), join(to, entry.name), constants.COPYFILE_FICLONE);
+    const path = join(from, entry.name);
+    if (!entry.isDirectory()) copyFileSync(path, join(to, entry.name), constants.COPYFILE_FICLONE);
+    else if (!isLeftOut(path)) copyFolder(path, join(to, entry.name), isLeftOut);
   }
 }
 
