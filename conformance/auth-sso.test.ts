@@ -336,6 +336,24 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       }
     });
 
+    test('what would keep everybody waiting while it is read', async () => {
+      const issuer = `<a:Issuer>${entityId}</a:Issuer>`;
+      const endless = [`<r>${issuer}${'<a>'.repeat(20_000)}`, `<r><a:Issuer>a${' '.repeat(700_000)}`];
+      for (const xml of endless) {
+        const form = { RelayState: '', SAMLResponse: Buffer.from(xml).toString('base64') };
+        expect(await post(form)).toMatchObject({
+          status: 303,
+          told: { error_description: 'SAMLResponse is too large' },
+        });
+      }
+      // As long as may be, and never ending where the issuer's name does.
+      const form = {
+        RelayState: '',
+        SAMLResponse: Buffer.from(`<a:Issuer>a${' '.repeat(260_000)}`).toString('base64'),
+      };
+      expect(await post(form)).toMatchObject({ told: { error_code: 'validation_failed' } });
+    });
+
     test('somebody without a lasting name or an address', async () => {
       const transient = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient';
       const nameless = await company.answer(await requestUrl(), { ...jo, nameIdFormat: transient });
