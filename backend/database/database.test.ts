@@ -1,4 +1,5 @@
 // Both drivers keep the same promises.
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { type Database, DatabaseError } from './database.ts';
@@ -208,6 +209,48 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await heardAgain;
     expect(told).toEqual(['lost', 'hears again']);
     await stop();
+  });
+
+  test.runIf(kind === 'postgresql')('notices that what it listens to has gone without a word', async () => {
+    const url = new URL(process.env.TEST_POSTGRESQL_URL ?? '');
+    const server = { host: url.hostname, port: Number(url.port) };
+    const connections: { near: Socket; far: Socket }[] = [];
+    const network = createServer((near) => {
+      const far = connect(server);
+      connections.push({ near, far });
+      near.on('error', () => {}).on('data', (bytes) => far.write(bytes));
+      far.on('error', () => {}).on('data', (bytes) => near.write(bytes));
+    });
+    await new Promise<void>((done) => network.listen(0, '127.0.0.1', done));
+    url.port = String((network.address() as AddressInfo).port);
+    const distant = openPostgresql(url.href, { notificationCheck: 20 });
+    const told: string[] = [];
+    const heardAgain = new Promise<void>((done) => {
+      const onGap = () => {
+        told.push('hears again');
+        done();
+      };
+      void distant.listen(
+        'far away',
+        () => {},
+        onGap,
+        () => told.push('lost'),
+      );
+    });
+    await distant.listen('far away', () => {});
+    // From here on nothing that is sent arrives, and nobody says so.
+    for (const { near, far } of connections) {
+      near.removeAllListeners('data').resume();
+      far.removeAllListeners('data').resume();
+    }
+    await heardAgain;
+    expect(told).toEqual(['lost', 'hears again']);
+    await distant.close();
+    for (const { near, far } of connections) {
+      near.destroy();
+      far.destroy();
+    }
+    await new Promise((done) => network.close(done));
   });
 
   test.runIf(kind === 'postgresql')(

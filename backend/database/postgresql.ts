@@ -31,6 +31,8 @@ export interface PostgresqlOptions {
   poolSize?: number;
   /** Milliseconds a caller waits for a connection; 10,000 unless told. */
   poolTimeout?: number;
+  /** Milliseconds between two questions whether the connection for notifications still lives; 2,000 unless told. */
+  notificationCheck?: number;
   /** Told about faults that no caller waits for, such as an idle connection that broke. */
   onFault?: (error: Error) => void;
 }
@@ -58,7 +60,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     // Known by its name from here on. A connection that cannot even do this fails what is asked of it next.
     client.query(settingsQuery({})).catch(() => {});
   });
-  const notifications = new NotificationConnection(url, onFault);
+  const notifications = new NotificationConnection(url, options.notificationCheck ?? 2000, onFault);
 
   return {
     kind: 'postgresql',
@@ -264,14 +266,16 @@ interface Subscription {
 /** One connection that LISTENs for all channels and comes back by itself when it is lost. */
 class NotificationConnection {
   readonly #url: string;
+  readonly #checkEveryMs: number;
   readonly #onFault: (error: Error) => void;
   readonly #subscriptions = new Set<Subscription>();
   #client: Promise<pg.Client> | null = null;
   #retry: NodeJS.Timeout | null = null;
   #isClosed = false;
 
-  constructor(url: string, onFault: (error: Error) => void) {
+  constructor(url: string, checkEveryMs: number, onFault: (error: Error) => void) {
     this.#url = url;
+    this.#checkEveryMs = checkEveryMs;
     this.#onFault = onFault;
   }
 
@@ -310,7 +314,9 @@ class NotificationConnection {
       application_name: 'backend notifications',
     });
     let isLost = false;
+    let check: NodeJS.Timeout | undefined;
     const onLost = (error?: Error) => {
+      clearInterval(check);
       if (isLost || this.#isClosed) return;
       isLost = true;
       if (error) this.#onFault(error);
@@ -331,6 +337,25 @@ class NotificationConnection {
       onLost();
       throw asDatabaseError(error);
     }
+    // A connection that only listens never notices that nobody is at its other end any more: a network that forgot it,
+    // a server that lost its power. Counted by questions, not by time: what was late itself is no sign.
+    let unanswered = 0;
+    check = setInterval(() => {
+      if (unanswered >= 2) {
+        onLost(new Error('the database does not answer on the connection for notifications'));
+        // No good-bye: nobody would hear it.
+        (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
+        return;
+      }
+      unanswered += 1;
+      client.query('select').then(
+        () => {
+          unanswered = 0;
+        },
+        () => {},
+      );
+    }, this.#checkEveryMs);
+    check.unref();
     return client;
   }
 
