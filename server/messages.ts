@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createTransport } from 'nodemailer';
 import type { Mail, TextMessage } from '../backend/auth/messages.ts';
 import type { Log } from './log.ts';
 
@@ -87,6 +86,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
 }
 
 async function sendBySmtp(url: string, from: string, mail: OutgoingMail): Promise<void> {
+  const { createTransport } = await import('nodemailer');
   const transport = createTransport({
     url,
     connectionTimeout: patience,
@@ -139,6 +139,7 @@ function mailFault(error: SmtpError): SendFault {
 }
 
 async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
+  const { createTransport } = await import('nodemailer');
   const { message } = await createTransport({ streamTransport: true, buffer: true }).sendMail(
     envelope(from, mail),
   );

@@ -2,8 +2,6 @@
 import { join } from 'node:path';
 import type { GivenKeys } from '../backend/api-keys.ts';
 import type { Database } from '../backend/database/database.ts';
-import { openPglite } from '../backend/database/pglite.ts';
-import { openPostgresql } from '../backend/database/postgresql.ts';
 import { createDiskFiles } from '../backend/storage/disk-files.ts';
 import type { FileStore } from '../backend/storage/file-store.ts';
 import { createS3Files } from '../backend/storage/s3-files.ts';
@@ -24,7 +22,11 @@ export async function openDatabase(
   config: Config,
   onFault: (error: unknown, where: string) => void,
 ): Promise<Database> {
-  return config.databaseUrl
-    ? openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') })
-    : openPglite(join(config.dataDir, 'database'));
+  // Only the driver that is used is loaded.
+  if (config.databaseUrl) {
+    const { openPostgresql } = await import('../backend/database/postgresql.ts');
+    return openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') });
+  }
+  const { openPglite } = await import('../backend/database/pglite.ts');
+  return openPglite(join(config.dataDir, 'database'));
 }

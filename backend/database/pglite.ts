@@ -1,6 +1,7 @@
 // The embedded driver: PostgreSQL compiled to WebAssembly, on a folder of this machine, inside this process.
 import { chmod, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { PGlite, type Transaction } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import {
@@ -40,6 +41,11 @@ const toText = (value: unknown): string => {
 };
 // Given with each query: PGlite copies what it is given at the start, and a copy has no answer for every type.
 const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => toText, has: () => true });
+
+// V8 compiles what runs a little twice: quickly at first, then well. PostgreSQL's largest functions take it half a second each,
+// and by its own measure a start pays for dozens that are hardly used again. With this one (bytes of code that have run) a function
+// has to have earned it: a start costs half, and no amount of queries costs more. Read when the module is compiled.
+setFlagsFromString('--wasm-tiering-budget=100000000');
 
 /** Settings of the embedded driver. */
 export interface PgliteOptions {

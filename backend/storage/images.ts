@@ -1,7 +1,7 @@
 // Images from strangers: recognised by their bytes, decoded within bounds, and written anew, so that nothing but pixels
 // is left of what came in. A few at a time; who comes when too many wait is told so.
 import { open } from 'node:fs/promises';
-import sharp, { type Sharp } from 'sharp';
+import type { Sharp } from 'sharp';
 import { createTurns, TooBusy } from '../turns.ts';
 import { faults, StorageFault } from './fault.ts';
 import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
@@ -109,6 +109,7 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
     keepFrames: boolean,
     failOn: 'error' | 'none',
   ) => {
+    const { default: sharp } = await import('sharp');
     const image = sharp(source, {
       limitInputPixels: pixelLimit,
       failOn,
@@ -210,7 +211,7 @@ function cutToSize(image: Sharp, source: Size, wanted: Size, gravity: Gravity): 
     height: Math.min(wanted.height, scaled.height),
   };
   if (gravity.to === 'sm') {
-    return image.resize({ ...cut, fit: 'cover', position: sharp.strategy.attention });
+    return image.resize({ ...cut, fit: 'cover', position: 'attention' });
   }
   const { to } = gravity;
   const left = cutAt(scaled.width, cut.width, gravity.x, to === 'fp', to.includes('we'), to.includes('ea'));

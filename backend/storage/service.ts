@@ -14,7 +14,7 @@ import { copyObject, moveObject, removeObject, removeObjects } from './objects.t
 import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './orphans.ts';
 import { readWish, sendRendered, wishOf } from './render.ts';
 import { createRenderedImages } from './rendered-images.ts';
-import { createResumableUploads } from './resumable.ts';
+import type { ResumableUploads } from './resumable.ts';
 import { signMany, signOne, signUpload } from './signing.ts';
 import { ownTarget, signedTarget, upload } from './upload.ts';
 import { createUrlTokens } from './url-tokens.ts';
@@ -64,7 +64,16 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
     onFault,
   };
-  const resumable = await createResumableUploads(context);
+  // Its library is loaded by the first who sends a file in parts, not by every start.
+  let uploads: Promise<ResumableUploads> | null = null;
+  const openUploads = async () => (await import('./resumable.ts')).createResumableUploads(context);
+  const resumable = async (call: Call, isSigned: boolean) => {
+    uploads ??= openUploads().catch((error) => {
+      uploads = null;
+      throw error;
+    });
+    return (await uploads).fetch(call, isSigned);
+  };
 
   let sweeping: Promise<unknown> = Promise.resolve();
   const sweep = () => {
@@ -77,7 +86,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
   const timer = setInterval(sweep, sweepEveryMs);
   timer.unref();
 
-  const route = createRouter(context, resumable.fetch);
+  const route = createRouter(context, resumable);
   return {
     async fetch(request, caller) {
       try {

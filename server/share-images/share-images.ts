@@ -1,7 +1,6 @@
 // The pictures that go along when a product's link is shared: /share/{slug}.jpg, drawn when first asked for and kept.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import sharp from 'sharp';
 import { formatKsh } from '../../domain/money.ts';
 import { largestPicture } from '../../domain/product-picture.ts';
 import { type SharedProduct, sharePictureSize, sharePictureVersion } from '../../domain/share-picture.ts';
@@ -83,6 +82,7 @@ export function createShareImages({
     const art = product.image_url ? await readArt(product.image_url) : null;
     if (!art) return null;
     const { width, height } = sharePictureSize;
+    const { default: sharp } = await import('sharp');
     try {
       const scene = await sharp(art, { limitInputPixels: largestArt })
         .rotate()

@@ -1,6 +1,5 @@
 // Codes of an authenticator app (RFC 6238): the secret a person scans, and the check of what the app then shows.
 import { Secret, TOTP } from 'otpauth';
-import { toString as drawQrCode } from 'qrcode';
 
 const algorithm = 'SHA1';
 const digits = 6;
@@ -31,6 +30,7 @@ export async function newTotp(issuer: string, account: string): Promise<TotpEnro
     secret: new Secret({ size: 20 }),
   });
   const uri = totp.toString();
+  const { toString: drawQrCode } = await import('qrcode');
   const drawing = await drawQrCode(uri, { type: 'svg', width: 240 });
   return {
     secret: totp.secret.base32,

@@ -1,14 +1,13 @@
 // The two WebAuthn ceremonies, registration and authentication, as passkeys and factors share them.
-import {
-  type AuthenticationResponseJSON,
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  type PublicKeyCredentialCreationOptionsJSON,
-  type PublicKeyCredentialRequestOptionsJSON,
-  type RegistrationResponseJSON,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
+import type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+  RegistrationResponseJSON,
 } from '@simplewebauthn/server';
+
+// A third of what the whole server would load at its start: only who uses a passkey waits for it, once.
+const webauthn = () => import('@simplewebauthn/server');
 
 /** Who asks for credentials: WebAuthn's relying party. */
 export interface RelyingParty {
@@ -48,12 +47,13 @@ const millisecondsToAnswer = 300_000;
  * @param user `id` is the user's UUID; it becomes the user handle
  * @param existing credentials the user has already; their authenticators refuse to make another
  */
-export function registrationOptions(
+export async function registrationOptions(
   relyingParty: RelyingParty,
   user: { id: string; name: string; displayName: string },
   existing: readonly Pick<Credential, 'id' | 'transports'>[],
   use: CredentialUse,
 ): Promise<PublicKeyCredentialCreationOptionsJSON> {
+  const { generateRegistrationOptions } = await webauthn();
   return generateRegistrationOptions({
     rpID: relyingParty.id,
     rpName: relyingParty.name,
@@ -82,6 +82,7 @@ export async function verifiedRegistration(
   challenge: string,
   use: CredentialUse,
 ): Promise<Credential | null> {
+  const { verifyRegistrationResponse } = await webauthn();
   try {
     const { verified, registrationInfo } = await verifyRegistrationResponse({
       response: response as RegistrationResponseJSON,
@@ -111,11 +112,12 @@ export async function verifiedRegistration(
  * What the browser needs to use a credential (navigator.credentials.get).
  * @param allowed the credentials that may answer; none given means any passkey for this relying party
  */
-export function authenticationOptions(
+export async function authenticationOptions(
   relyingParty: RelyingParty,
   allowed: readonly Pick<Credential, 'id' | 'transports'>[],
   use: CredentialUse,
 ): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  const { generateAuthenticationOptions } = await webauthn();
   return generateAuthenticationOptions({
     rpID: relyingParty.id,
     timeout: millisecondsToAnswer,
@@ -140,6 +142,7 @@ export async function verifiedAuthentication(
   use: CredentialUse,
 ): Promise<Pick<Credential, 'counter' | 'isBackedUp'> | null> {
   if (answeringCredential(response) !== credential.id) return null;
+  const { verifyAuthenticationResponse } = await webauthn();
   try {
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response: response as AuthenticationResponseJSON,
