@@ -258,9 +258,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(other)).toMatchObject(stands(fate));
     });
 
-    test('does the same when it comes fifty times at once, to two instances', async () => {
+    // The embedded database does one thing after the other, however many are asked.
+    const [times, inWords] = kind === 'pglite' ? [10, 'ten'] : [50, 'fifty'];
+    test(`does the same when it comes ${inWords} times at once, to two instances`, async () => {
       const attempt = await shop.prompt(order);
-      await Promise.all(Array.from({ length: 50 }, () => say(attempt, notice(attempt, { ResultCode }))));
+      await Promise.all(Array.from({ length: times }, () => say(attempt, notice(attempt, { ResultCode }))));
       expect(await shop.books(order)).toMatchObject(stands(fate));
     });
 
