@@ -10,6 +10,7 @@ import type { Caller, Service } from './caller.ts';
 import { createDataService } from './data/service.ts';
 import type { Database } from './database/database.ts';
 import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
+import { isHangUp } from './hang-up.ts';
 import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService } from './realtime/service.ts';
 import type { FileStore } from './storage/file-store.ts';
@@ -47,7 +48,10 @@ export interface Backend {
  * @throws DatabaseError when the database cannot be reached
  */
 export async function createBackend(options: BackendOptions): Promise<Backend> {
-  const { database, keys, functions, allowedOrigins = [], onFault = () => {} } = options;
+  const { database, keys, functions, allowedOrigins = [] } = options;
+  const onFault = (error: unknown, where: string) => {
+    if (!isHangUp(error)) options.onFault?.(error, where);
+  };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
   const authSettings = completeSettings({
     externalUrl: `${publicUrl}/auth/v1`,

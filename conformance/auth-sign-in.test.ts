@@ -193,6 +193,17 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
   test('bodies that are no JSON, or too large, and unknown paths are refused', async () => {
     expect((await (await post(service, '/signup', '{')).json()).error_code).toBe('bad_json');
     expect((await post(service, '/signup', { data: 'x'.repeat(1_100_000) })).status).toBe(413);
+    // What no database keeps is told to the sender: characters that are none, and what is nested without end.
+    for (const data of [{ a: '\0' }, { a: '\ud83c' }, { '\udf4b': 1 }]) {
+      const odd = await post(service, '/signup', { email: newEmail(), password, data });
+      expect([odd.status, (await odd.json()).error_code]).toEqual([400, 'bad_json']);
+    }
+    expect((await post(service, '/recover', { email: '\ud83c@jani.example' })).status).toBe(400);
+    const deep = await fetch(`${service.url}/signup`, {
+      method: 'POST',
+      body: `{"email":"${newEmail()}","password":"${password}","data":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`,
+    });
+    expect([deep.status, (await deep.json()).error_code]).toEqual([400, 'bad_json']);
     expect((await post(service, '/nothing', {})).status).toBe(404);
     expect((await post(service, '/user', {})).status).toBe(405);
   });

@@ -81,6 +81,18 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       });
     });
 
+    test('knows no name that no database keeps', async () => {
+      const bucket = await newBucket();
+      for (const odd of ['a\0b', '\ud83c']) {
+        expect(refusal((await bucket.createSignedUrls([odd], 60)).error)).toMatchObject({
+          statusCode: '400',
+        });
+        expect(refusal((await bucket.remove([odd])).error)).toMatchObject({ statusCode: '400' });
+        expect(refusal((await bucket.list('', { search: odd })).error)).toMatchObject({ statusCode: '400' });
+      }
+      expect(refusal((await bucket.createSignedUrl('a\0b', 60)).error)).toMatchObject({ statusCode: '400' });
+    });
+
     test('is refused a name that is taken or not allowed, and limits that cannot be meant', async () => {
       const taken = newName();
       await house.createBucket(taken, { public: false });

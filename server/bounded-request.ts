@@ -19,3 +19,18 @@ export async function boundedRequest(request: Request, most: number): Promise<Re
   const { method, headers, signal } = request;
   return new Request(request.url, { method, headers, signal, body: Buffer.concat(chunks) });
 }
+
+/**
+ * Whether a page can read what a request sends: pages take forms, and nothing else.
+ * @param request with its body in memory
+ */
+export async function hasReadableForm(request: Request): Promise<boolean> {
+  if (request.method !== 'POST') return true;
+  return request
+    .clone()
+    .formData()
+    .then(
+      () => true,
+      () => false,
+    );
+}

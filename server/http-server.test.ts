@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { compressPage, PageCache } from './page-cache.ts';
@@ -10,6 +10,7 @@ import { compressPage, PageCache } from './page-cache.ts';
 let folder: string;
 let server: ReturnType<typeof createHttpServer>;
 let port: number;
+const log = openLog('silent');
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-http-server-'));
@@ -31,7 +32,7 @@ beforeAll(async () => {
     isReady: async () => true,
     trustedProxies: 0,
     publicUrl: 'http://shop.example',
-    log: openLog('silent'),
+    log,
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()));
   port = (server.address() as AddressInfo).port;
@@ -71,6 +72,7 @@ test('whoever asks for many pages waits for himself, and nobody waits for what i
     fetch(`http://127.0.0.1:${(busy.address() as AddressInfo).port}${path}`, {
       method,
       headers: { 'x-forwarded-for': address },
+      ...(method === 'POST' ? { body: new URLSearchParams() } : {}),
     }).then((response) => response.text());
   const flood = Array.from({ length: 12 }, (_, n) => from('192.0.2.1', `/slow/${n}`));
   await expect.poll(() => begun.length).toBe(3);
@@ -123,7 +125,29 @@ describe('what a page is sent', () => {
     fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body, duplex: 'half' } as RequestInit);
 
   test('a form reaches its page whole', async () => {
-    expect(await (await post('name=Amina')).text()).toBe('<p>name=Amina</p>');
+    expect(await (await post(new URLSearchParams({ name: 'Amina' }))).text()).toBe('<p>name=Amina</p>');
+  });
+
+  test('what is no form, or a broken one, is refused with a sentence', async () => {
+    for (const type of ['application/json', 'multipart/form-data; boundary=x']) {
+      const sent = { method: 'POST', body: '{', headers: { 'content-type': type } };
+      const answer = await fetch(`http://127.0.0.1:${port}/contact`, sent);
+      expect([answer.status, await answer.text()]).toEqual([400, 'This form cannot be read.\n']);
+    }
+  });
+
+  test('a form that breaks off on its way is nothing to look into', async () => {
+    const told = vi.spyOn(log, 'error');
+    const socket = await open();
+    const gone = new Promise((done) => server.once('request', (request) => request.once('close', done)));
+    socket.write('POST /contact HTTP/1.1\r\nHost: shop\r\nContent-Length: 9\r\n\r\na=b');
+    await new Promise((done) => server.once('request', done));
+    socket.destroy();
+    await gone;
+    // Whatever is told of it, is told by the next answer.
+    expect((await post(new URLSearchParams('a=b'))).status).toBe(200);
+    expect(told).not.toHaveBeenCalled();
+    told.mockRestore();
   });
 
   test('more than any form holds is refused and not kept in memory, whether its length is told or not', async () => {
@@ -164,6 +188,7 @@ test.each([
   'OPTIONS * HTTP/1.1\r\nHost: shop',
   'GET /nothing HTTP/1.1\r\nHost: ',
   'GET /x HTTP/1.1\r\nHost: a/<b>',
+  'GET /shop/%00 HTTP/1.1\r\nHost: shop',
 ])('a request line like %j is a bad request', async (lines) => {
   const socket = await open();
   const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));

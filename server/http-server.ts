@@ -3,10 +3,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
+import { isHangUp } from '../backend/hang-up.ts';
 import { networkOf } from '../backend/network.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { createTurns, TooBusy } from '../backend/turns.ts';
-import { boundedRequest } from './bounded-request.ts';
+import { boundedRequest, hasReadableForm } from './bounded-request.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Log, maskPath } from './log.ts';
@@ -120,11 +121,16 @@ export function createHttpServer(options: HttpServerOptions): Server {
         sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, securityHeaders);
         return RESPONSE_ALREADY_SENT;
       }
+      // No page has one in its address, and the database takes none.
+      if (webRequest.url.includes('%00')) return new Response('Bad request\n', { status: 400 });
       const bounded = await boundedRequest(webRequest, largestForm);
       if (!bounded) {
         // The rest of the body is not read, so nothing more can come on this connection.
         const headers = { ...securityHeaders, connection: 'close' };
         return new Response('This form is too large.\n', { status: 413, headers });
+      }
+      if (!(await hasReadableForm(bounded))) {
+        return new Response('This form cannot be read.\n', { status: 400, headers: securityHeaders });
       }
       await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, bounded);
       return RESPONSE_ALREADY_SENT;
@@ -133,7 +139,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
       overrideGlobalObjects: false,
       errorHandler: (error) => {
         // No host, or no address that could be one: said to the sender, not to the log.
-        if (error instanceof RequestError) return new Response('Bad request\n', { status: 400 });
+        if (error instanceof RequestError || isHangUp(error)) {
+          return new Response('Bad request\n', { status: 400 });
+        }
         if (error instanceof TooBusy) {
           return new Response('Too many pages are asked for at once. Please try again.\n', {
             status: 503,

@@ -7,6 +7,11 @@ const page = (text: string, status = 200, facts: string[] = []): Promise<CachedP
 const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
+  test('are of this shop: what names another host has none', () => {
+    expect(pageKey(new URL('http://shop.example//evil.example/shop'))).toBeNull();
+    expect(pageKey(new URL('http://shop.example//_.data'))).toBeNull();
+  });
+
   test('name a page and the parameters it depends on, and nothing else', () => {
     expect(key('/shop?utm_source=x&sort=price&search=a%20b')).toBe('/shop?search=a%20b&sort=price');
     expect(key('/shop/mango-bottle?x=1')).toBe('/shop/mango-bottle?');
@@ -125,7 +130,14 @@ describe('the page cache', () => {
     const kept = await cache.getOrRender('/shop?', () => page('shop'));
     for (const address of ['/shop?utm_source=x', '/shop', '/shop?utm_source=x'])
       expect(cache.find(address)).toBe(kept);
-    for (const address of ['/shop?sort=price', 'http://[', '//shop', '/track-order/JJ-1']) {
+    for (const address of [
+      '/shop?sort=price',
+      'http://[',
+      '//shop',
+      '//evil/shop',
+      '/\\evil/shop',
+      '/track-order/JJ-1',
+    ]) {
       expect(cache.find(address)).toBeUndefined();
     }
     cache.clear();

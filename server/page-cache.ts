@@ -36,6 +36,7 @@ const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
  * @returns null when the page may be personal, or is none of the storefront's
  */
 export function pageKey(url: URL): string | null {
+  if (!isPath.test(url.pathname)) return null;
   const isData = url.pathname.endsWith('.data');
   const path = isData ? url.pathname.replace(/\/?(_root|_|)\.data$/, '') || '/' : url.pathname;
   const parameters = productPage.test(path)
@@ -81,6 +82,9 @@ export async function compressPage(
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
   return { status, headers, etag, bodies: { br, gzip: gz, identity: body }, facts };
 }
+
+// With two strokes at its beginning an address names another host.
+const isPath = /^\/(?![/\\])/;
 
 /** A page in its place; without the page once that is out of date. */
 interface Entry {
@@ -130,7 +134,7 @@ export class PageCache {
     if (known?.page) return known.page;
     if (known) this.#byAddress.delete(address);
     const key =
-      address.startsWith('/') && URL.canParse(address, 'http://shop')
+      isPath.test(address) && URL.canParse(address, 'http://shop')
         ? pageKey(new URL(address, 'http://shop'))
         : null;
     const page = key === null ? undefined : this.get(key);

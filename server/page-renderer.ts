@@ -51,6 +51,8 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     context.set(await contextOf(build), {
       store,
       config,
+      onFault: (error) =>
+        log.error({ error: (error as Error)?.stack ?? String(error) }, 'a page could not be answered'),
       madeFrom: (...names) => names.forEach((name) => void facts.add(name)),
     });
     const response = await handle(request, context);

@@ -3,7 +3,14 @@
 // The renderer is the one for servers without Node's request storage: once that has been used, Node follows every later
 // request through it, also those that are answered from memory.
 import { renderToReadableStream } from 'react-dom/server.edge';
-import { type EntryContext, ServerRouter } from 'react-router';
+import {
+  type EntryContext,
+  type HandleErrorFunction,
+  isRouteErrorResponse,
+  type RouterContextProvider,
+  ServerRouter,
+} from 'react-router';
+import { shopContext } from './lib/shop-context.ts';
 
 const patience = 8_000;
 
@@ -12,6 +19,7 @@ export default async function handleRequest(
   status: number,
   headers: Headers,
   routerContext: EntryContext,
+  context: RouterContextProvider,
 ): Promise<Response> {
   let finalStatus = status;
   const gaveUp = new AbortController();
@@ -23,7 +31,7 @@ export default async function handleRequest(
         signal: gaveUp.signal,
         onError(error) {
           finalStatus = 500;
-          console.error(error);
+          tell(error, request, context);
         },
       },
     );
@@ -34,6 +42,15 @@ export default async function handleRequest(
   } finally {
     clearTimeout(timer);
   }
+}
+
+export const handleError: HandleErrorFunction = (error, { request, context }) =>
+  tell(error, request, context);
+
+/** What a page answers on purpose, and what is wrong with a request alone, is no fault of ours. */
+function tell(error: unknown, request: Request, context: Readonly<RouterContextProvider>): void {
+  if (request.signal.aborted || isRouteErrorResponse(error)) return;
+  context.get(shopContext).onFault(error);
 }
 
 // The server sets the context under this build's own key.

@@ -1,4 +1,6 @@
 // Reads the fields of a body: the type documented or the documented fault, never a guess.
+
+import { isKeepable, isKeepableText } from '../keepable.ts';
 import type { Fields } from './context.ts';
 import { AuthFault } from './fault.ts';
 import type { Json } from './rows.ts';
@@ -10,8 +12,8 @@ const wrongType = (name: string, wanted: string) =>
 export function text(fields: Fields, name: string): string {
   const value = fields[name] ?? '';
   if (typeof value !== 'string') throw wrongType(name, 'a string');
-  // PostgreSQL's text takes no zero character.
-  if (value.includes('\0')) throw wrongType(name, 'a string without zero characters');
+  if (!isKeepableText(value))
+    throw wrongType(name, 'a string without zero characters and halves of characters');
   return value;
 }
 
@@ -33,7 +35,7 @@ export function object(fields: Fields, name: string): Json | null {
   const value = fields[name] ?? null;
   if (value === null) return null;
   if (typeof value !== 'object' || Array.isArray(value)) throw wrongType(name, 'an object');
-  if (JSON.stringify(value).includes('\\u0000')) throw wrongType(name, 'free of zero characters');
+  if (!isKeepable(value)) throw wrongType(name, 'free of zero characters and not nested too deeply');
   return value as Json;
 }
 

@@ -1,5 +1,6 @@
 // One socket: reads its frames, keeps their order per topic, and holds its channels.
 import type { RawData, WebSocket } from 'ws';
+import { isKeepableText } from '../keepable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
 import type { Hub } from './channels.ts';
@@ -128,6 +129,7 @@ export class Connection implements ChannelLink {
     let message: Message | PushedBroadcast;
     try {
       message = isBinary ? decodeBinary(frame) : decodeText(this.version, frame.toString());
+      if (!isKeepableText(message.topic)) throw new MalformedFrame('no topic has such characters');
     } catch (error) {
       if (!(error instanceof MalformedFrame)) this.#hub.onFault(error);
       this.#socket.close(closeCodes.protocolError, 'malformed frame');

@@ -1,5 +1,6 @@
 // Broadcasts over HTTP, for senders that hold no socket: several at once as JSON, or one with any body.
 import type { Caller } from '../caller.ts';
+import { isKeepable, isKeepableText } from '../keepable.ts';
 import { writeRights } from './authorization.ts';
 import type { Broadcast } from './broadcast.ts';
 import { broadcastToAll, type Hub } from './channels.ts';
@@ -57,6 +58,7 @@ function readSingle(request: Request, topic: string, event: string, body: Buffer
 
 function readBatch(body: Buffer): Broadcast[] {
   const request = parseJson(body.toString());
+  if (!isKeepable(request, () => true)) throw unreadable({ messages: ['is nested too deeply'] });
   const messages = isRecord(request) ? request.messages : undefined;
   if (!Array.isArray(messages)) throw unreadable({ messages: [`can't be blank`] });
   const problems = messages.map(problemsOf);
@@ -73,7 +75,7 @@ function readBatch(body: Buffer): Broadcast[] {
 
 function problemsOf(message: unknown): Record<string, string[]> {
   const { topic, event, payload } = isRecord(message) ? message : ({} as Record<string, unknown>);
-  const isName = (value: unknown) => typeof value === 'string' && value !== '';
+  const isName = (value: unknown) => typeof value === 'string' && value !== '' && isKeepableText(value);
   return {
     ...(isName(topic) ? {} : { topic: [`can't be blank`] }),
     ...(isName(event) ? {} : { event: [`can't be blank`] }),
@@ -103,7 +105,8 @@ function nameOf(part: string | undefined): string {
   } catch {
     // Not a name then: refused below.
   }
-  if (name === '' || Buffer.byteLength(name) > longestName) throw unreadable({ topic: ['is invalid'] });
+  if (name === '' || !isKeepableText(name) || Buffer.byteLength(name) > longestName)
+    throw unreadable({ topic: ['is invalid'] });
   return name;
 }
 

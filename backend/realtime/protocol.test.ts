@@ -41,6 +41,11 @@ describe('text frames', () => {
     );
   });
 
+  test('are malformed when nobody could write them again', () => {
+    const endless = `{"topic":"a","event":"b","payload":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
+    expect(() => decodeText(1, endless)).toThrow(MalformedFrame);
+  });
+
   test('are understood by the official client', () => {
     fc.assert(
       fc.property(message, (sent) => {

@@ -1,5 +1,7 @@
 // The frames on the wire: Phoenix's text messages in both versions, and the binary frames of user broadcasts. Pure.
 
+import { isKeepable } from '../keepable.ts';
+
 /** Protocol versions: 1 frames messages as objects, 2 as arrays and may use binary frames. */
 export type Version = 1 | 2;
 
@@ -60,6 +62,8 @@ export function decodeText(version: Version, text: string): Message {
   const [joinRef, ref, topic, event, payload] = fields as unknown[];
   if (typeof topic !== 'string' || typeof event !== 'string')
     throw new MalformedFrame('a message needs a topic and an event');
+  // What is only passed on may have any characters.
+  if (!isKeepable(payload, () => true)) throw new MalformedFrame('nested too deeply');
   return { joinRef: reference(joinRef), ref: reference(ref), topic, event, payload: payload ?? {} };
 }
 

@@ -1,4 +1,5 @@
 // JSON that comes with a request, and the checks its fields get.
+import { isKeepable } from '../keepable.ts';
 import { faults } from './fault.ts';
 
 export type JsonBody = Readonly<Record<string, unknown>>;
@@ -26,6 +27,7 @@ export async function readJson(request: Request): Promise<JsonBody> {
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw faults.request('body must be object');
+  if (!isKeepable(body)) throw faults.request('body must not have zero characters or be nested too deeply');
   return body as JsonBody;
 }
 

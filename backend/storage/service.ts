@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
+import { isKeepableText } from '../keepable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
 import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
@@ -442,10 +443,12 @@ function compile(routes: readonly Route[]): { route: Route; pattern: RegExp }[] 
 
 function decoded(part: string): string {
   try {
-    return decodeURIComponent(part);
+    const plain = decodeURIComponent(part);
+    if (isKeepableText(plain)) return plain;
   } catch {
-    throw faults.key(part);
+    // Told below.
   }
+  throw faults.key(part);
 }
 
 /** What the API says of a token, in the words of the library its clients know. */

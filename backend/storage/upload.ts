@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
+import { isKeepable } from '../keepable.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,
@@ -172,13 +173,13 @@ export function readUserMetadata(
   if (!text) return null;
   try {
     const value: unknown = JSON.parse(encoding === 'base64' ? Buffer.from(text, 'base64').toString() : text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value) && isKeepable(value)) {
       return value as Record<string, unknown>;
     }
   } catch {
     // Told below.
   }
-  throw faults.request('metadata must be a JSON object');
+  throw faults.request('metadata must be a JSON object of what can be kept');
 }
 
 async function receiveForm(

@@ -23,6 +23,8 @@ export interface ShopContext {
   config: PublicConfig;
   /** Names what a page shows (`page-facts.ts`), so that it is kept for as long as that stays true and no shorter. */
   madeFrom(...facts: string[]): void;
+  /** Told of what went wrong on our side while the request was answered. */
+  onFault(error: unknown): void;
 }
 
 export const shopContext = createContext<ShopContext>();

@@ -42,10 +42,10 @@ interface Enrolment {
 async function enrolTotp(enrolment: Enrolment) {
   const { request, context } = enrolment;
   const issuer = text(request.body, 'issuer') || new URL(context.settings.siteUrl).host;
-  const { secret, uri, qrCode } = await newTotp(
-    issuer,
-    request.user.email || request.user.phone || request.user.id,
-  );
+  const account = request.user.email || request.user.phone || request.user.id;
+  const { secret, uri, qrCode } = await newTotp(issuer, account).catch(() => {
+    throw invalid('issuer is too long to be drawn as a code');
+  });
   const id = await addFactor(enrolment, { type: 'totp', secret });
   return { id, type: 'totp', friendly_name: enrolment.friendlyName, totp: { qr_code: qrCode, secret, uri } };
 }

@@ -93,7 +93,9 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
         ? await answerAction(world, request)
         : await answerAddress(world, request, purpose, secret, part);
     } catch (problem) {
-      world.log({ level: 'error', event: 'request failed', detail: String(problem) });
+      // Whoever goes away in the middle of what they send is nothing to look into.
+      const level = String(problem) === 'Error: aborted' ? 'info' : 'error';
+      world.log({ level, event: 'request failed', detail: String(problem) });
       return refuse(503, 'The payment service is not available right now');
     }
   };

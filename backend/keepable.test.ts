@@ -1,0 +1,15 @@
+import { expect, test } from 'vitest';
+import { isKeepable } from './keepable.ts';
+
+test.each([
+  ['a zero character', '\0'],
+  ['half a character', { note: ['\ud83c'] }],
+  ['the other half', { '\udf4b': 1 }],
+  ['what is nested without end', JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)],
+])('%s cannot be kept', (_, value) => {
+  expect(isKeepable(value)).toBe(false);
+});
+
+test.each(['🍋', '\\u0000 written out', { a: [null, 1, true, { b: 'ü' }] }])('%j can be kept', (value) => {
+  expect(isKeepable(value)).toBe(true);
+});
