@@ -50,6 +50,7 @@ const sources = [
   'simulators',
   'scripts/art',
   'scripts/lean-framework.ts',
+  'scripts/make-blank-database.mjs',
 ];
 const settings = [
   'package-lock.json',
@@ -74,6 +75,7 @@ export function build() {
     NODE_ENV: 'production',
   });
   run(process.execPath, [join(root, 'scripts', 'compress-assets.mjs')]);
+  run(process.execPath, [join(root, 'scripts', 'make-blank-database.mjs')]);
   mkdirSync(dirname(stamp), { recursive: true });
   writeFileSync(stamp, fingerprint);
 }

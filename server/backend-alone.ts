@@ -43,7 +43,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
   const { config, root, log, migrations, rootService } = options;
   const onFault = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
-  const database = await openDatabase(config, onFault);
+  const database = await openDatabase(config, onFault, root);
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },

@@ -17,10 +17,14 @@ export function openFiles({ s3, dataDir }: Config): FileStore {
   return s3 ? createS3Files(s3, join(dataDir, 'storage/work')) : createDiskFiles(join(dataDir, 'storage'));
 }
 
-/** The database a person chose. */
+/**
+ * The database a person chose.
+ * @param root the project's folder, whose build may hold what a new database begins with
+ */
 export async function openDatabase(
   config: Config,
   onFault: (error: unknown, where: string) => void,
+  root?: string,
 ): Promise<Database> {
   // Only the driver that is used is loaded.
   if (config.databaseUrl) {
@@ -28,5 +32,8 @@ export async function openDatabase(
     return openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') });
   }
   const { openPglite } = await import('../backend/database/pglite.ts');
-  return openPglite(join(config.dataDir, 'database'));
+  return openPglite(
+    join(config.dataDir, 'database'),
+    root ? { blanks: join(root, 'build/blank-database') } : {},
+  );
 }

@@ -75,7 +75,7 @@ async function wire(
   const onFault = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
 
-  const database = config.supabase ? null : await openDatabase(config, onFault);
+  const database = config.supabase ? null : await openDatabase(config, onFault, root);
   if (database) closers.push(() => database.close());
   // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
   let drained = Promise.resolve();

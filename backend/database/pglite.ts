@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { PGlite, type Transaction } from '@electric-sql/pglite';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
+import { blankPglite } from './blank-pglite.ts';
 import {
   asDatabaseError,
   type Database,
@@ -56,6 +57,8 @@ export interface PgliteOptions {
   isDurable?: boolean;
   /** What it keeps of its files in memory, as PostgreSQL writes such figures; PostgreSQL's own 128 MB unless told. */
   sharedBuffers?: string;
+  /** A folder that may hold a blank database (scripts/make-blank-database.mjs): a new one begins with it where it can. */
+  blanks?: string;
   /** Bytes of the write-ahead log after which it is worked into the files; 64 MB unless told. */
   longestLog?: number;
   /** How often its length is looked at, in milliseconds; every minute unless told. */
@@ -84,8 +87,10 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   }
   let lite: PGlite;
   try {
+    const blank = options.blanks ? await blankPglite(options.blanks, folder) : null;
     lite = await PGlite.create({
       ...(folder ? { dataDir: folder } : {}),
+      ...(blank ? { loadDataDir: blank } : {}),
       startParams,
       parsers,
       // Only made available: a migration that wants it creates it, as on a server.
