@@ -57,7 +57,8 @@ export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number
   return row;
 }
 
-/** What a service said of a failure, for people; '' when nothing but the browser said anything. */
+/** What a service said of a failure, for people; '' when only the browser said anything, or something on the way, in HTML. */
 export function wordsOf(error: Error): string {
-  return error instanceof TableProblem && error.status === 0 ? '' : error.message.trim();
+  const words = error.message.trim();
+  return error instanceof TableProblem && (error.status === 0 || words.startsWith('<')) ? '' : words;
 }

@@ -42,6 +42,9 @@ export interface Staff {
   live(): Promise<RealtimeClient>;
 }
 
+/** For how long an answer of a table is waited for, in ms. */
+const patience = 30_000;
+
 export const passwordResetPath = '/admin/reset-password';
 
 /** After these, who counts as staff is asked again (specification §4, Admin access). */
@@ -91,7 +94,10 @@ export function createStaff(
     };
   const tables = new PostgrestClient<Database>(`${origin}/rest/v1`, {
     headers: { apikey: address.key },
-    fetch: asMember(transport),
+    fetch: asMember((input, init) =>
+      // Of a connection that hangs one is told, and what was typed is still there.
+      transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(patience) }),
+    ),
   });
   return {
     auth,

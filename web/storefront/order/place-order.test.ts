@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { createStore } from '../../lib/store.ts';
 import { orderContent, placeOrder } from './place-order.ts';
 
@@ -98,6 +98,24 @@ test('a broken connection and an answer without an order are failures in general
   expect((await placing(() => Response.json({ id: 'order-1' }))).outcome).toMatchObject({
     failure: { kind: 'other', text: 'Order was not created successfully' },
   });
+});
+
+test('an answer that never comes is not waited for for ever, and one that is none is no order', async () => {
+  const text = 'Failed to place order. Please try again.';
+  const html = () => new Response('<!doctype html><p>Welcome to the hotel', { status: 200 });
+  expect((await placing(html)).outcome).toMatchObject({ isPlaced: false, failure: { text } });
+
+  const longest = vi.spyOn(AbortSignal, 'timeout').mockImplementation(() => AbortSignal.abort());
+  const { tables } = createStore(
+    { url: 'http://shop.test', key: 'key' },
+    {
+      fetch: (_url, init) =>
+        init?.signal?.aborted ? Promise.reject(init.signal.reason) : new Promise(() => {}),
+    },
+  );
+  expect(await placeOrder(tables, request, 'the-key')).toMatchObject({ isPlaced: false, failure: { text } });
+  expect(longest).toHaveBeenCalledWith(30_000);
+  longest.mockRestore();
 });
 
 test('anything that changes the order changes its content', () => {

@@ -35,6 +35,9 @@ export function orderContent({ productId, quantity, form, expectedTotal }: Order
   return JSON.stringify([productId, quantity, name, email, phone, location, building, unit, expectedTotal]);
 }
 
+/** For how long an answer is waited for, in ms. The order may be placed all the same: the next try then finds it. */
+const patience = 30_000;
+
 /**
  * Places an order. The same idempotency key again gives the same order, never a second one.
  * @returns the order, or why there is none; it does not throw
@@ -45,7 +48,7 @@ export async function placeOrder(
   idempotencyKey: string,
 ): Promise<OrderOutcome> {
   const { productId, quantity, form, expectedTotal } = request;
-  const { data, error } = await tables.rpc('place_order', {
+  const call = tables.rpc('place_order', {
     idempotency_key: idempotencyKey,
     product_id: productId,
     quantity,
@@ -57,6 +60,7 @@ export async function placeOrder(
     building: form.building || null,
     unit: form.unit || null,
   });
+  const { data, error } = await call.abortSignal(AbortSignal.timeout(patience));
   if (error) return { isPlaced: false, failure: describe(error) };
   const order = readPlacedOrder(data, productId);
   if (!order) {

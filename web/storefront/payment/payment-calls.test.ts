@@ -1,5 +1,5 @@
 import { FunctionsClient } from '@supabase/functions-js';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
 
 const request = {
@@ -104,6 +104,20 @@ test('checking throws when there is no status to be had', async () => {
   ]) {
     await expect(checkPayment(answering(answer).functions, 'ws_CO_1')).rejects.toThrow();
   }
+});
+
+test('a question that hangs is given up, so that the next one can be asked', async () => {
+  vi.useFakeTimers();
+  const functions = new FunctionsClient('http://shop.test/functions/v1', {
+    customFetch: (_url, init) =>
+      new Promise((_, reject) => {
+        init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
+      }),
+  });
+  const asked = expect(checkPayment(functions, 'ws_CO_1')).rejects.toThrow();
+  await vi.advanceTimersByTimeAsync(10_000);
+  await asked;
+  vi.useRealTimers();
 });
 
 test('while prompts are paused the order may still be paid by hand; what is wrong with the order itself is not', () => {

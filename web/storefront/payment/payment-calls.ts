@@ -42,6 +42,9 @@ export interface PaymentRequest {
 
 const fallback = 'Failed to initiate payment. Please try again. ⚠️';
 
+/** For how long an answer is waited for, in ms: a question that hangs must not keep the next one from being asked. */
+const longest = { prompt: 40_000, question: 10_000 };
+
 /** How long to wait before asking again when there was no answer, in milliseconds. */
 const patience = [1000, 3000, 6000];
 
@@ -57,6 +60,7 @@ export async function initiatePayment(
 ): Promise<{ checkoutRequestId: string }> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
     body: { action: 'initiate', ...request },
+    timeout: longest.prompt,
   });
   const response = error?.context instanceof Response ? error.context : null;
   const [wait, ...furtherWaits] = waits;
@@ -84,6 +88,7 @@ export async function checkPayment(
 ): Promise<{ status: string; resultCode: string | null }> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
     body: { action: 'check-status', checkoutRequestId },
+    timeout: longest.question,
   });
   if (error) throw error;
   const payment = record(record(data).payment);
