@@ -706,6 +706,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         cacheControl: 'max-age=60',
         metadata: { reel: 1 },
       });
+      await start(Buffer.alloc(0), 'reels/blank.txt');
+      expect((await house.from(name).info('reels/blank.txt')).data).toMatchObject({ size: 0 });
       expect(await workFiles()).toEqual([]);
     });
 
@@ -812,6 +814,32 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await ask('DELETE', other)).toBe(403);
       expect(await ask('DELETE', staffToken)).toBe(204);
       expect(await ask('HEAD', staffToken)).toBe(404);
+    });
+
+    test("of the house is no visitor's, though neither has an account", async () => {
+      const authorization = `Bearer ${storage.keys.secret}`;
+      const created = await fetch(endpoint(), {
+        method: 'POST',
+        headers: {
+          authorization,
+          'tus-resumable': '1.0.0',
+          'upload-length': '4',
+          'upload-metadata': `bucketName ${btoa(name)},objectName ${btoa('ours.txt')},contentType ${btoa('text/plain')}`,
+        },
+      });
+      const send = (sender: string) =>
+        fetch(created.headers.get('location') ?? '', {
+          method: 'PATCH',
+          headers: {
+            authorization: sender,
+            'tus-resumable': '1.0.0',
+            'upload-offset': '0',
+            'content-type': 'application/offset+octet-stream',
+          },
+          body: 'ours',
+        });
+      expect((await send(`Bearer ${storage.keys.publishable}`)).status).toBe(403);
+      expect((await send(authorization)).status).toBe(204);
     });
 
     test('of what is no picture is refused where pictures are kept', async () => {

@@ -93,7 +93,8 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       throw error;
     }
     await writeFile(donePath(upload.id), String(upload.size ?? 0));
-    await parts.remove(upload.id).catch(() => {});
+    // An empty one is whole as soon as it is begun, and the library still looks at it.
+    if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
   };
 
   const server = new Server({
@@ -125,7 +126,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         metadata: {
           ...upload.metadata,
           upsert: String(request.headers.get('x-upsert') === 'true'),
-          owner: ownerOf(call.caller.claims).ownerId ?? '',
+          owner: senderOf(call),
         },
       };
     },
@@ -137,7 +138,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       // Signed: the signature must be for this very object.
       await targetOf(from, bucketName, objectName, false);
       const { claims } = from.call.caller;
-      const isOwner = (ownerOf(claims).ownerId ?? '') === metadata?.owner;
+      const isOwner = senderOf(from.call) === metadata?.owner;
       if (!from.isSigned && !isOwner && claims.role !== 'service_role') throw faults.accessDenied();
     },
     onUploadFinish: async (request, upload) => {
@@ -167,7 +168,13 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     async fetch(call, isSigned) {
       const from: Incoming = { call, isSigned };
       incoming.set(call.request, from);
-      if (call.request.method !== 'HEAD') return server.handleWeb(call.request);
+      if (call.request.method !== 'HEAD') {
+        const response = await server.handleWeb(call.request);
+        const begun = idIn(response.headers.get('location')?.split('/').at(-1));
+        if (begun && call.request.headers.get('upload-length') === '0')
+          await parts.remove(begun).catch(() => {});
+        return response;
+      }
 
       // The last answer may have been lost, or its process killed: whoever asks again learns how it ended.
       const id = idIn(call.url.pathname.split('/').at(-1));
@@ -186,6 +193,11 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       return response;
     },
   };
+}
+
+/** Who may go on with an upload. Who has no account is no more than a role, and each role is another sender. */
+function senderOf({ caller: { claims } }: Call): string {
+  return ownerOf(claims).ownerId ?? `role ${claims.role}`;
 }
 
 function metadataOf(request: Pick<Request, 'headers'>): Metadata {
