@@ -13,6 +13,7 @@ const orderCodes = new Set([
   'address_too_long',
   'notes_too_long',
   'too_many_orders',
+  'too_many_unpaid_orders',
   'no_tracking_number',
 ]);
 // … and about the product that was ordered.
@@ -23,6 +24,7 @@ const itemCodes = new Set([
   'quantity_invalid',
   'total_changed',
   'total_too_large',
+  'too_many_units_unpaid',
 ]);
 
 /**

@@ -12,6 +12,7 @@ export interface SettingsForm {
   /** In shillings, such as `200` or `1.50`; 0 means free. */
   delivery_fee: string;
   reservation_minutes: string;
+  unpaid_orders_per_phone: string;
   /** Digits; empty where customers cannot pay that way. */
   till_number: string;
   paybill_number: string;
@@ -32,6 +33,7 @@ export interface SettingsValues {
   tiktok_url: string;
   delivery_fee: number;
   reservation_minutes: number;
+  unpaid_orders_per_phone: number;
   till_number: string;
   paybill_number: string;
   /** In cents. */
@@ -52,6 +54,7 @@ export const settingsFields: readonly SettingsField[] = [
   'tiktok_url',
   'delivery_fee',
   'reservation_minutes',
+  'unpaid_orders_per_phone',
   'till_number',
   'paybill_number',
   'refund_approval_above',
@@ -69,6 +72,7 @@ export const settingsLabels: Readonly<Record<SettingsField, string>> = {
   tiktok_url: 'TikTok',
   delivery_fee: 'Delivery fee',
   reservation_minutes: 'Reservation',
+  unpaid_orders_per_phone: 'Unpaid orders',
   till_number: 'Till number',
   paybill_number: 'Paybill number',
   refund_approval_above: 'Refund limit',
@@ -129,6 +133,10 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   if (minutes === null || minutes < 1 || minutes > limits.minutes) {
     problems.reservation_minutes = 'Please enter whole minutes from 1 to 1440 (a day)';
   }
+  const unpaid = readWhole(form.unpaid_orders_per_phone);
+  if (unpaid === null || unpaid < 1 || unpaid > 100) {
+    problems.unpaid_orders_per_phone = 'Please enter a whole number from 1 to 100';
+  }
   for (const field of ['till_number', 'paybill_number'] as const) {
     if (!/^(\d{4,10})?$/.test(readDigits(form[field]))) {
       problems[field] = 'Please enter the number in digits, such as 5123456, or leave it empty';
@@ -146,13 +154,15 @@ export function settingsValues(form: SettingsForm): SettingsValues {
   const [fee, minutes] = [readFee(form.delivery_fee), readWhole(form.reservation_minutes)];
   const limit = readFee(form.refund_approval_above);
   const months = readWhole(form.payment_messages_months);
+  const unpaid = readWhole(form.unpaid_orders_per_phone);
   if (
     support === null ||
     chat === null ||
     fee === null ||
     minutes === null ||
     limit === null ||
-    months === null
+    months === null ||
+    unpaid === null
   ) {
     throw new RangeError('The form was not checked');
   }
@@ -166,6 +176,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     tiktok_url: form.tiktok_url.trim(),
     delivery_fee: fee,
     reservation_minutes: minutes,
+    unpaid_orders_per_phone: unpaid,
     till_number: readDigits(form.till_number),
     paybill_number: readDigits(form.paybill_number),
     refund_approval_above: limit,
@@ -178,6 +189,7 @@ export function settingsFormOf(values: SettingsValues): SettingsForm {
   const {
     delivery_fee: fee,
     reservation_minutes: minutes,
+    unpaid_orders_per_phone: unpaid,
     refund_approval_above: limit,
     payment_messages_months: months,
     ...texts
@@ -186,6 +198,7 @@ export function settingsFormOf(values: SettingsValues): SettingsForm {
     ...pick(texts),
     delivery_fee: inShillings(fee),
     reservation_minutes: String(minutes),
+    unpaid_orders_per_phone: String(unpaid),
     refund_approval_above: inShillings(limit),
     payment_messages_months: String(months),
   };
@@ -197,7 +210,11 @@ const inShillings = (cents: number): string =>
 function pick(
   texts: Omit<
     SettingsValues,
-    'delivery_fee' | 'reservation_minutes' | 'refund_approval_above' | 'payment_messages_months'
+    | 'delivery_fee'
+    | 'reservation_minutes'
+    | 'unpaid_orders_per_phone'
+    | 'refund_approval_above'
+    | 'payment_messages_months'
   >,
 ) {
   const { store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url } =

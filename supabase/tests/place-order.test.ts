@@ -253,6 +253,82 @@ describe.each(testDatabases())('on %s', (kind) => {
     await place(database, orderForm(own), '192.0.2.78');
   });
 
+  describe('what is ordered and not paid', () => {
+    const units = (product: string, quantity: number, change: Record<string, unknown> = {}) => ({
+      ...orderForm(product),
+      quantity,
+      expected_total: 95_000 * quantity + 100,
+      ...change,
+    });
+    const pay = (orders: PlacedOrder[]) =>
+      database.query(
+        `update public.orders set payment_status = 'paid', reserved_until = null where id = any (string_to_array($1, ',')::uuid[])`,
+        [orders.map(({ id }) => id).join(',')],
+      );
+
+    test('is at most five orders of one phone at a time, and ten times as many of its network', async () => {
+      const own = await makeProduct(database, 1000);
+      const network = '2001:db8:5::1';
+      const orders: PlacedOrder[] = [];
+      const fill = async (phone: string, count: number) => {
+        for (let n = 0; n < count; n += 1) {
+          orders.push(await place(database, units(own, 1, { customer_phone: phone }), network));
+        }
+      };
+      await fill('0712000001', 5);
+      const sixth = () => place(database, units(own, 1, { customer_phone: '254712000001' }), '2001:db8:5::2');
+      const error = await expectRefusal(sixth(), 429, 'too_many_unpaid_orders');
+      expect(error.message).toContain('5 orders of this phone');
+      // A stranger who orders in somebody's name keeps nobody from ordering; nor are staff held up.
+      await place(database, units(own, 1, { customer_phone: '0712000001' }), '192.0.2.91');
+      await call(database, 'staff', 'place_order', units(own, 1, { customer_phone: '0712000001' }), network);
+      await pay(orders.splice(0, 1));
+      orders.push(await sixth());
+      for (let n = 2; n <= 10; n += 1) await fill(`07120000${n + 10}`, 5);
+      const another = () => place(database, units(own, 1, { customer_phone: '0712000099' }), network);
+      await expectRefusal(another(), 429, 'too_many_unpaid_orders');
+      await database.query(
+        `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
+        [orders[0]?.id],
+      );
+      await call(database, 'service', 'expire_reservations');
+      await another();
+    });
+
+    test('may be all there is, and once more; then more than half is kept for who pays', async () => {
+      const own = await makeProduct(database, 40);
+      const network = '192.0.2.92';
+      const runOut = async ({ id }: PlacedOrder) => {
+        await database.query(
+          `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
+          [id],
+        );
+        await call(database, 'service', 'expire_reservations');
+      };
+      await runOut(await place(database, units(own, 40), network));
+      await runOut(await place(database, units(own, 40), network));
+      const error = await expectRefusal(
+        place(database, units(own, 40), network),
+        409,
+        'too_many_units_unpaid',
+      );
+      expect(error).toMatchObject({ hint: '20', message: expect.stringContaining('at most 20') });
+      // In small steps it is no more.
+      await place(database, units(own, 20, { customer_phone: '0712000002' }), network);
+      const step = place(database, units(own, 1, { customer_phone: '0712000003' }), network);
+      expect(await expectRefusal(step, 409, 'too_many_units_unpaid')).toMatchObject({ hint: '0' });
+      // Few units may be had by anybody, and other networks are not held up.
+      await place(database, units(await makeProduct(database, 5), 5), network);
+      await runOut(await place(database, units(own, 20), '192.0.2.93'));
+      // Who pays is served, however often.
+      const large = await makeProduct(database, 12);
+      for (let n = 1; n <= 3; n += 1) {
+        await pay([await place(database, units(large, 10 * n), '192.0.2.94')]);
+        await database.query(`update public.products set stock_quantity = 40 where id = $1`, [large]);
+      }
+    });
+  });
+
   describe('the tracking number', () => {
     const day = (created: string) =>
       new Intl.DateTimeFormat('en-CA', { timeZone: 'Africa/Nairobi' })

@@ -449,7 +449,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url instagram_url paybill_number payment_messages_months refund_approval_above refuses_unknown_payments reservation_minutes store_name support_email support_phone tiktok_url till_number updated_at',
+      'chat_phone delivery_fee facebook_url instagram_url paybill_number payment_messages_months refund_approval_above refuses_unknown_payments reservation_minutes store_name support_email support_phone tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -523,6 +523,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
       insert into public.payments (id, order_id, phone, amount, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into private.order_networks (order_id, network, is_large) values ('${id(1)}', '192.0.2.1', false);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
       insert into private.till_secret default values;
       insert into private.mpesa_registrations (kind) values ('till');
@@ -712,6 +713,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'refund_approval_above',
         'refuses_unknown_payments',
         'payment_messages_months',
+        'unpaid_orders_per_phone',
         '*',
       ]) {
         expect(await read(columns), `${person} ${columns}`).toBe(false);

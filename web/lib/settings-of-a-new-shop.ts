@@ -4,7 +4,7 @@ import type { Database } from '../../supabase/types.ts';
 /** What visitors may read of the settings. */
 export type ShopSettings = Omit<
   Database['public']['Tables']['store_settings']['Row'],
-  'refund_approval_above' | 'refuses_unknown_payments' | 'payment_messages_months'
+  'refund_approval_above' | 'refuses_unknown_payments' | 'payment_messages_months' | 'unpaid_orders_per_phone'
 >;
 
 /** Its columns, as a query names them. */

@@ -172,6 +172,14 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               autoComplete="off"
               hint="How long the units of an unpaid order are kept"
             />
+            <TextField
+              {...field('unpaid_orders_per_phone')}
+              label="Unpaid orders of one phone"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="So many may keep units at a time; ten times as many from one network"
+            />
           </div>
         </Card>
         <Card
