@@ -199,6 +199,54 @@ describe('an impatient visitor', () => {
     expect(await trackingNumberIn(page)).toBe(number);
     expect(await ordersOf('0715005504')).toHaveLength(1);
   });
+
+  story('who pays the same amount again too soon is counted down to the next try', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    // Somebody looks at the phone: its prompt waits for a person, and M-PESA's word comes from here.
+    await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=254715005505`);
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005505' });
+    await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=254715005505`);
+    await payButton(page).click();
+    await page.getByRole('dialog').getByText('Waiting for M-PESA to confirm').waitFor();
+    const [placed] = await ordersOf('0715005505');
+    const [payment] = (await (await asStaff(`payments?order_id=eq.${placed?.id}&select=id`)).json()) as {
+      id: string;
+    }[];
+    const told = await asStaff('rpc/settle_payment', {
+      method: 'POST',
+      body: JSON.stringify({
+        payment_id: payment?.id,
+        source: 'notice',
+        body: '{}',
+        verdict: 'failed',
+        result_code: '17',
+      }),
+    });
+    expect(told.status).toBe(200);
+    const dialog = page.getByRole('dialog');
+    await dialog
+      .getByRole('alert')
+      .getByText(/only once in two minutes.*do not pay again/)
+      .waitFor();
+    const retry = dialog.getByRole('button', { name: /^Try again in [12]:\d\d$/ });
+    expect(await retry.isDisabled()).toBe(true);
+    const counted = await retry.textContent();
+    await until(async () => (await retry.textContent()) !== counted, 'the button counts down');
+    // Nor does the shop let another page or process ask.
+    const again = await fetch(`${shop.url}/functions/v1/mobile-money`, {
+      method: 'POST',
+      headers: { apikey: (await shop.keys()).publishable, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        action: 'initiate',
+        phoneNumber: '0715005505',
+        amount: placed?.total_amount,
+        trackingNumber: placed?.tracking_number,
+        orderId: placed?.id,
+      }),
+    });
+    expect(await again.json()).toMatchObject({ success: false, code: 'same_amount_too_soon' });
+    expect(await promptsTo('0715005505')).toHaveLength(1);
+  });
 });
 
 describe('a form that is not right', () => {

@@ -163,6 +163,23 @@ story.for([
     await other.getByRole('button', { name: 'Not an order' }).click();
     await other.getByRole('button', { name: 'Open again' }).waitFor();
     await other.getByRole('listitem').filter({ hasText: 'Noted as not an order' }).nth(1).waitFor();
+
+    // After all it was sent back, from the phone of the till.
+    await other.getByRole('button', { name: 'Open again' }).click();
+    await other.getByRole('button', { name: 'It was sent back by hand' }).click();
+    await other.getByLabel('Receipt of sending it back').fill('UKL');
+    await other.getByLabel('Reason').fill('Rent goes elsewhere');
+    await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
+    await other.getByText('ten letters and digits').waitFor();
+    const back = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
+    await other.getByLabel('Receipt of sending it back').fill(back.toLowerCase());
+    await expectAccessible(page, 'money that was sent back by hand');
+    await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
+    await toast(page, 'It is noted that the money was sent back').waitFor();
+    await other
+      .getByRole('listitem')
+      .filter({ hasText: `By hand, receipt ${back}: Rent goes elsewhere` })
+      .waitFor();
     await page.goBack();
     await other.waitFor({ state: 'hidden' });
 

@@ -138,28 +138,70 @@ describe.each([
     },
   );
 
-  story('a refund is noted as sent by hand', async ({ newVisitor }) => {
-    const { page } = await newVisitor();
-    await enterAsStaff(shop, page);
-    const order = await paidAndCancelled(1, `${payer}15555`);
-    const dialog = await openOrder(page, order);
-    await dialog.getByRole('button', { name: 'It was sent back by hand' }).click();
-    const note = page.getByRole('dialog', { name: 'KES 601 were sent back by hand?' });
-    await note.getByLabel('Receipt of sending it back').fill('123');
-    await note.getByLabel('Reason').fill('Sent from the till phone');
-    await note.getByRole('button', { name: 'It was sent back' }).click();
-    await note.getByText('ten letters and digits').waitFor();
-    const receipt = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
-    await note.getByLabel('Receipt of sending it back').fill(receipt.toLowerCase());
-    await isStill(page);
-    await expectAccessible(page, 'a refund by hand');
-    await picture(page, 'by-hand', viewport);
-    await note.getByRole('button', { name: 'It was sent back' }).click();
-    await toast(page, 'The refund is noted with the order').waitFor();
-    await dialog.getByText('Refunded', { exact: true }).waitFor();
-    await dialog.getByText(receipt).first().waitFor();
-    expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
-  });
+  story(
+    'a refund that failed is noted as sent by hand; when M-PESA sent it after all, staff say how that ended',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      const account = await enterAsStaff(shop, page);
+      const order = await paidAndCancelled(1, `${payer}15555`);
+      const dialog = await openOrder(page, order);
+      const fails = await fetch(`${shop.simulatorUrl}/simulator/faults`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ reversalResults: { next: 1, kind: 'fail', resultCode: '1' } }),
+      });
+      expect(fails.status).toBe(200);
+      await dialog.getByRole('button', { name: 'Send back KES 601 by M-PESA' }).click();
+      const ask = page.getByRole('dialog', { name: 'Send back KES 601?' });
+      await ask.getByLabel('Reason').fill('Cancelled');
+      await ask.getByRole('button', { name: 'Send back KES 601' }).click();
+      await dialog.getByText('KES 601 were not sent back').waitFor({ timeout: 20_000 });
+      await dialog.getByRole('button', { name: 'It was sent back by hand' }).click();
+      const note = page.getByRole('dialog', { name: 'KES 601 were sent back by hand?' });
+      await note.getByLabel('Receipt of sending it back').fill('123');
+      await note.getByLabel('Reason').fill('Sent from the till phone');
+      await note.getByRole('button', { name: 'It was sent back' }).click();
+      await note.getByText('ten letters and digits').waitFor();
+      const receipt = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
+      await note.getByLabel('Receipt of sending it back').fill(receipt.toLowerCase());
+      await isStill(page);
+      await expectAccessible(page, 'a refund by hand');
+      await picture(page, 'by-hand', viewport);
+      await note.getByRole('button', { name: 'It was sent back' }).click();
+      await toast(page, 'The refund is noted with the order').waitFor();
+      await dialog.getByText('Refunded', { exact: true }).waitFor();
+      await dialog.getByText(receipt).first().waitFor();
+      expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+
+      // M-PESA had said that it failed, and sends it all the same.
+      const [failed] = (await (
+        await asOwner(
+          shop,
+          `/rest/v1/refunds?status=eq.failed&select=id,amount,payments!inner(order_id)&payments.order_id=eq.${order.id}`,
+          'GET',
+        )
+      ).json()) as { id: string; amount: number }[];
+      const late = await asOwner(shop, '/rest/v1/rpc/settle_reversal', 'POST', {
+        refund_id: failed?.id,
+        source: 'reversal_result',
+        body: '{}',
+        verdict: 'succeeded',
+        result_code: '0',
+        amount: failed?.amount,
+        refund_receipt: `UKL${randomUUID().slice(0, 7).toUpperCase()}`,
+      });
+      expect(late.status).toBe(200);
+      await dialog.getByText('KES 601 went back twice').waitFor();
+      await dialog.getByRole('button', { name: 'It is dealt with' }).click();
+      await dialog.getByRole('button', { name: 'It is dealt with' }).click();
+      await dialog.getByText('Please say why').waitFor();
+      await dialog.getByLabel('What became of the second payment').fill('Paid back to the till');
+      await expectAccessible(page, 'money that went back twice');
+      await dialog.getByRole('button', { name: 'It is dealt with' }).click();
+      await toast(page, 'Noted. Nobody is asked about it any more').waitFor();
+      await dialog.getByText(`Dealt with by ${account.email}`).waitFor();
+    },
+  );
 
   story(
     'the payments are tried out: settings, public address, one shilling there and back',

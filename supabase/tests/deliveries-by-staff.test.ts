@@ -449,6 +449,42 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     // The embedded database lets one transaction after the other in.
+    test.runIf(kind === 'postgresql').each([
+      ['delivered', 'assigned', 'delivered'],
+      ['delivered', 'picked_up', 'out_for_delivery'],
+      ['shipped', 'failed', 'shipped'],
+      ['cancelled', 'picked_up', 'cancelled'],
+    ])(
+      'that becomes %s while somebody sets its delivery to %s ends as %s, and the two agree',
+      async (status, delivery, end) => {
+        const order = await makePaidOrder();
+        let moved: Promise<unknown> = Promise.resolve();
+        await database.transaction(async (session) => {
+          await session.query('select from public.orders where id = $1 for update', [order]);
+          moved = move(order, delivery);
+          await expect
+            .poll(async () => {
+              const { rows: waiting } = await database.query(
+                `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+              );
+              return waiting.length;
+            })
+            .toBe(1);
+          await session.query('update public.orders set status = $2 where id = $1', [order, status]);
+        });
+        await moved;
+        expect(await statusOf(order)).toBe(end);
+        const {
+          rows: [agree],
+        } = await database.query(
+          `select d.delivery_status from public.deliveries as d join public.orders as o on o.id = d.order_id
+         where o.id = $1 and private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
+          [order],
+        );
+        expect(agree).toBeDefined();
+      },
+    );
+
     test.runIf(kind === 'postgresql')('is not waited for crosswise when a delivery fails', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);

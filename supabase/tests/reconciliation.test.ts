@@ -227,6 +227,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
+    test('a decision finds what staff typed by its receipt alone, before M-PESA tells of it', async () => {
+      const [first, second] = [receipt(), receipt()];
+      await confirm(first);
+      const { payment } = await confirm(second);
+      expect(await resolve({ decision: 'refund', receipt: second })).toMatchObject({
+        payment_id: payment.id,
+      });
+      await expectRefusal(resolve({ decision: 'refund', receipt: first }), 409, 'nothing_to_send_back');
+    });
+
     test('shows a second payment as double until it is being sent back', async () => {
       const [first, second] = [receipt(), receipt()];
       await receive(first);
