@@ -5,8 +5,10 @@ import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { benchLite } from './lite.ts';
 import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
+import { benchStart, type StartRow } from './start.ts';
 
 const rows: Row[] = [];
+const starts: StartRow[] = [];
 const wanted = process.argv.slice(2);
 if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
 if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
@@ -19,6 +21,9 @@ if (wanted.length === 0 || wanted.includes('orders')) {
       seconds: 1,
     })),
   );
+}
+if (wanted.length === 0 || wanted.includes('start')) {
+  starts.push(...(await benchStart(wanted.includes('trial') ? 1 : 5)));
 }
 
 async function benchStorefront(): Promise<void> {
@@ -49,9 +54,20 @@ async function benchStorefront(): Promise<void> {
   }
 }
 
+if (starts.length > 0) {
+  console.log(
+    '\n| row | shop, processor (wall) | yardstick, processor (wall) | ratio by processor |\n|---|---|---|---|',
+  );
+  const cost = ({ seconds, processorSeconds }: StartRow['subject']) =>
+    `${processorSeconds.toFixed(2)} s (${seconds.toFixed(2)} s)`;
+  for (const { name, subject, yardstick: stick } of starts) {
+    const ratio = subject.processorSeconds / stick.processorSeconds;
+    console.log(`| ${name} | ${cost(subject)} | ${cost(stick)} | ${ratio.toFixed(2)} |`);
+  }
+}
 const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>
   `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`;
-console.log('\n| row | shop | yardstick | ratio |\n|---|---|---|---|');
+if (rows.length > 0) console.log('\n| row | shop | yardstick | ratio |\n|---|---|---|---|');
 for (const { name, subject, yardstick: stick, ratio } of rows) {
   console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(2)} |`);
 }
