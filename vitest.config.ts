@@ -7,8 +7,6 @@ export default defineConfig({
     exclude: ['node_modules', 'build', 'data', 'e2e/**', '.react-router'],
     globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
-    // What runs for seconds is not worth optimised WebAssembly: it is made of what has run long, which newer engines see the same.
-    execArgv: ['--wasm-tiering-budget=30000000'],
     // Some wait more than they work: three files share two cores.
     maxWorkers: 3,
     sequence: {

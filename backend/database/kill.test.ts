@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
-import { layDatabase } from './throwaway.ts';
+import { layDatabase, sharedBuffers } from './throwaway.ts';
 
 // Writes rows one after the other and says each number once its commit is acknowledged.
 const writer = `
   import { openPglite } from './backend/database/pglite.ts';
-  const database = await openPglite(process.env.FOLDER);
+  const database = await openPglite(process.env.FOLDER, { sharedBuffers: '16MB' });
   await database.execute('create table if not exists public.acknowledged (n integer primary key, padding text)');
   const { rows } = await database.query('select coalesce(max(n), 0) as n from public.acknowledged');
   for (let n = rows[0].n + 1; ; n += 1) {
@@ -51,7 +51,7 @@ test('every row acknowledged before a kill is there afterwards, and the next pro
   for (const rows of [1, 7, 40, 150, 23]) {
     const acknowledged = await writeUntilKilled(join(folder, 'database'), rows);
     expect(acknowledged).toBeGreaterThan(before);
-    const database = await openPglite(join(folder, 'database'));
+    const database = await openPglite(join(folder, 'database'), { sharedBuffers });
     const { rows: kept } = await database.query(
       'select count(*) as count, max(n) as last from public.acknowledged',
     );
@@ -67,11 +67,11 @@ test('every row acknowledged before a kill is there afterwards, and the next pro
 test('a folder is open in one process at a time, and free again after a kill', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-lock-'));
   await layDatabase(join(folder, 'database'), []);
-  const first = await openPglite(join(folder, 'database'));
+  const first = await openPglite(join(folder, 'database'), { sharedBuffers });
   await expect(openPglite(join(folder, 'database'))).rejects.toThrow('is in use by another running process');
   await first.close();
   await writeUntilKilled(join(folder, 'database'), 1);
-  const second = await openPglite(join(folder, 'database'));
+  const second = await openPglite(join(folder, 'database'), { sharedBuffers });
   await second.close();
   await rm(folder, { recursive: true });
 });

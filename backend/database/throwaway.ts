@@ -13,8 +13,8 @@ import { openPostgresql } from './postgresql.ts';
 // Its package does not export its own description: that lies beside what it does.
 const pgliteFolder = dirname(createRequire(import.meta.url).resolve('@electric-sql/pglite'));
 
-// All of it is filled with zeros at each start.
-const sharedBuffers = '16MB';
+/** All of it is filled with zeros at each start: this is enough for what tests keep. */
+export const sharedBuffers = '16MB';
 
 /** The databases tests can run on here: always PGlite, and PostgreSQL when the run has started a cluster. */
 export function testDatabases(): Database['kind'][] {

@@ -35,7 +35,7 @@ const uploader = `
     return result;
   };
   const files = { ...disk, put: dying('put'), remove: dying('remove') };
-  const database = await openPglite(FOLDER + '/database');
+  const database = await openPglite(FOLDER + '/database', { sharedBuffers: '16MB' });
   const service = await createStorageService({ database, files, signingSecret: 'secret' });
   for (let version = 1; ; version += 1) {
     const response = await service.fetch(
@@ -76,7 +76,7 @@ function uploadUntilKilled(folder: string, dies: string): Promise<number> {
 const later = () => new Date(Date.now() + 60_000);
 
 async function withDatabase<T>(folder: string, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openPglite(join(folder, 'database'), { isDurable: false });
+  const database = await openPglite(join(folder, 'database'), { isDurable: false, sharedBuffers: '16MB' });
   try {
     return await work(database);
   } finally {

@@ -8,7 +8,12 @@ import { FolderInUse } from '../../backend/database/folder-lock.ts';
 import { migrate } from '../../backend/database/migrate.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
-import { layDatabase, testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import {
+  layDatabase,
+  sharedBuffers,
+  testDatabases,
+  throwawayDatabase,
+} from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
@@ -43,7 +48,7 @@ async function openShopData(kind: Database['kind']): Promise<Database & { url?: 
   if (kind === 'pglite') await layDatabase(join(dataDir, 'database'), shopMigrations);
   const database =
     kind === 'pglite'
-      ? await openPglite(join(dataDir, 'database'), { isDurable: false })
+      ? await openPglite(join(dataDir, 'database'), { isDurable: false, sharedBuffers })
       : await throwawayDatabase(kind, shopMigrations);
   await database.execute(`insert into public.orders
     (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
@@ -124,7 +129,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       'a picture',
     );
     expect(await readFile(join(elsewhere, 'keys.json'), 'utf8')).toContain('sb_secret_x');
-    const restored = url ? openPostgresql(url) : await openPglite(join(elsewhere, 'database'));
+    const restored = url
+      ? openPostgresql(url)
+      : await openPglite(join(elsewhere, 'database'), { sharedBuffers });
     try {
       expect(await figuresOf(restored)).toEqual(figures);
       const { rows: notes } = await restored.query('select distinct delivery_notes from public.orders');
@@ -212,10 +219,10 @@ describe('the embedded database', () => {
 
     const { setAside } = await restore(true);
     expect((await readdir(setAside ?? '')).sort()).toEqual(['database', 'keys.json', 'storage']);
-    const restored = await openPglite(join(dataDir, 'database'));
+    const restored = await openPglite(join(dataDir, 'database'), { sharedBuffers });
     expect((await restored.query('select from public.orders')).rowCount).toBe(50);
     await restored.close();
-    const former = await openPglite(join(setAside ?? '', 'database'));
+    const former = await openPglite(join(setAside ?? '', 'database'), { sharedBuffers });
     expect((await former.query('select from public.orders')).rowCount).toBe(0);
     await former.close();
   });

@@ -41,7 +41,8 @@ export async function checkBackup(
 
 /** Opens an unpacked embedded database and compares it. It is closed again, and whole: as after a clean stop. */
 export async function checkEmbedded(manifest: Manifest, folder: string): Promise<void> {
-  const database = await openPglite(folder);
+  // It is read once.
+  const database = await openPglite(folder, { sharedBuffers: '16MB' });
   try {
     await compare(manifest, database);
   } finally {
