@@ -11,6 +11,7 @@ import { createDataService } from './data/service.ts';
 import type { Database } from './database/database.ts';
 import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
 import { isHangUp } from './hang-up.ts';
+import { addressOf, PlainRequest } from './plain-request.ts';
 import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService } from './realtime/service.ts';
 import type { FileStore } from './storage/file-store.ts';
@@ -35,8 +36,8 @@ export interface BackendOptions {
 export interface Backend {
   /** Answers a request to one of the services; `x-forwarded-for` in it must be trustworthy. */
   fetch(request: Request): Promise<Response>;
-  /** The same without a stream for a body that is at hand. */
-  answer(request: Request): Promise<Response | PlainResponse>;
+  /** The same for plain requests too, and without a stream for a body that is at hand. */
+  answer(request: Request | PlainRequest): Promise<Response | PlainResponse>;
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -104,55 +105,55 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   const serviceOf = (path: string) =>
     Object.keys(services).find((prefix) => path === prefix || path.startsWith(`${prefix}/`));
 
-  const route = async (request: Request): Promise<Response | PlainResponse> => {
-    const url = new URL(request.url);
-    const prefix = serviceOf(url.pathname);
+  const route = async (request: Request | PlainRequest): Promise<Response | PlainResponse> => {
+    const { pathname, search } = addressOf(request);
+    const prefix = serviceOf(pathname);
     const service = prefix && services[prefix];
     if (!service) return problem(404, 'not_found', 'No service has this path');
     const origin = request.headers.get('origin');
     const isForeign = origin !== null && !isOwnOrigin(origin, request) && !allowedOrigins.includes(origin);
-    if (isForeign && !['GET', 'HEAD'].includes(request.method) && !formPosts.has(url.pathname)) {
+    if (isForeign && !['GET', 'HEAD'].includes(request.method) && !formPosts.has(pathname)) {
       return problem(403, 'origin_not_allowed', 'Requests from pages of other sites are not accepted');
     }
     const isPreflight = request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
     if (origin && isPreflight && !answersPreflights.has(prefix)) return allowRequest(request);
     if (prefix === '/auth/v1') {
       // Who has no session yet brings no key either: links in mails, providers that send people back.
-      return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
+      return service.fetch(whole(request), { claims: { role: 'anon' }, address: senderOf(request) });
     }
-    const token = bearer(request) ?? request.headers.get('apikey') ?? url.searchParams.get('apikey');
+    const token =
+      bearer(request) ?? request.headers.get('apikey') ?? new URLSearchParams(search).get('apikey');
     if (!token && prefix === '/storage/v1') {
       // Public and signed addresses are open to everyone; the service knows which they are.
-      const caller: Caller = { claims: { role: 'anon' }, address: addressOf(request) };
-      return service.fetch(request, { ...caller, tokenFault: { token: '', message: '' } });
+      const caller: Caller = { claims: { role: 'anon' }, address: senderOf(request) };
+      return service.fetch(whole(request), { ...caller, tokenFault: { token: '', message: '' } });
     }
     // Third parties that report to a function bring no key of ours.
     if (!token && prefix !== '/functions/v1') {
       return problem(401, 'no_api_key', 'No API key found in request');
     }
-    if (url.searchParams.has('apikey')) url.searchParams.delete('apikey');
     try {
       const caller: Caller = {
         claims: token ? await authenticate(token) : { role: 'anon' },
-        address: addressOf(request),
+        address: senderOf(request),
       };
-      return await (service.answer ? service.answer(request, caller) : service.fetch(request, caller));
+      return await (service.answer ? service.answer(request, caller) : service.fetch(whole(request), caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
       if (prefix === '/storage/v1' && token) {
-        const caller: Caller = { claims: { role: 'anon' }, address: addressOf(request) };
-        return service.fetch(request, { ...caller, tokenFault: { token, message: error.message } });
+        const caller: Caller = { claims: { role: 'anon' }, address: senderOf(request) };
+        return service.fetch(whole(request), { ...caller, tokenFault: { token, message: error.message } });
       }
       // A function may take tokens of its own; an unknown one is nobody's.
       if (prefix === '/functions/v1')
-        return service.fetch(request, { claims: { role: 'anon' }, address: addressOf(request) });
+        return service.fetch(whole(request), { claims: { role: 'anon' }, address: senderOf(request) });
       return problem(401, error.code, error.message, {
         'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
       });
     }
   };
 
-  const answer = async (request: Request): Promise<Response | PlainResponse> => {
+  const answer = async (request: Request | PlainRequest): Promise<Response | PlainResponse> => {
     try {
       return withCors(await route(request), request, allowedOrigins);
     } catch (error) {
@@ -192,7 +193,7 @@ const formPosts = new Set(['/auth/v1/callback', '/auth/v1/sso/saml/acs']);
 const answersPreflights = new Set(['/auth/v1', '/functions/v1']);
 
 /** Answers what a browser asks before it lets a page of another site send a request; comes after the origin is checked. */
-function allowRequest(request: Request): Response {
+function allowRequest(request: Request | PlainRequest): Response {
   const asked = request.headers.get('access-control-request-headers');
   return new Response(null, {
     status: 204,
@@ -233,15 +234,19 @@ const noMessages: Messages = {
   },
 };
 
-function addressOf(request: Request): string | null {
+function whole(request: Request | PlainRequest): Request {
+  return request instanceof PlainRequest ? request.toRequest() : request;
+}
+
+function senderOf(request: Request | PlainRequest): string | null {
   return request.headers.get('x-forwarded-for')?.split(',')[0]?.trim() || null;
 }
 
-function bearer(request: Request): string | null {
+function bearer(request: Request | PlainRequest): string | null {
   return /^bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? null;
 }
 
-function isOwnOrigin(origin: string, request: Request): boolean {
+function isOwnOrigin(origin: string, request: Request | PlainRequest): boolean {
   return hostOf(origin) === (request.headers.get('host') ?? new URL(request.url).host);
 }
 
@@ -260,7 +265,7 @@ function problem(
 
 function withCors(
   answered: Response | PlainResponse,
-  request: Request,
+  request: Request | PlainRequest,
   allowedOrigins: readonly string[],
 ): Response | PlainResponse {
   const origin = request.headers.get('origin');

@@ -1,5 +1,6 @@
 // Who sends a request, as the backend's root has established it for all services.
 import type { Claims } from './database/as-role.ts';
+import type { PlainRequest } from './plain-request.ts';
 import type { PlainResponse } from './plain-response.ts';
 
 export interface Caller {
@@ -14,6 +15,6 @@ export interface Caller {
 /** What every service of the backend is to its root. */
 export interface Service {
   fetch(request: Request, caller: Caller): Promise<Response>;
-  /** The same without a stream for what is at hand, where the service has that. */
-  answer?(request: Request, caller: Caller): Promise<Response | PlainResponse>;
+  /** The same for plain requests too, and without a stream for what is at hand, where the service has that. */
+  answer?(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse>;
 }

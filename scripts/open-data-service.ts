@@ -1,5 +1,5 @@
 // The table-query service alone, over HTTP on a free port, on a database that is thrown away, for tests.
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
@@ -7,6 +7,8 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import { createDataService, type DataServiceOptions } from '../backend/data/service.ts';
 import type { Database } from '../backend/database/database.ts';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { PlainResponse } from '../backend/plain-response.ts';
+import { readPlain } from '../server/read-plain.ts';
 
 export interface OpenDataService {
   /** Ends in /rest/v1. */
@@ -42,11 +44,13 @@ export async function openDataService(
     ...options,
   });
   const listener = getRequestListener(
-    (request) =>
-      service.fetch(request, {
-        claims: { role: request.headers.get('x-role') ?? 'anon' },
-        address: null,
-      }),
+    async (request, { incoming }) => {
+      const caller = { claims: { role: request.headers.get('x-role') ?? 'anon' }, address: null };
+      // What the shop answers without a Request is answered without one here, too.
+      const read = readPlain(incoming as IncomingMessage);
+      const answer = await service.answer(read ?? request, caller);
+      return answer instanceof PlainResponse ? answer.toResponse() : answer;
+    },
     { overrideGlobalObjects: false },
   );
   const server = createServer((request, response) => void listener(request, response));

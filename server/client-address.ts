@@ -6,22 +6,24 @@ import type { IncomingMessage } from 'node:http';
  * @param trustedProxies how many proxies of ours stand in front; each adds the address it saw at the end of the list
  */
 export function establishClientAddress(request: IncomingMessage, trustedProxies: number): void {
-  const told = String(request.headers['x-forwarded-for'] ?? '')
-    .split(',')
-    .map((part) => part.trim())
-    .filter(Boolean);
-  const seen = [...told, request.socket.remoteAddress ?? ''];
-  const address = seen[Math.max(0, seen.length - 1 - trustedProxies)] ?? '';
   const kept: string[] = [];
-  for (let index = 0; index < request.rawHeaders.length; index += 2) {
-    const [name = '', value = ''] = request.rawHeaders.slice(index, index + 2);
-    if (name.toLowerCase() !== 'x-forwarded-for') kept.push(name, value);
+  const told: string[] = [];
+  const { rawHeaders } = request;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    const value = rawHeaders[index + 1] ?? '';
+    if (name.toLowerCase() === 'x-forwarded-for') told.push(...value.split(','));
+    else kept.push(name, value);
   }
+  const seen = told.map((part) => part.trim()).filter(Boolean);
+  seen.push(request.socket.remoteAddress ?? '');
+  const address = seen[Math.max(0, seen.length - 1 - trustedProxies)] ?? '';
   // Some proxies add the port, which is another one each time.
   const plain = address
     .replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1')
     .replace(/^\[(.*)\](?::\d+)?$/, '$1')
     .replace(/^::ffff:(?=\d+\.)/, '');
-  request.rawHeaders = [...kept, 'x-forwarded-for', plain];
+  kept.push('x-forwarded-for', plain);
+  request.rawHeaders = kept;
   request.headers['x-forwarded-for'] = plain;
 }

@@ -3,6 +3,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { addressOf, PlainRequest } from '../backend/plain-request.ts';
+import { PlainResponse } from '../backend/plain-response.ts';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { compressPage, PageCache } from './page-cache.ts';
@@ -88,6 +90,62 @@ test('whoever asks for many pages waits for himself, and nobody waits for what i
   expect(await answers).toContain('/slow/11');
   busy.closeAllConnections();
   await new Promise((done) => busy.close(done));
+});
+
+test('reads of the tables are answered in one piece or as they come, with or without the care of a URL', async () => {
+  const seen: string[] = [];
+  const services = createHttpServer({
+    backend: {
+      serves: (path) => path.startsWith('/rest/v1/'),
+      upgrade: () => {},
+      async answer(request) {
+        const { pathname, search } = addressOf(request);
+        const kind = request instanceof PlainRequest ? 'plain' : 'web';
+        seen.push(
+          `${kind} ${request.method} ${pathname}${search} from ${request.headers.get('x-forwarded-for')}`,
+        );
+        if (pathname.endsWith('/whole'))
+          return new PlainResponse(200, { 'content-type': 'text/plain' }, 'né');
+        return new Response(new Blob(['as it comes']).stream(), { status: 206 });
+      },
+    },
+    pages: new PageCache(),
+    renderPage: async () => Promise.reject(new Error('this is no page')),
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    isReady: async () => true,
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log: openLog('silent'),
+  });
+  await new Promise<void>((done) => services.listen(0, '127.0.0.1', () => done()));
+  const ask = async (path: string, method = 'GET') => {
+    const url = `http://127.0.0.1:${(services.address() as AddressInfo).port}/rest/v1/${path}`;
+    const response = await fetch(url, { method, headers: { 'x-forwarded-for': '192.0.2.1' } });
+    const { status, headers } = response;
+    return [
+      status,
+      headers.get('content-length'),
+      headers.get('x-content-type-options'),
+      await response.text(),
+    ];
+  };
+  expect(await ask('whole?a=eq.1')).toEqual([200, '3', 'nosniff', 'né']);
+  expect(await ask('whole', 'HEAD')).toEqual([200, null, 'nosniff', '']);
+  expect(await ask('parts')).toEqual([206, '11', 'nosniff', 'as it comes']);
+  expect(await ask('whole?a=eq.%C3%A9 b')).toEqual([200, '3', 'nosniff', 'né']);
+  expect(await ask('%77hole')).toEqual([206, '11', 'nosniff', 'as it comes']);
+  expect(await ask('whole', 'POST')).toEqual([200, '3', 'nosniff', 'né']);
+  expect(seen).toEqual([
+    'plain GET /rest/v1/whole?a=eq.1 from 192.0.2.1',
+    'plain HEAD /rest/v1/whole from 192.0.2.1',
+    'plain GET /rest/v1/parts from 192.0.2.1',
+    'plain GET /rest/v1/whole?a=eq.%C3%A9%20b from 192.0.2.1',
+    'web GET /rest/v1/%77hole from 192.0.2.1',
+    'web POST /rest/v1/whole from 192.0.2.1',
+  ]);
+  services.closeAllConnections();
+  await new Promise((done) => services.close(done));
 });
 
 describe('parts of a file', () => {

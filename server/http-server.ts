@@ -5,6 +5,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
 import { isHangUp } from '../backend/hang-up.ts';
 import { networkOf } from '../backend/network.ts';
+import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { createTurns, TooBusy } from '../backend/turns.ts';
 import { boundedRequest, hasReadableForm } from './bounded-request.ts';
@@ -14,6 +15,7 @@ import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import type { PageViews } from './page-views.ts';
+import { readPlain } from './read-plain.ts';
 import { sendPlain } from './send-plain.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
@@ -104,8 +106,22 @@ export function createHttpServer(options: HttpServerOptions): Server {
     sendPage(request, response, page);
   };
 
+  // Answers that are streams go out as all others do that are no plain ones.
+  const streams = new WeakMap<object, Response>();
+  const answerPlain = async (request: IncomingMessage, response: ServerResponse, read: PlainRequest) => {
+    const answer = await backend?.answer(read);
+    if (answer instanceof PlainResponse) {
+      sendPlain(request, response, answer, securityHeaders);
+      return;
+    }
+    if (answer) streams.set(request, answer);
+    await web(request, response);
+  };
+
   const web = getRequestListener(
     async (webRequest, { incoming, outgoing }) => {
+      const stream = streams.get(incoming);
+      if (stream) return withHeaders(stream, securityHeaders);
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
@@ -165,6 +181,18 @@ export function createHttpServer(options: HttpServerOptions): Server {
           'request',
         );
       });
+    }
+    // No page has such an address.
+    if (backend && path.startsWith('/rest/v1/')) {
+      establishClientAddress(request, trustedProxies);
+      const read = readPlain(request);
+      if (read) {
+        answerPlain(request, response, read).catch((error) => {
+          log.error({ error: (error as Error).stack ?? String(error) }, 'a read could not be answered');
+          response.destroy();
+        });
+      } else void web(request, response);
+      return;
     }
     const page = isRead(request) ? pages.find(path) : undefined;
     if (page) {

@@ -1,4 +1,5 @@
 // First stage: an HTTP request becomes a query tree. Nothing is known of the database here but its schemas' names.
+import type { HeaderLookup } from '../plain-request.ts';
 import { Fault } from './fault.ts';
 import { type AcceptedType, parseAccept } from './media-type.ts';
 import { mediaTypeOf, type Payload, parsePayload } from './payload.ts';
@@ -15,7 +16,7 @@ export interface RequestParts {
   path: string;
   /** The query string without `?`. */
   search: string;
-  headers: Pick<Headers, 'get'>;
+  headers: Pick<HeaderLookup, 'get'>;
   body: string;
 }
 

@@ -3,6 +3,7 @@
 import type { Caller, Service } from '../caller.ts';
 import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
+import { addressOf, PlainRequest } from '../plain-request.ts';
 import { PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
@@ -109,16 +110,16 @@ export async function createDataService(
   const searched = options.extraSearchPath ?? ['extensions'];
   const schema = await followSchema(database, schemas, onFault, options.schemaChannel, searched);
 
-  async function serve(request: Request, caller: Caller): Promise<Response | PlainResponse> {
+  async function serve(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse> {
     const timing = options.tellsTiming ? new ServerTiming() : null;
     if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
       throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
     }
-    const url = new URL(request.url);
-    const path = url.pathname.startsWith(root) ? url.pathname.slice(root.length) : url.pathname;
-    const search = url.search.slice(1);
+    const address = addressOf(request);
+    const path = address.pathname.startsWith(root) ? address.pathname.slice(root.length) : address.pathname;
+    const search = address.search.slice(1);
     const { cache } = schema;
-    const body = await readBody(request, maxBodyBytes);
+    const body = request instanceof PlainRequest ? '' : await readBody(request, maxBodyBytes);
     const parts = { method: request.method, path, search, headers: request.headers, body };
     const shape = shapeOf(parts);
     const known = plans.find(shape.key, cache);
@@ -137,7 +138,8 @@ export async function createDataService(
     const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
     const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
     let answer: (session: Session, deliver: Deliver | null) => Promise<Response | PlainResponse>;
-    if (plan.kind === 'description') answer = (session) => describe(session, parsed, plan, cache, url);
+    if (plan.kind === 'description')
+      answer = (session) => describe(session, parsed, plan, cache, new URL(request.url));
     else {
       const statement =
         known?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
@@ -196,7 +198,7 @@ export async function createDataService(
     return preferences.transaction === 'rollback';
   }
 
-  async function answer(request: Request, caller: Caller): Promise<Response | PlainResponse> {
+  async function answer(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse> {
     try {
       return await serve(request, caller);
     } catch (error) {

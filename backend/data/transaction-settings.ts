@@ -1,6 +1,7 @@
 // What holds for the length of a request's transaction: what SQL may see of the request, and what roles and functions were given.
 import type { RequestSettings } from '../database/as-role.ts';
 import type { Isolation } from '../database/database.ts';
+import type { HeaderLookup } from '../plain-request.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { Plan } from './plan.ts';
 import { quoted } from './sql-writer.ts';
@@ -39,7 +40,7 @@ export function createTransactionSettings({
 }: TransactionSettingsOptions) {
   const hoisted = new Set(hoistedSettings);
   return (
-    request: Request,
+    request: { method: string; headers: HeaderLookup },
     path: string,
     { schema, preferences: { timeZone } }: ParsedRequest,
     plan: Plan,

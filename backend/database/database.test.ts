@@ -152,6 +152,36 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect((await right).rows).toEqual([{ one: 1 }]);
   });
 
+  test('reads with values of every kind, again and again and in between transactions', async () => {
+    const sql = `select $1::int as n, $2::text as nothing, $3::jsonb as document, $4::boolean as is_so,
+                        length($5::text) as length, $6::numeric as exact, count(*) as many from generate_series(1, 2)`;
+    const document = { text: 'é "\\ \n', list: [1, null] };
+    const parameters = [-7, null, document, true, 'ü€'.repeat(60_000), '1.50'];
+    const row = {
+      n: -7,
+      nothing: null,
+      document,
+      is_so: true,
+      length: 120_000,
+      exact: '1.50',
+      many: 2,
+    };
+    for (let turn = 0; turn < 6; turn += 1) {
+      const answers = await Promise.all([
+        database.read(sql, parameters, {}),
+        database.transaction((session) => session.query(sql, parameters)),
+      ]);
+      for (const { rows } of answers) expect(rows).toEqual([row]);
+    }
+    const circle: Record<string, unknown> = {};
+    circle.self = circle;
+    await expect(database.read('select $1::jsonb', [circle], {})).rejects.toThrow();
+    expect(await database.read('select n from generate_series(1, 3) as n where n > $1', [1], {})).toEqual({
+      rows: [{ n: 2 }, { n: 3 }],
+      rowCount: 2,
+    });
+  });
+
   test.runIf(kind === 'postgresql')('ends a read that takes longer than its setting allows', async () => {
     const slow = readAsRole(
       database,

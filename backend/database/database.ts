@@ -126,10 +126,10 @@ export function asDatabaseError(thrown: unknown): DatabaseError {
 }
 
 /**
- * The statement that sets any number of settings for the current transaction: its text is always the same.
+ * The statement that sets any number of settings for the current transaction: its text is always the same. It gives no rows.
  */
 export const settingsStatement =
-  'select count(set_config(name, value, true)) from unnest($1::text[], $2::text[]) as setting (name, value)';
+  'select from unnest($1::text[], $2::text[]) as setting (name, value) where set_config(name, value, true) is null';
 
 /**
  * The parameters of `settingsStatement`.

@@ -12,6 +12,7 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
+import { Read, type ReadStatement } from './postgresql-read.ts';
 import { StatementNames } from './statement-names.ts';
 
 const int8 = 20;
@@ -72,16 +73,10 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         client.release();
       }
     },
-    async read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
-      const client = await pool.connect().catch(rethrow);
-      try {
-        const result = await readUnder(client, settings, prepared(sql, parameters)).catch(rethrow);
-        client.release();
-        return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 };
-      } catch (error) {
-        client.release(isConnectionLost(error));
-        throw error;
-      }
+    read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
+      const statement = { name: names.of(sql), text: sql, values: parameters };
+      const reading = readFrom(pool, statement, { ...settings, transaction_read_only: 'on' });
+      return reading as Promise<QueryResult<Row>>;
     },
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
@@ -158,66 +153,36 @@ function settingsQuery(settings: Readonly<Record<string, string>>): pg.QueryConf
   return { name: settingsName, text: settingsStatement, values: settingsParameters(settings) };
 }
 
-/**
- * Sends settings and a statement as one message. What stands before one Sync is one transaction, which ends with it
- * (PostgreSQL's protocol, "Pipelining"): neither begin nor commit are sent, and the answer comes in one piece.
- */
-function readUnder(
-  client: pg.PoolClient,
-  settings: Readonly<Record<string, string>>,
-  statement: pg.QueryConfig,
-): Promise<pg.QueryResult> {
-  return new Promise((resolve, reject) => {
-    client.query(
-      new StatementUnderSettings(
-        { ...settings, transaction_read_only: 'on' },
-        statement,
-        (error: Error | null, result: pg.QueryResult) => (error ? reject(error) : resolve(result)),
-      ),
-    );
-  });
-}
-
-/** What of the driver's connection and of its own queries is needed here; its types leave it out. */
-interface WireConnection {
-  bind(message: { statement: string; values: readonly string[] }): void;
-  execute(message: object): void;
-}
-type Callback = (error: Error | null, result: pg.QueryResult) => void;
-const WireQuery = pg.Query as unknown as new (
-  config: pg.QueryConfig & { queryMode: 'extended' },
-  callback: Callback,
-) => pg.Submittable & {
-  prepare(connection: WireConnection): void;
-  handleDataRow(message: unknown): void;
-  handleCommandComplete(message: unknown, connection: WireConnection): void;
+const readOptions = {
+  settingsName,
+  parserOf: (type: number) => types.getTypeParser(type, 'text') as (text: string) => unknown,
 };
 
-/** A query of the driver's with the settings in front of it. */
-class StatementUnderSettings extends WireQuery {
-  readonly #settings: Readonly<Record<string, string>>;
-  #isSet = false;
-
-  constructor(settings: Readonly<Record<string, string>>, statement: pg.QueryConfig, callback: Callback) {
-    super({ ...statement, queryMode: 'extended' }, callback);
-    this.#settings = settings;
-  }
-
-  override prepare(connection: WireConnection): void {
-    connection.bind({ statement: settingsName, values: settingsParameters(this.#settings) });
-    connection.execute({});
-    super.prepare(connection);
-  }
-
-  // The first row and the first completion are the settings' own.
-  override handleDataRow(message: unknown): void {
-    if (this.#isSet) super.handleDataRow(message);
-  }
-
-  override handleCommandComplete(message: unknown, connection: WireConnection): void {
-    if (this.#isSet) super.handleCommandComplete(message, connection);
-    this.#isSet = true;
-  }
+function readFrom(
+  pool: pg.Pool,
+  statement: ReadStatement,
+  settings: Readonly<Record<string, string>>,
+): Promise<QueryResult<Record<string, unknown>>> {
+  return new Promise((resolve, reject) => {
+    pool.connect((failure, client, release) => {
+      if (failure || !client) {
+        reject(asDatabaseError(failure));
+        return;
+      }
+      const read = new Read(statement, settings, readOptions, (error, result) => {
+        release(error !== null && isConnectionLost(error));
+        if (result) resolve(result);
+        else reject(error);
+      });
+      try {
+        client.query(read);
+      } catch (error) {
+        // A value that cannot be written; nothing was sent.
+        release();
+        reject(error);
+      }
+    });
+  });
 }
 
 /** Gathers what is sent in this turn of the event loop into one write to the network. */

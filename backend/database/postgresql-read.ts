@@ -1,0 +1,136 @@
+// One read of a server as one message: its settings and its statement stand before the same Sync, which ends their
+// transaction (PostgreSQL's protocol, "Pipelining"). Neither begin nor commit are sent, and one write sends all of it.
+import type { Socket } from 'node:net';
+import pg from 'pg';
+import { asDatabaseError, type QueryResult, settingsParameters } from './database.ts';
+import { WireMessages } from './wire-message.ts';
+
+/** A statement and its values; `name` where connections prepare it once. */
+export interface ReadStatement {
+  name: string | null;
+  text: string;
+  values: readonly unknown[];
+}
+
+/** What reads need to know of the driver they share connections with. */
+export interface ReadOptions {
+  /** The name under which every connection has prepared the settings' statement. */
+  settingsName: string;
+  /** What makes a value of a column's text, by the column's type. */
+  parserOf: (type: number) => (text: string) => unknown;
+}
+
+type Row = Record<string, unknown>;
+type Callback = (error: Error | null, result: QueryResult<Row> | null) => void;
+interface Column {
+  name: string;
+  parse: (text: string) => unknown;
+}
+
+/** What of the driver's connection is needed here; its types leave it out. */
+interface WireConnection {
+  stream: Socket;
+  /** Statements it has prepared, and those it has sent and not yet heard of. */
+  parsedStatements: Record<string, string>;
+  submittedNamedStatements: Record<string, string>;
+}
+
+// A connection takes only queries of its own kind while it pipelines. What their constructor sets up is not needed here.
+const QueryKind = function Query() {} as unknown as new () => object;
+QueryKind.prototype = pg.Query.prototype;
+
+// What a statement gives does not change while a connection has it prepared: the server refuses it then.
+const known = new WeakMap<WireConnection, Map<string, readonly Column[]>>();
+
+/** One read under its settings. The driver calls its methods as the answer comes in. */
+export class Read extends QueryKind {
+  /** What the driver notes as prepared when it is told so. */
+  readonly name: string | null;
+  readonly text: string;
+  callback: Callback;
+  readonly #settings: Readonly<Record<string, string>>;
+  readonly #values: readonly unknown[];
+  readonly #options: ReadOptions;
+  readonly #rows: Row[] = [];
+  #columns: readonly Column[] = [];
+  #connection: WireConnection | null = null;
+  #failure: unknown = null;
+
+  /**
+   * @param settings names of ours and their values, local to the transaction
+   * @param callback is given a DatabaseError or the result
+   */
+  constructor(
+    { name, text, values }: ReadStatement,
+    settings: Readonly<Record<string, string>>,
+    options: ReadOptions,
+    callback: Callback,
+  ) {
+    super();
+    this.name = name;
+    this.text = text;
+    this.callback = callback;
+    this.#values = values;
+    this.#settings = settings;
+    this.#options = options;
+  }
+
+  submit(driven: pg.Connection): null {
+    const { name, text } = this;
+    const connection = driven as unknown as WireConnection;
+    this.#connection = connection;
+    const { parsedStatements, submittedNamedStatements, stream } = connection;
+    const messages = new WireMessages()
+      .bind(this.#options.settingsName, settingsParameters(this.#settings))
+      .execute();
+    const isPrepared =
+      name !== null && (parsedStatements[name] ?? submittedNamedStatements[name]) !== undefined;
+    if (!isPrepared) messages.parse(name ?? '', text);
+    messages.bind(name ?? '', this.#values);
+    const columns = name === null ? undefined : known.get(connection)?.get(name);
+    if (columns) this.#columns = columns;
+    else messages.describePortal();
+    const message = messages.execute().sync().take();
+    if (name !== null && !isPrepared) submittedNamedStatements[name] = text;
+    if (stream.writable) stream.write(message);
+    return null;
+  }
+
+  handleRowDescription({ fields }: { fields: readonly { name: string; dataTypeID: number }[] }): void {
+    this.#columns = fields.map((field) => ({
+      name: field.name,
+      parse: this.#options.parserOf(field.dataTypeID),
+    }));
+    if (this.name === null || !this.#connection) return;
+    const statements = known.get(this.#connection) ?? new Map<string, readonly Column[]>();
+    statements.set(this.name, this.#columns);
+    known.set(this.#connection, statements);
+  }
+
+  // The settings give no rows: all are the statement's.
+  handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
+    if (this.#failure) return;
+    try {
+      const row: Row = {};
+      for (let at = 0; at < this.#columns.length; at += 1) {
+        const column = this.#columns[at];
+        const text = fields[at];
+        if (column) row[column.name] = text === null || text === undefined ? null : column.parse(text);
+      }
+      this.#rows.push(row);
+    } catch (error) {
+      this.#failure = error;
+    }
+  }
+
+  handleCommandComplete(): void {}
+
+  handleError(error: Error): void {
+    this.callback(asDatabaseError(error), null);
+  }
+
+  handleReadyForQuery(): void {
+    if (this.#failure) this.callback(asDatabaseError(this.#failure), null);
+    else this.callback(null, { rows: this.#rows, rowCount: this.#rows.length });
+  }
+}
