@@ -227,6 +227,36 @@ describe('what a page is sent', () => {
   });
 });
 
+test('a connection is not left open behind a body that nobody reads to its end', async () => {
+  const impatient = createHttpServer({
+    backend: {
+      serves: () => true,
+      upgrade: () => {},
+      async answer(request) {
+        for await (const _ of request.body ?? []) break;
+        return new Response('too large', { status: 413 });
+      },
+    },
+    pages: new PageCache(),
+    renderPage: () => Promise.reject(new Error('no page is asked for')),
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    isReady: async () => true,
+    trustedProxies: 0,
+    publicUrl: 'http://shop.example',
+    log,
+  });
+  await new Promise<void>((done) => impatient.listen(0, '127.0.0.1', () => done()));
+  const socket = connect((impatient.address() as AddressInfo).port, '127.0.0.1');
+  const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));
+  socket.on('error', () => {});
+  socket.write(`POST /auth HTTP/1.1\r\nHost: shop\r\nContent-Length: 9000000\r\n\r\n${'a'.repeat(1000)}`);
+  expect(await answer).toMatch(/^HTTP\/1\.1 413 [\s\S]*\r\nconnection: close\r\n/i);
+  socket.destroy();
+  impatient.closeAllConnections();
+  await new Promise((done) => impatient.close(done));
+});
+
 test('a client that breaks off while it asks for a WebSocket brings nothing down', async () => {
   const answered = new Promise<number>((done) => {
     server.once('upgrade', (_request, socket) => {

@@ -133,8 +133,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
       }
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest);
-        if (!(answer instanceof PlainResponse)) return withHeaders(answer, securityHeaders);
-        sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, securityHeaders);
+        const headers = isGivenUp(incoming as IncomingMessage)
+          ? { ...securityHeaders, connection: 'close' }
+          : securityHeaders;
+        if (!(answer instanceof PlainResponse)) return withHeaders(answer, headers);
+        sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, headers);
         return RESPONSE_ALREADY_SENT;
       }
       // No page has one in its address, and the database takes none.
@@ -229,6 +232,14 @@ function finishHeaders(page: CachedPage, encoding: Encoding, extra: Record<strin
 
 function isRead(request: IncomingMessage): boolean {
   return request.method === 'GET' || request.method === 'HEAD';
+}
+
+/**
+ * Whether a body was read in part and no further: nothing more can come on its connection, and a proxy that is not told
+ * would send the next customer's request on it.
+ */
+function isGivenUp(request: IncomingMessage): boolean {
+  return request.readableDidRead && !request.complete;
 }
 
 /** The one value of a header, read where it lies: the object of all headers would be made for this alone. */
