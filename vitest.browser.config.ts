@@ -26,6 +26,8 @@ export default defineConfig({
         'e2e/storefront-texts.test.ts',
       ]),
     },
+    // How soon something must come true is said where it matters; elsewhere a busy machine may take its time.
+    expect: { poll: { timeout: 20_000 } },
     testTimeout: 90_000,
     hookTimeout: 120_000,
   },

@@ -1,7 +1,7 @@
 // Customers are told of each step, by mail and by text, and have a receipt; staff see what was said and look after it.
 import { createServer, type Socket } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
@@ -35,17 +35,18 @@ const messagesTo = async (recipient: string, at = shop): Promise<Message[]> =>
     await asOwner(at, `/rest/v1/outbox_messages?recipient=eq.${encodeURIComponent(recipient)}`, 'GET')
   ).json()) as Message[];
 
-/** Orders and pays, and waits until both messages of the payment have left. */
+/** Orders and pays, and waits until the mails and texts about both have left. */
 async function orderAndPay(page: Page, shopper: Shopper): Promise<{ trackingNumber: string }> {
   await order(page, shop.url, 'hibiscus-bottle', shopper);
   await payButton(page).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
   await page.waitForURL(/\/track-order\/JJ-/);
-  await until(
-    async () =>
-      (await mailsTo(shop.outbox, shopper.email)).some((mail) => mail.includes('received your payment')),
-    'the mail about the payment is in the outbox',
-  );
+  await until(async () => {
+    const messages = await Promise.all(
+      [shopper.email, `+254${shopper.phone.slice(1)}`].map((recipient) => messagesTo(recipient)),
+    );
+    return messages.flat().filter(({ status }) => status === 'sent').length === 4;
+  }, 'the order and its payment were told by mail and by text');
   return { trackingNumber: /JJ-\d{8}-\d{4,6}/.exec(page.url())?.[0] ?? '' };
 }
 
@@ -202,7 +203,7 @@ story.for([
     const timeline = page.getByRole('dialog').getByRole('region', { name: 'Timeline' });
     await timeline.getByText('Customer told by mail').first().waitFor();
     await timeline.getByText(`“Payment received” to ${shopper.email}`).waitFor();
-    expect(await timeline.getByText(/^Customer told by/).count()).toBe(4);
+    await expect.poll(() => timeline.getByText(/^Customer told by/).count()).toBe(4);
   },
 );
 
@@ -210,7 +211,7 @@ story(
   'the words are edited with their placeholders checked, and the next customer reads them',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
-    await enterAsStaff(shop, page);
+    await enterAsStaff(shop, page, '/admin/dashboard');
     await page.getByRole('link', { name: 'Messages' }).click();
     await page.getByRole('link', { name: 'Edit templates' }).click();
     await page.getByRole('heading', { level: 1, name: 'Message templates' }).waitFor();
@@ -295,7 +296,9 @@ async function silentMailServer() {
 
 test('a shop that dies while a mail leaves does not send it again by itself, and sends what it had not begun', async () => {
   const mailServer = await silentMailServer();
+  onTestFinished(() => mailServer.close());
   const fragile = await openShop({ SMTP_URL: mailServer.url });
+  onTestFinished(() => fragile.close());
   const place = async (email: string) => {
     const answer = await asOwner(fragile, '/rest/v1/rpc/place_order', 'POST', {
       idempotency_key: crypto.randomUUID(),
@@ -333,6 +336,4 @@ test('a shop that dies while a mail leaves does not send it again by itself, and
   await until(async () => (await statusOf('lost@example.com')) === 'sent', 'a person had it sent again');
   const ids = mailsOf('lost@example.com').map((mail) => /^Message-ID: (.+)$/m.exec(mail)?.[1]);
   expect(ids).toEqual([`<${lost?.id}@localhost>`, `<${lost?.id}@localhost>`]);
-  await fragile.close();
-  await mailServer.close();
 });

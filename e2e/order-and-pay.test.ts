@@ -121,7 +121,7 @@ describe('each way a payment can go', () => {
       await page
         .getByRole('dialog')
         .getByText(/different amount/i)
-        .waitFor();
+        .waitFor({ timeout: 60_000 });
       expect(await ordersOf('0714009005')).toMatchObject([{ payment_status: 'unpaid' }]);
       await followed.getByRole('heading', { name: 'We are checking your payment' }).waitFor();
       expect(await followed.getByRole('button', { name: 'Pay now' }).count()).toBe(0);
@@ -140,7 +140,7 @@ describe('each way a payment can go', () => {
       const { page } = await newVisitor();
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009006' });
       await payButton(page).click();
-      await page.getByRole('dialog').getByText('Customer not reachable').waitFor();
+      await page.getByRole('dialog').getByText('Customer not reachable').waitFor({ timeout: 60_000 });
       await until(
         async () => (await ordersOf('0714009006'))[0]?.payment_status === 'paid',
         'the late success is recognised',
@@ -347,12 +347,13 @@ describe('following an order', () => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-can', { ...amina, phone: '0716005502' });
     const number = await trackingNumberIn(page);
-    const joined = page.waitForEvent('websocket', (socket) => socket.url().includes('/realtime/v1/'));
-    await page.goto(`${shop.url}/track-order/${number}`);
+    const joined = page
+      .waitForEvent('websocket', (socket) => socket.url().includes('/realtime/v1/'))
+      .then((socket) =>
+        socket.waitForEvent('framereceived', ({ payload }) => String(payload).includes('phx_reply')),
+      );
+    await Promise.all([joined, page.goto(`${shop.url}/track-order/${number}`)]);
     const status = () => page.locator('[data-status]').first().getAttribute('data-status');
-    await (await joined).waitForEvent('framereceived', ({ payload }) =>
-      String(payload).includes('phx_reply'),
-    );
     expect(await status()).toBe('pending');
 
     const [{ id } = { id: '' }] = await ordersOf('0716005502');

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
+import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -90,7 +90,7 @@ story(
       await held;
       await route.continue();
     });
-    await enterAsStaff(shop, page);
+    await signIn(shop, page, await makeAccount(shop));
     await page.locator('li[data-skeleton]').first().waitFor();
     expect(await page.locator('li[data-skeleton]').count()).toBe(4);
     letGo();
@@ -124,7 +124,7 @@ story.for(sizes)(
   '%s: the figures follow what happens, and the month is a chart and a table',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
-    await enterAsStaff(shop, page);
+    await enterAsStaff(shop, page, '/admin/dashboard');
     const revenue = card(page, 'Total Revenue');
     await revenue.getByText('of which paid').waitFor();
     const figure = async (title: string) =>
@@ -173,7 +173,7 @@ story.for(sizes)(
 
 story.for(sizes)('%s: the quick actions lead where they say', async ([, viewport], { newVisitor }) => {
   const { page } = await newVisitor({ viewport });
-  await enterAsStaff(shop, page);
+  await enterAsStaff(shop, page, '/admin/dashboard');
   const go = async (name: string, address: RegExp) => {
     await page.getByRole('region', { name: 'Quick Actions' }).getByRole('link', { name }).click();
     await page.waitForURL(address);
@@ -196,7 +196,7 @@ story.for(sizes)(
     await page.route(/rpc\/(dashboard_figures|daily_figures|system_status)|auth\/v1\/health/, (route) =>
       isBroken ? route.fulfill({ status: 503, json: { message: 'no database' } }) : route.continue(),
     );
-    await enterAsStaff(shop, page);
+    await enterAsStaff(shop, page, '/admin/dashboard');
     for (const title of cards) await card(page, title).getByText('Could not be loaded').waitFor();
     await page.getByText('The last 30 days could not be loaded').waitFor();
     await line(page, 'Database').getByText('No answer').waitFor();

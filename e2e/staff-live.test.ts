@@ -44,11 +44,14 @@ describe.each([
 ] as const)('%s', (where, size, payer) => {
   story('a paid order comes with a word, a number in the menu, and its row', async ({ newVisitor }) => {
     const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
-    await enterAsStaff(shop, staff);
+    await enterAsStaff(shop, staff, '/admin/dashboard');
     await isLive(staff);
     const name = `Wanjiku ${where}`;
     // A message goes after four seconds, so it is awaited while the shopper pays.
-    await Promise.all([message(staff, 'New paid order').waitFor(), pay(shopper, name, payer)]);
+    await Promise.all([
+      message(staff, 'New paid order').waitFor({ timeout: 60_000 }),
+      pay(shopper, name, payer),
+    ]);
     const link = (await openMenu(staff, size)).getByRole('link', { name: /^Orders/ });
     await link.getByText('newly paid').waitFor({ state: 'attached' });
     expect(await link.textContent()).toMatch(/^Orders1/);
@@ -60,18 +63,23 @@ describe.each([
 
   story('a message from the contact form comes with a word that leads to it', async ({ newVisitor }) => {
     const [{ page: staff }, { page: visitor }] = [await newVisitor({ viewport: size }), await newVisitor()];
-    await enterAsStaff(shop, staff);
+    await enterAsStaff(shop, staff, '/admin/dashboard');
     await isLive(staff);
     await visitor.goto(`${shop.url}/contact`);
     await visitor.getByLabel(/^First name/i).fill('Baraka');
     await visitor.getByLabel(/^Last name/i).fill(where);
     await visitor.getByLabel(/^Email \*/).fill('baraka@mail.example');
     await visitor.getByRole('textbox', { name: 'Message' }).fill('Is the mango one back?');
-    await visitor.getByRole('button', { name: /^Send/ }).click();
-    await visitor.getByText('Message sent successfully!').waitFor();
-
-    await message(staff, 'New inquiry').waitFor();
-    await staff.getByRole('button', { name: 'Read', exact: true }).click();
+    // Here, too, while it is sent.
+    const read = async () => {
+      await message(staff, 'New inquiry').waitFor();
+      await staff.getByRole('button', { name: 'Read', exact: true }).click();
+    };
+    const send = async () => {
+      await visitor.getByRole('button', { name: /^Send/ }).click();
+      await visitor.getByText('Message sent successfully!').waitFor();
+    };
+    await Promise.all([read(), send()]);
     await staff.getByRole('dialog', { name: `Inquiry from Baraka ${where}` }).waitFor();
   });
 
@@ -104,8 +112,8 @@ story('whose rights end hears no more', async ({ newVisitor }) => {
     await newVisitor(),
     await newVisitor(),
   ];
-  const account = await enterAsStaff(shop, staff);
-  await enterAsStaff(shop, watcher);
+  const account = await enterAsStaff(shop, staff, '/admin/dashboard');
+  await enterAsStaff(shop, watcher, '/admin/dashboard');
   await Promise.all([isLive(staff), isLive(watcher)]);
   await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
   // Whatever the one who lost the rights is told stays on record, also after it has gone from the screen.
@@ -117,7 +125,10 @@ story('whose rights end hears no more', async ({ newVisitor }) => {
       subtree: true,
     });
   });
-  await Promise.all([message(watcher, 'New paid order').waitFor(), pay(shopper, 'Achieng', '0722000103')]);
+  await Promise.all([
+    message(watcher, 'New paid order').waitFor({ timeout: 60_000 }),
+    pay(shopper, 'Achieng', '0722000103'),
+  ]);
   const told = await staff.evaluate(() => (window as unknown as { told: string[] }).told);
   expect(told.filter((text) => text.includes('New paid order'))).toEqual([]);
 });

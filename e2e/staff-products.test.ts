@@ -225,9 +225,9 @@ describe.each([
     expect(await problemOf(page, 'Product Slug')).toBe('Product slug is required');
     expect(await problemOf(page, 'Price \\(KES\\)')).toBe('Price is required');
     expect(await problemOf(page, 'Category')).toBe('Category is required');
-    expect(await field(page, 'Product Name').evaluate((input) => input === document.activeElement)).toBe(
-      true,
-    );
+    await expect
+      .poll(() => field(page, 'Product Name').evaluate((input) => input === document.activeElement))
+      .toBe(true);
     await expectAccessible(page, 'a form with problems');
 
     await field(page, 'Product Name').fill(name);

@@ -75,6 +75,17 @@ const paymentOf = async ({ id }: Order) =>
     }[]
   )[0]?.payment_status;
 
+/** The screen shows one day of Nairobi: a story that makes payments begins after midnight rather than just before. */
+const untilTheDayLasts = (seconds: number) =>
+  until(
+    async () => {
+      const ofNairobi = Date.now() / 1000 + 3 * 60 * 60;
+      return 86_400 - (ofNairobi % 86_400) > seconds;
+    },
+    'a new day has begun',
+    (seconds + 10) * 1000,
+  );
+
 /** The row, or the card, of a receipt. */
 const rowOf = (page: Page, receipt: string) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Payments"] > li').filter({ hasText: receipt });
@@ -87,7 +98,9 @@ story.for([
   ['on a desktop', desktop],
 ] as const)(
   'money that nobody knows, paid twice or too little is found, decided and remembered, %s',
+  { timeout: 150_000 },
   async ([size, viewport], { newVisitor }) => {
+    await untilTheDayLasts(45);
     const [matched, unknown] = [await placeOrder(`Matched ${size}`), await placeOrder(`Unknown ${size}`)];
     const { page } = await newVisitor({ viewport });
     const account = await enterAsStaff(shop, page);

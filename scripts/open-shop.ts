@@ -91,7 +91,8 @@ export async function openShop(
 
 /** Waits until something holds; says what was waited for when it does not come true. */
 export async function until(holds: () => Promise<boolean>, what: string, withinMs = 60_000): Promise<void> {
-  const deadline = Date.now() + withinMs;
+  const begun = Date.now();
+  const deadline = begun + withinMs;
   let last: unknown;
   while (Date.now() < deadline) {
     try {
@@ -100,7 +101,8 @@ export async function until(holds: () => Promise<boolean>, what: string, withinM
       if (error instanceof Error && error.message.startsWith('the shop ended')) throw error;
       last = error;
     }
-    await new Promise((done) => setTimeout(done, 50));
+    // What takes long is asked about less often: the machine has other work.
+    await new Promise((done) => setTimeout(done, Math.min(250, 50 + (Date.now() - begun) / 20)));
   }
   throw new Error(`waited in vain until ${what}${last ? `: ${last}` : ''}`);
 }
