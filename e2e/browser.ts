@@ -10,6 +10,9 @@ export function openBrowser(): Promise<Browser> {
     args: [
       '--no-sandbox',
       '--disable-gpu',
+      // Less is drawn than where a graphics card is imitated, and no process is kept ready for another site.
+      '--disable-gpu-compositing',
+      '--disable-site-isolation-trials',
       '--disable-quic',
       '--no-first-run',
       '--disable-background-networking',

@@ -85,7 +85,7 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
     return (
       <Dialog.Root open={open} onOpenChange={close}>
         <Dialog.Portal>
-          <Dialog.Overlay className="dialog-veil fixed inset-0 z-50 bg-dusk-950/55 backdrop-blur-[3px]" />
+          <Dialog.Overlay className="dialog-veil fixed inset-0 z-50 bg-dusk-950/55 motion-safe:backdrop-blur-[3px]" />
           <Dialog.Content
             {...content}
             className={`dialog-sheet fixed left-1/2 z-50 flex ${widths[size]} -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-2xl bg-paper text-ink shadow-xl outline-none`}
