@@ -541,7 +541,10 @@ describe('on a phone', () => {
     await page.keyboard.press('Enter');
     await expectShown(page, [toast('Error', 'Failed to fetch order details')]);
     await page.waitForURL('**/track-order/JJ-20200101-1000');
-    await expect.poll(() => page.getByLabel('Tracking number').inputValue()).toBe('JJ-20200101-1000');
+    await until(
+      async () => (await page.getByLabel('Tracking number').inputValue()) === 'JJ-20200101-1000',
+      'the number stands in its field as it is written',
+    );
     await expectAccessible(page, 'a failed look-up');
   });
 
@@ -576,7 +579,7 @@ describe('on a phone', () => {
       await expectShown(page, [
         toast('Message sent successfully!', "We'll get back to you as soon as possible."),
       ]);
-      await expect.poll(() => message.inputValue()).toBe('');
+      await until(async () => (await message.inputValue()) === '', 'the form is empty');
     },
   );
 
