@@ -352,18 +352,16 @@ describe('on a phone', () => {
         Object.assign(form, { [name]: { ...amina, phone: '0724005501' }[name] });
       }
       const message = page.locator('[data-sonner-toast]');
-      await expect
-        .poll(async () => {
-          const [above, below] = [await message.boundingBox(), await dialogOf(page).boundingBox()];
-          return above && below && above.y + above.height <= below.y;
-        })
-        .toBe(true);
+      await until(async () => {
+        const [above, below] = [await message.boundingBox(), await dialogOf(page).boundingBox()];
+        return above !== null && below !== null && above.y + above.height <= below.y;
+      }, 'the message lies above the dialog');
       await expectAccessible(page, 'order, invalid');
       // Out of the dialog that holds the focus, and back.
       await page.keyboard.press('Alt+t');
       for (const _ of ['the message', 'its button']) await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
-      await expect.poll(() => message.count()).toBe(0);
+      await until(async () => (await message.count()) === 0, 'it is gone');
       await fillOrder(page, form);
 
       const asked = '**/rest/v1/rpc/place_order';
