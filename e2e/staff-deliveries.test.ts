@@ -196,6 +196,9 @@ describe.each(sizes)('%s', (size, viewport) => {
     );
     await row.getByText('Motorbike').waitFor();
 
+    // A message lies over the buttons on a phone, and stays as long as the pointer is on it.
+    const leaveMessages = () => page.mouse.move(0, 0);
+    await leaveMessages();
     // Editing: the form of another delivery is empty, this one's holds what is known.
     await row.getByRole('button', { name: `Edit assignment of ${order.order_number}` }).click();
     const editing = page.getByRole('dialog', { name: 'Edit Assignment' });
@@ -204,6 +207,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     await editing.getByRole('button', { name: 'Save Assignment' }).click();
     await toast(page, 'Delivery assignment updated successfully').waitFor();
     await row.getByText('0733 999 888').waitFor();
+    await leaveMessages();
     await rowOf(page, other).getByRole('button', { name: 'Assign' }).click();
     expect(
       await dialogOf(page)
