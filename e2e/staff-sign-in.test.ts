@@ -165,7 +165,8 @@ describe('the panel', () => {
   story('signing out in one tab signs out the other', async ({ newVisitor }) => {
     // The other tab may be asking who it is at that very moment.
     const { page, context } = await newVisitor({ expectedFailures: sessionGone });
-    await signIn(shop, page, await makeAccount(shop, 'staff'));
+    const account = await makeAccount(shop, 'staff');
+    await signIn(shop, page, account);
     const second = await context.newPage();
     await second.goto(`${shop.url}/admin/orders`);
     await second.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
@@ -175,6 +176,18 @@ describe('the panel', () => {
     await second.waitForURL('**/admin/orders#main');
     await signOut(page);
     await second.waitForURL('**/admin/login');
+
+    // Unless somebody is in the middle of something there: they sign in again and go on.
+    await signIn(shop, page, account);
+    await second.goto(`${shop.url}/admin/products?new=1`);
+    const name = second.getByLabel(/^Product Name/);
+    await name.fill('Half typed');
+    await signOut(page);
+    const ended = second.getByRole('dialog', { name: 'Your session has ended' });
+    await ended.waitFor();
+    await signIn(shop, page, account);
+    await ended.waitFor({ state: 'detached' });
+    expect(await name.inputValue()).toBe('Half typed');
   });
 
   story.for([

@@ -779,9 +779,10 @@ describe('the message form', () => {
       await page.getByRole('button', { name: 'Send message' }).click();
       await page.getByText('Last name is required').waitFor();
       await page.getByText('Message is required').waitFor();
-      await expect
-        .poll(() => page.evaluate(() => document.activeElement?.getAttribute('name')))
-        .toBe('lastName');
+      await until(
+        () => page.evaluate(() => document.activeElement?.getAttribute('name') === 'lastName'),
+        'the focus is on the first wrong field',
+      );
       await page.getByRole('textbox', { description: 'Please enter a valid email address' }).waitFor();
       await page.getByLabel(/Last name/).fill('Otieno');
       await email.fill('amina@example.com');

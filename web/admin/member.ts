@@ -6,6 +6,8 @@ export interface Member {
   staff: Staff;
   id: string;
   email: string;
+  /** The session has ended under something that is not saved yet. */
+  isSignedOut?: boolean;
 }
 
 export const memberContext = createContext<Member>();

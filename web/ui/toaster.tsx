@@ -11,26 +11,31 @@ document.body.append(host);
 /** Between two messages, and between them and what makes room for them. */
 const gap = 10;
 const toTheEdge = { wide: 20, narrow: 12 };
-/** What a page keeps at the bottom of a phone, such as the way to order, stays in reach. */
-const aboveTheBar = (edge: number) =>
-  `calc(${edge}px + env(safe-area-inset-bottom) + var(--bottom-bar, 0px))`;
-const around = (edge: number) => ({ top: edge, right: edge, bottom: aboveTheBar(edge), left: edge });
 /** As wide as a message is where it is not as wide as the screen. */
 const width = 356;
+const narrowest = 768;
 
-type Place = 'top-center' | 'bottom-center' | 'bottom-right';
+type Place = 'top-center' | 'bottom-right';
 
-/** Where a message covers nothing: at the bottom of a page, beside a dialog, or above it, which then makes room. */
+const openDialog = () =>
+  document.querySelector('[role=dialog][data-state=open], [role=alertdialog][data-state=open]');
+
+/** Where a message covers nothing of use: beside a dialog or above it, which then makes room; on a phone under the header. */
 function place(): Place {
-  const dialog = document.querySelector(
-    '[role=dialog][data-state=open], [role=alertdialog][data-state=open]',
-  );
-  const beside = dialog ? (window.innerWidth - dialog.clientWidth) / 2 : window.innerWidth;
-  if (beside >= width + 2 * toTheEdge.wide) return 'bottom-right';
-  return dialog ? 'top-center' : 'bottom-center';
+  const dialog = openDialog();
+  if (!dialog) return window.innerWidth < narrowest ? 'top-center' : 'bottom-right';
+  const beside = (window.innerWidth - dialog.clientWidth) / 2;
+  return beside >= width + 2 * toTheEdge.wide ? 'bottom-right' : 'top-center';
 }
 
-/** Tells the style sheet how much of the top of the screen the messages take: dialogs begin below. */
+/** Tells the style sheet where messages at the top begin. */
+function tellTop(): void {
+  const header = openDialog() ? null : document.querySelector('header');
+  const top = Math.max(toTheEdge.narrow, (header?.getBoundingClientRect().bottom ?? 0) + gap);
+  document.documentElement.style.setProperty('--toast-top', `${top}px`);
+}
+
+/** Tells it how much of the top of the screen they take from a dialog. */
 function tellRoom(): void {
   const messages = host.querySelectorAll<HTMLElement>(
     '[data-sonner-toast][data-y-position=top][data-visible=true]:not([data-removed=true])',
@@ -41,6 +46,8 @@ function tellRoom(): void {
   if (room > 0) style.setProperty('--toast-room', `${room + toTheEdge.narrow}px`);
   else style.removeProperty('--toast-room');
 }
+
+const around = (edge: number) => ({ top: 'var(--toast-top)', right: edge, bottom: edge, left: edge });
 
 new MutationObserver(tellRoom).observe(host, {
   subtree: true,
@@ -68,6 +75,8 @@ function Messages() {
       const now = place();
       // Nothing that is being read jumps, unless it would cover a dialog.
       const isNothingShown = host.querySelector('[data-sonner-toast]') === null;
+      if (!isNothingShown && !openDialog()) return;
+      tellTop();
       if (isNothingShown || now === 'top-center') setPosition(now);
     };
     const follow = () => findPlace();

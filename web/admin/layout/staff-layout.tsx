@@ -14,6 +14,7 @@ import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { MemberScope } from '../use-member.tsx';
 import { useStoreName } from '../use-store-name.ts';
 import type { Route } from './+types/staff-layout.ts';
+import { isSomethingUnsaved, SessionEnded } from './session-ended.tsx';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
 import { useSidebar } from './use-sidebar.ts';
@@ -22,18 +23,26 @@ import './staff-layout.css';
 
 /** Who was let in last, in this tab; null when the next screen has to ask. */
 let admitted: Member | null = null;
+/** Whose screens these are, also while that is asked again. */
+let shownTo: Member | null = null;
 
 const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
   const staff = staffFor(request);
   // From one screen to the next nobody waits for the services: the layout asks them meanwhile, and they show nothing to
   // who has no right to it. Asking for the same address again has the whole check made; requests name no part of a page.
   let member = admitted;
-  if (member?.staff !== staff || request.url === window.location.href.replace(/#.*$/, '')) {
+  const isSameAddress = request.url === window.location.href.replace(/#.*$/, '');
+  if (member?.staff !== staff || isSameAddress) {
     const standing = await staff.standing();
     member = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
     // An answer that nobody waits for any more must not undo a newer one.
     if (!request.signal.aborted) admitted = member;
+    // A session ends of itself, too: who is in the middle of something signs in again and goes on.
+    if (standing.is === 'signed out' && isSameAddress && shownTo?.staff === staff && isSomethingUnsaved()) {
+      member = { ...shownTo, isSignedOut: true };
+    }
     if (!member) throw redirect('/admin/login');
+    shownTo = member;
   }
   context.set(memberContext, member);
   return next();
@@ -56,12 +65,15 @@ export function HydrateFallback() {
   );
 }
 
-export default function StaffLayout({ loaderData: { staff, id, email } }: Route.ComponentProps) {
+export default function StaffLayout({
+  loaderData: { staff, id, email, isSignedOut = false },
+}: Route.ComponentProps) {
   const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
   // The next one at this device finds nothing of what this one saw, and is not taken for them.
   useEffect(
     () => () => {
       admitted = null;
+      shownTo = null;
       queryClient.clear();
     },
     [],
@@ -70,6 +82,7 @@ export default function StaffLayout({ loaderData: { staff, id, email } }: Route.
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
         <Panel {...member} />
+        <SessionEnded isOpen={isSignedOut} />
       </MemberScope>
     </QueryClientProvider>
   );

@@ -229,7 +229,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           </Link>
         </Card>
         {/* On the left: messages come on the right, or above. */}
-        <div className="bottom-bar sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
+        <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
           <Button type="submit" disabled={!isDirty} isBusy={save.isPending}>
             {save.isPending ? 'Saving...' : 'Save Settings'}
           </Button>

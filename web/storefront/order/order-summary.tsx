@@ -41,7 +41,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
       </span>
       <div className="flex min-w-0 flex-1 flex-wrap items-center justify-between gap-x-4 gap-y-1">
         <p className="min-w-32 flex-1">
-          <span className="block leading-tight font-bold">{product.name}</span>
+          <span className="block leading-tight font-bold wrap-anywhere">{product.name}</span>
           <span className="text-sm text-ink-soft tabular-nums">{formatKsh(product.price)} each</span>
         </p>
         {onQuantityChange ? (
@@ -110,7 +110,7 @@ export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
     <dl className="grid grid-cols-[1fr_auto] gap-y-1.5 text-sm tabular-nums">
       <dt className="text-ink-soft">
         Subtotal{' '}
-        <span className="whitespace-nowrap">
+        <span className="sm:whitespace-nowrap">
           ({quantity} × {formatKsh(price)})
         </span>
       </dt>

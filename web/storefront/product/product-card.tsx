@@ -81,8 +81,9 @@ export function ProductCard({
         {tagline ? (
           <p className={`text-sm max-sm:hidden ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{tagline}</p>
         ) : null}
-        <div className="mt-auto flex items-center justify-between gap-2 pt-1">
-          <Price cents={price} className="text-lg sm:text-xl" />
+        {/* Beside a price of seven figures there is no room for the arrow on a phone: it wraps out of sight. */}
+        <div className="mt-auto flex h-10 flex-wrap content-start items-center justify-between gap-x-2 gap-y-4 overflow-hidden pt-1 pr-0.5">
+          <Price cents={price} className="text-lg leading-9! sm:text-xl" />
           <span
             aria-hidden="true"
             className={`grid size-9 place-items-center rounded-pill transition-[background-color,color,translate] group-hover:translate-x-0.5 ${isOnDusk ? 'bg-white/12 text-white group-hover:bg-ember-300 group-hover:text-ink' : 'bg-paper-deep text-dusk-800 group-hover:bg-leaf-600 group-hover:text-white'}`}

@@ -190,7 +190,7 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <div>
       <dt className="text-sm text-ink-soft">{name}</dt>
-      <dd className="font-semibold break-words">{children}</dd>
+      <dd className="font-semibold">{children}</dd>
     </div>
   );
 }
@@ -202,7 +202,7 @@ function Item({ item }: { item: TrackedItem }) {
         <ProductImage src={item.imageUrl} alt="" sizes="72px" className="size-full rounded-md text-3xl!" />
       </span>
       <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
-        <p className="min-w-36 flex-1">
+        <p className="min-w-36 flex-1 wrap-anywhere">
           {item.slug ? (
             <Link to={`/shop/${item.slug}`} className="inline-block py-0.5 font-bold hover:underline">
               {item.name}
