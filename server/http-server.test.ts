@@ -277,6 +277,7 @@ test.each([
   'GET /nothing HTTP/1.1\r\nHost: ',
   'GET /x HTTP/1.1\r\nHost: a/<b>',
   'GET /shop/%00 HTTP/1.1\r\nHost: shop',
+  'GET /shop/%ff HTTP/1.1\r\nHost: shop',
 ])('a request line like %j is a bad request', async (lines) => {
   const socket = await open();
   const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));

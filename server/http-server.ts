@@ -140,8 +140,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, headers);
         return RESPONSE_ALREADY_SENT;
       }
-      // No page has one in its address, and the database takes none.
-      if (webRequest.url.includes('%00')) return new Response('Bad request\n', { status: 400 });
+      if (!isReadableAddress(webRequest.url)) return new Response('Bad request\n', { status: 400 });
       const bounded = await boundedRequest(webRequest, largestForm);
       if (!bounded) {
         // The rest of the body is not read, so nothing more can come on this connection.
@@ -240,6 +239,16 @@ function isRead(request: IncomingMessage): boolean {
  */
 function isGivenUp(request: IncomingMessage): boolean {
   return request.readableDidRead && !request.complete;
+}
+
+/** Whether an address can be one of a page: in letters that can be read, without zero characters, which no database takes. */
+function isReadableAddress(url: string): boolean {
+  try {
+    decodeURIComponent(new URL(url).pathname);
+    return !url.includes('%00');
+  } catch {
+    return false;
+  }
 }
 
 /** The one value of a header, read where it lies: the object of all headers would be made for this alone. */
