@@ -139,4 +139,15 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     await setPrice(50);
     await until(() => areCurrent(50), 'all pages show the price that nobody was told of', 1000);
   });
+
+  test('a shop that sells nothing yet says so, and has a home all the same', async () => {
+    await database.query('update products set is_active = false');
+    await everywhere(['/shop'], (shop, path) =>
+      until(async () => (await read(shop, path)).includes('Our fridge is being filled'), 'it says so', 1000),
+    );
+    await everywhere(['/'], async (shop, path) => {
+      expect(await read(shop, path)).toContain('Experience Premium Energy');
+      expect(await read(shop, path)).not.toContain('Top Picks');
+    });
+  });
 });

@@ -82,6 +82,9 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     const search = await fetch(`${first.url}/shop?search=never-asked-before`);
     expect(search.status).toBe(503);
     expect(await search.text()).toContain('Error Loading Products');
+    const home = await fetch(`${second.url}/`);
+    expect(home.status).toBe(503);
+    expect(await home.text()).toMatch(/Experience Premium Energy.*Error Loading Products.*Try again/s);
     await cluster.restart();
     for (const shop of [first, second]) {
       await until(async () => (await fetch(`${shop.url}/readyz`)).ok, 'it is ready again');
