@@ -1,5 +1,5 @@
 // The place where toasts appear: made once, outside the page's own tree, above every dialog.
-import { useEffect, useState } from 'react';
+import { useLayoutEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { toast as sonner, Toaster } from 'sonner';
 import { Icon } from './icons.tsx';
@@ -47,7 +47,12 @@ function tellRoom(): void {
   else style.removeProperty('--toast-room');
 }
 
-const around = (edge: number) => ({ top: 'var(--toast-top)', right: edge, bottom: edge, left: edge });
+const around = (edge: number) => ({
+  top: `var(--toast-top, ${toTheEdge.narrow}px)`,
+  right: edge,
+  bottom: edge,
+  left: edge,
+});
 
 new MutationObserver(tellRoom).observe(host, {
   subtree: true,
@@ -70,7 +75,8 @@ let findPlace = () => {};
 
 function Messages() {
   const [position, setPosition] = useState(place);
-  useEffect(() => {
+  // Before the first message, which comes as soon as this is on the page.
+  useLayoutEffect(() => {
     findPlace = () => {
       const now = place();
       // Nothing that is being read jumps, unless it would cover a dialog.

@@ -180,7 +180,7 @@ function Cards<Row extends { id: string }>({
       {rows.map((row) => (
         <li key={row.id} className={`${card} ${rowStyle?.(row) ?? ''}`}>
           <div className="flex items-start justify-between gap-3">
-            <div className="min-w-0 break-words">
+            <div className="min-w-0 wrap-anywhere">
               {headings.map(({ title, show }) => (
                 <div key={title}>{show(row)}</div>
               ))}
@@ -192,7 +192,7 @@ function Cards<Row extends { id: string }>({
             ))}
           </div>
           {alone.map(({ title, show }) => (
-            <div key={title} className="min-w-0 text-sm break-words">
+            <div key={title} className="min-w-0 text-sm wrap-anywhere">
               {show(row)}
             </div>
           ))}
@@ -201,7 +201,7 @@ function Cards<Row extends { id: string }>({
               {lines.map(({ title, show }) => (
                 <div key={title} className="contents">
                   <dt className="text-ink-soft">{title}</dt>
-                  <dd className="min-w-0 text-right break-words tabular-nums">{show(row)}</dd>
+                  <dd className="min-w-0 text-right wrap-anywhere tabular-nums">{show(row)}</dd>
                 </div>
               ))}
             </dl>
