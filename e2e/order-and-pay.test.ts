@@ -400,6 +400,13 @@ describe('following an order', () => {
     await page.goto(`${shop.url}/track-order?tracking=JJ-20200101-1000`);
     await page.getByText('No Order Found').first().waitFor();
     await page.getByText('Please check your tracking number and try again').waitFor();
+    // On the screen, under the header.
+    await until(async () => {
+      const message = await page.locator('[data-sonner-toast]').boundingBox();
+      const header = await page.getByRole('banner').boundingBox();
+      if (!message || !header) return false;
+      return message.y >= header.y + header.height && message.y < phone.height / 2;
+    }, 'the message is where it is seen');
   });
 });
 
