@@ -24,6 +24,12 @@ test.each([
     'Payment was cancelled. Please try again. · Code 1032 · 0712 345 678',
   ],
   [
+    'payment_failed',
+    { result_code: '0', result_description: 'M-PESA reported 95000 cents, 95100 were charged' },
+    'Payment was looked at',
+    'M-PESA reported 95000 cents, 95100 were charged',
+  ],
+  [
     'delivery_assigned',
     { person: 'Njeri', phone: '+254722000111', vehicle: 'Van', instead_of: 'Otieno' },
     'Delivery assigned to Njeri',

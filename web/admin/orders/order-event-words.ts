@@ -90,6 +90,10 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'payment_receipt_known':
       return { what: 'Receipt arrived', more: told.receipt ?? '', tone: 'plain' };
     case 'payment_failed':
+      // M-PESA called it paid, in another amount: staff have dealt with that money.
+      if (told.result_code === '0') {
+        return { what: 'Payment was looked at', more: told.result_description ?? '', tone: 'plain' };
+      }
       return {
         what: 'Payment failed',
         more: between(plainFailure(told.result_code), told.result_code && `Code ${told.result_code}`, payer),

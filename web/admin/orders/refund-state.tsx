@@ -130,7 +130,7 @@ export function SentTwiceSeen({ refund }: { refund: Refund }) {
     );
   }
   return (
-    <div className="grid gap-3 text-ink">
+    <div className="grid gap-3 rounded-md bg-card p-3 text-ink">
       <TextField
         label="What became of the second payment"
         autoComplete="off"
