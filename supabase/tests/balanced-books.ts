@@ -1,6 +1,6 @@
 // What must be true of orders, payments and stock after anything whatsoever.
 import { expect } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
+import type { Database, Session } from '../../backend/database/database.ts';
 
 // Each part gives the rows that break one promise.
 const brokenPromises = `
@@ -157,12 +157,15 @@ async function questionFor(database: Database): Promise<string> {
 /**
  * Expects every promise to hold.
  * @param units what each product had before anything was ordered
+ * @param session where to look, when not at what is committed: the books of this database must have been asked before, since the
+ * embedded database does nothing else while a transaction is open
  */
 export async function expectBalancedBooks(
   database: Database,
   units: ReadonlyMap<string, number>,
+  session: Pick<Session, 'query'> = database,
 ): Promise<void> {
-  const { rows } = await database.query(await questionFor(database), [
+  const { rows } = await session.query(await questionFor(database), [
     `{${[...units.keys()].join(',')}}`,
     `{${[...units.values()].join(',')}}`,
   ]);
