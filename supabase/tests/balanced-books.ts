@@ -58,6 +58,12 @@ const brokenPromises = `
     and (o.payment_status = 'paid') <> exists (select from public.deliveries as d where d.order_id = o.id)
 
   union all
+  select 'an order and its delivery agree', o.id::text
+  from public.orders as o
+  join public.deliveries as d on d.order_id = o.id
+  where o.status <> 'cancelled' and d.delivery_status <> private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person)
+
+  union all
   select 'a paid order is not reserved, and is cancelled by nothing but a person after it was paid', o.id::text
   from public.orders as o
   where o.payment_status = 'paid' and (o.reserved_until is not null or (o.status = 'cancelled' and not exists (

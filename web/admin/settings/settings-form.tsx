@@ -178,7 +178,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               required
               inputMode="numeric"
               autoComplete="off"
-              hint="So many may keep units at a time; ten times as many from one network"
+              hint="At most so many hold their drinks at a time; ten times as many from one network"
             />
           </div>
         </Card>
