@@ -39,6 +39,12 @@ begin
       if new.delivery_status = old.delivery_status then
         return new;
       end if;
+    elsif private.delivery_status_beside(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- Overtaken by that change. One that moves the order itself is the later word, unless the order is cancelled.
+      new.delivery_status := private.delivery_status_beside(of_order,
+        case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
     end if;
   elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
     new.delivery_status := private.delivery_status_beside(of_order, new.delivery_status, new.delivery_person);
@@ -173,18 +179,23 @@ begin
         perform private.refuse(409, 'delivery_changed',
           'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
       end if;
-      update public.deliveries as d
-      set delivery_person = person,
-          delivery_phone = phone,
-          delivery_vehicle = vehicle,
-          delivery_notes = notes,
-          delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
-      where d.id = delivery.id and d.updated_at = delivery.updated_at
-      returning * into delivery;
-      if found then
-        return delivery;
-      end if;
-      continue;
+      begin
+        update public.deliveries as d
+        set delivery_person = person,
+            delivery_phone = phone,
+            delivery_vehicle = vehicle,
+            delivery_notes = notes,
+            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+        where d.id = delivery.id and d.updated_at = delivery.updated_at
+        returning * into delivery;
+        if found then
+          return delivery;
+        end if;
+        -- Somebody was first. Leaving this block lets go of the delivery, which nobody holds without changing it.
+        raise exception using errcode = 'JJ001';
+      exception when sqlstate 'JJ001' then
+        continue;
+      end;
     end if;
     if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
       perform private.refuse(404, 'order_not_found', 'This order does not exist');

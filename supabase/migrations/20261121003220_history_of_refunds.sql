@@ -72,8 +72,11 @@ begin
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
         select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
-      if resolve_difference.order_id is null and of_order is distinct from (
-        select p.order_id from public.payments as p where p.id = coalesce(resolve_difference.payment_id, told.payment_id)
+      -- By the same words as before: in others it might never be the same.
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
       ) then
         raise exception using errcode = 'JJ001';
       end if;
@@ -82,7 +85,11 @@ begin
       null;
     end;
   end loop;
-  select * into money from public.payments as p where p.id = coalesce(resolve_difference.payment_id, told.payment_id);
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, told.payment_id,
+    -- What staff typed has a receipt that M-PESA may not have told of yet.
+    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+  );
   if told.receipt is null and money.id is null then
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
