@@ -22,8 +22,9 @@ export async function blankPglite(blanks: string, folder?: string): Promise<Blob
   );
 }
 
-// Its package does not export its own description: that lies beside what it does.
-async function versionOfPglite(): Promise<string> {
+/** The version of PGlite that is installed. */
+export async function versionOfPglite(): Promise<string> {
+  // Its package does not export its own description: that lies beside what it does.
   const program = createRequire(import.meta.url).resolve('@electric-sql/pglite');
   return JSON.parse(await readFile(join(dirname(program), '../package.json'), 'utf8')).version;
 }

@@ -2,16 +2,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { versionOfPglite } from './blank-pglite.ts';
 import type { Database } from './database.ts';
 import { type MigrationSource, migrate } from './migrate.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgresql } from './postgresql.ts';
-
-// Its package does not export its own description: that lies beside what it does.
-const pgliteFolder = dirname(createRequire(import.meta.url).resolve('@electric-sql/pglite'));
 
 /** All of it is filled with zeros at each start: this is enough for what tests keep. */
 export const sharedBuffers = '16MB';
@@ -79,10 +76,6 @@ async function templateFolder(fingerprint: string, sources: readonly MigrationSo
   await rename(folder, template).catch(() => {});
   await rm(making, { recursive: true, force: true });
   return template;
-}
-
-async function versionOfPglite(): Promise<string> {
-  return JSON.parse(await readFile(join(pgliteFolder, '../package.json'), 'utf8')).version;
 }
 
 /** The files of template1 and template0, of which PGlite makes no databases. */

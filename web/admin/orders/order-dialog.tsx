@@ -285,12 +285,11 @@ function Payments({ order }: { order: WholeOrder }) {
                       Receipt <span className="font-semibold text-ink">{payment.receipt}</span> ·{' '}
                     </>
                   ) : null}
-                  {payment.status === 'failed' && payment.result_code !== '0'
-                    ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
-                    : null}
                   {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
                     ? `${payment.result_description} · `
-                    : null}
+                    : payment.status === 'failed'
+                      ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
+                      : null}
                   {formatDateTime(payment.completed_at ?? payment.created_at)}
                 </p>
                 <RefundOf order={order} payment={payment} />
