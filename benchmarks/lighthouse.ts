@@ -1,14 +1,17 @@
-// `npm run bench:lighthouse`: what a phone on slow 4G gets. Lighthouse's mobile preset on the pages a shopper sees, the
-// median of three runs each, and the bytes of a first visit to the shop page. Lighthouse is fetched when this runs: it is
-// no dependency of the shop.
+// `npm run bench:lighthouse`: what a phone on slow 4G gets. Lighthouse's mobile preset on the pages a shopper sees and, as a
+// yardstick, on a page of one heading; the median of three runs each; and the bytes of a first visit to the shop page.
+// Lighthouse is fetched when this runs: it is no dependency of the shop.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { openShop } from '../scripts/open-shop.ts';
+import { blockingByProcessorTime, type Trace } from './blocking-time.ts';
 
 const run = promisify(execFile);
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';
@@ -24,43 +27,31 @@ interface Report {
   runtimeError?: { code: string };
   categories: Record<(typeof categories)[number], { score: number }>;
   audits: Record<(typeof figures)[number], { numericValue: number }>;
+  /** Blocking time as the processor counts it, in milliseconds: without the time in which others held it. */
+  busy: number;
 }
 
 /** Attempts that came to nothing, and why. */
 const repeated: string[] = [];
 
 const shop = await openShop();
+const bare = createServer((_, response) => {
+  response.setHeader('content-type', 'text/html; charset=utf-8');
+  response.end('<!doctype html><html lang="en"><title>Bare</title><h1>One heading</h1></html>');
+});
+await new Promise<void>((listening) => bare.listen(0, listening));
 const folder = await mkdtemp(join(tmpdir(), 'jani-lighthouse-'));
 try {
   console.log(
-    '| page | performance | accessibility | best practices | SEO | LCP | blocking | layout shift |',
+    '| page | performance | accessibility | best practices | SEO | LCP | blocking | of it by processor time | layout shift |',
   );
-  console.log('|---|---|---|---|---|---|---|---|');
+  console.log('|---|---|---|---|---|---|---|---|---|');
   for (const page of pages) {
     // A page is in the cache when somebody has been there.
     await (await fetch(`${shop.url}${page}`)).text();
-    const reports: Report[] = [];
-    for (let turn = 0; turn < runs; turn += 1) {
-      const report = await measure(`${shop.url}${page}`);
-      if (report) reports.push(report);
-    }
-    const middle = (of: (report: Report) => number) =>
-      reports.map(of).sort((a, b) => a - b)[Math.floor(reports.length / 2)] ?? Number.NaN;
-    const scores = categories.map((name) =>
-      Math.round(100 * middle((report) => report.categories[name].score)),
-    );
-    const [paint = 0, blocking = 0, shift = 0] = figures.map((name) =>
-      middle((report) => report.audits[name].numericValue),
-    );
-    const row = [
-      page,
-      ...scores,
-      `${(paint / 1000).toFixed(2)} s`,
-      `${Math.round(blocking)} ms`,
-      shift.toFixed(3),
-    ];
-    console.log(`| ${row.join(' | ')} |`);
+    console.log(await row(page, `${shop.url}${page}`));
   }
+  console.log(await row('one heading', `http://localhost:${(bare.address() as AddressInfo).port}/`));
 
   const browser = await chromium.launch({
     executablePath: chromiumPath,
@@ -77,14 +68,41 @@ try {
     console.log(`\nCame to nothing and were made again, at most twice: ${repeated.join(', ')}`);
 } finally {
   await rm(folder, { recursive: true });
+  bare.close();
   await shop.close();
+}
+
+async function row(name: string, url: string): Promise<string> {
+  const reports: Report[] = [];
+  for (let turn = 0; turn < runs; turn += 1) {
+    const report = await measure(url);
+    if (report) reports.push(report);
+  }
+  const middle = (of: (report: Report) => number) =>
+    reports.map(of).sort((a, b) => a - b)[Math.floor(reports.length / 2)] ?? Number.NaN;
+  const scores = categories.map((category) =>
+    Math.round(100 * middle((report) => report.categories[category].score)),
+  );
+  const [paint = 0, blocking = 0, shift = 0] = figures.map((figure) =>
+    middle((report) => report.audits[figure].numericValue),
+  );
+  const cells = [
+    name,
+    ...scores,
+    `${(paint / 1000).toFixed(2)} s`,
+    `${Math.round(blocking)} ms`,
+    `${Math.round(middle((report) => report.busy))} ms`,
+    shift.toFixed(3),
+  ];
+  return `| ${cells.join(' | ')} |`;
 }
 
 /** Gives nothing when no attempt came to an end: the other pages are measured all the same. */
 async function measure(url: string): Promise<Report | null> {
   const file = join(folder, 'report.json');
+  const traceFile = join(folder, 'report-0.trace.json');
   for (let attempt = 1; ; attempt += 1) {
-    await rm(file, { force: true });
+    for (const old of [file, traceFile]) await rm(old, { force: true });
     const ended = await run(
       'npx',
       [
@@ -94,12 +112,14 @@ async function measure(url: string): Promise<Report | null> {
         '--quiet',
         '--output=json',
         `--output-path=${file}`,
+        '--save-assets',
         '--chrome-flags=--headless=new --no-sandbox --disable-gpu',
       ],
       { env: { ...process.env, CHROME_PATH: chromiumPath }, timeout: 90_000 },
     ).catch((error: Error) => error);
     const report: Report | null = await readFile(file, 'utf8').then(JSON.parse, () => null);
-    if (report && !report.runtimeError) return report;
+    const trace: Trace | null = await readFile(traceFile, 'utf8').then(JSON.parse, () => null);
+    if (report && trace && !report.runtimeError) return { ...report, busy: blockingByProcessorTime(trace) };
     const reason =
       report?.runtimeError?.code ?? (ended instanceof Error ? lastLineOf(ended.message) : 'no report');
     repeated.push(`${new URL(url).pathname} (${reason})`);

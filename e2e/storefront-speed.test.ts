@@ -163,7 +163,7 @@ describe('a first visit on a slow line', () => {
     expect(await offers.evaluate(isFetched)).toBe(false);
     code.letGo();
     await expect.poll(() => offers.evaluate(isFetched), { timeout: 10_000 }).toBe(true);
-    expect(await page.getAttribute('html', 'data-unpainted')).toBeNull();
+    await page.locator('html:not([data-unpainted])').waitFor();
     // What the page came without is there.
     expect(await page.locator('link[rel="icon"]').count()).toBe(1);
     expect(await page.getAttribute('link[rel="icon"]', 'href')).toBe('/favicon.svg');

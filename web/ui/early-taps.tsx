@@ -30,6 +30,15 @@ async function answer(taps: HTMLElement[]) {
   }
 }
 
+/** Lays out what is far below, one part at a time: all of it at once would hold up a slow phone for longer than a tap may wait. */
+function layOutBelow() {
+  const next = document.querySelector<HTMLElement>('.far-below:not([data-near])');
+  if (next) {
+    next.dataset.near = '';
+    whenIdle(layOutBelow);
+  } else delete document.documentElement.dataset.unpainted;
+}
+
 /** To be put before the buttons: a few bytes that run while the page is still read. Their hash is in the page's security policy. */
 export function EarlyTaps() {
   useEffect(() => {
@@ -39,7 +48,7 @@ export function EarlyTaps() {
     // The tab's icon is there by now; the page came without, for the sake of its first picture.
     document.querySelector('link[href="data:,"]')?.remove();
     // What is far below comes when whoever has just tapped has their answer. Who scrolls has it at once (see the boot script).
-    window.setTimeout(() => whenIdle(() => delete document.documentElement.dataset.unpainted), 1000);
+    window.setTimeout(() => whenIdle(layOutBelow), 1000);
   }, []);
   return <script dangerouslySetInnerHTML={{ __html: listen }} />;
 }
