@@ -13,16 +13,16 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
   return (
     <section
       data-to-the-edge
-      className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_55%,#8f2f6c)] text-white"
+      className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_55%,var(--color-afterglow))] text-white"
     >
       <div
         aria-hidden="true"
-        className="absolute bottom-[-7rem] left-1/2 size-80 -translate-x-1/2 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_140px_50px_rgb(200_70_110/0.45)] md:bottom-[-12rem] md:size-120"
+        className="absolute bottom-[-7rem] left-1/2 size-80 -translate-x-1/2 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:bottom-[-12rem] md:size-120"
       />
       <div className="page relative grid min-h-[68vh] content-start justify-items-center gap-5 pt-16 pb-56 text-center md:pt-24 md:pb-84">
         {isMissing ? (
           <>
-            <h1 className="text-[clamp(6rem,24vw,13rem)] leading-[0.8] font-extrabold tracking-tight">404</h1>
+            <h1 className="text-missing font-extrabold tracking-tight">404</h1>
             <p className="font-display text-2xl font-semibold">Oops! Page not found</p>
             <p className="max-w-[40ch] text-dusk-100">
               Whatever was here has been drunk. The fridge by the door is still full.

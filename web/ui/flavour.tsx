@@ -16,7 +16,7 @@ export function FlavourDot({
     <span
       aria-hidden="true"
       data-flavour={flavourSlug(category)}
-      className={`inline-block shrink-0 rounded-pill bg-(--flavour) shadow-[inset_0_0_0_1px_rgb(35_20_47/0.18)] ${className}`}
+      className={`inline-block shrink-0 rounded-pill bg-(--flavour) shadow-rim ${className}`}
     />
   );
 }

@@ -55,7 +55,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
     return (
       <span
         {...(alt ? { role: 'img', 'aria-label': alt } : { 'aria-hidden': true })}
-        className={`grid place-items-center bg-[color-mix(in_oklab,var(--flavour)_28%,var(--color-paper-deep))] text-[clamp(3rem,30cqw,8rem)] ${className}`}
+        className={`grid place-items-center bg-[color-mix(in_oklab,var(--flavour)_28%,var(--color-paper-deep))] text-glass ${className}`}
       >
         <span aria-hidden="true">🧃</span>
       </span>

@@ -116,7 +116,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
               <Icon name="clock" className="size-6 text-ember-300" />
               Business hours
             </h2>
-            <p className="mt-4 font-display text-[4rem] leading-none font-extrabold tracking-tight">24/7</p>
+            <p className="mt-4 font-display text-hours font-extrabold tracking-tight">24/7</p>
             <p className="mt-2 font-semibold text-leaf-300">Always open</p>
             <p className="mt-1 text-sm text-dusk-200">Public holidays too. Thirst does not read calendars.</p>
           </section>

@@ -96,7 +96,7 @@ export default function DeliveryPage() {
   return (
     <>
       <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
-      <header className="on-dusk relative overflow-hidden bg-[#0e0f32] text-white">
+      <header className="on-dusk relative overflow-hidden bg-sky-cold text-white">
         <picture className="contents">
           <source
             media="(min-width: 1024px)"
@@ -149,13 +149,10 @@ export default function DeliveryPage() {
       </section>
 
       <section aria-labelledby="timeframe" className="page pt-16 md:pt-24">
-        <div className="on-dusk grid gap-8 overflow-hidden rounded-2xl bg-[linear-gradient(115deg,var(--color-dusk-900)_35%,#8f2f6c_80%,var(--color-ember-500)_120%)] p-7 text-white md:grid-cols-[1.2fr_1fr] md:items-end md:p-14">
+        <div className="on-dusk grid gap-8 overflow-hidden rounded-2xl bg-[linear-gradient(115deg,var(--color-dusk-900)_35%,var(--color-afterglow)_80%,var(--color-ember-500)_120%)] p-7 text-white md:grid-cols-[1.2fr_1fr] md:items-end md:p-14">
           <div className="grid gap-3">
             <p className="caps text-ember-300">Within Nairobi</p>
-            <h2
-              id="timeframe"
-              className="text-[clamp(3rem,8vw,6.5rem)] leading-[0.9] font-extrabold tracking-tight"
-            >
+            <h2 id="timeframe" className="text-time font-extrabold tracking-tight">
               15-60 Minutes
             </h2>
           </div>

@@ -11,25 +11,25 @@ export interface HeroSlide {
 export const heroSlides: readonly HeroSlide[] = [
   {
     art: 'hero-energy',
-    sky: 'bg-[#180a27]',
+    sky: 'bg-sky-energy',
     headline: 'Experience Premium Energy',
     tagline: 'Pressed fruit and fresh khat leaf. A clean lift for a long Nairobi evening.',
   },
   {
     art: 'hero-cold',
-    sky: 'bg-[#0e0f32]',
+    sky: 'bg-sky-cold',
     headline: 'Fresh & Ice-Cold',
     tagline: 'From our fridge to your door in 15-60 minutes, anywhere in Nairobi.',
   },
   {
     art: 'hero-khat',
-    sky: 'bg-[#180b2d]',
+    sky: 'bg-sky-khat',
     headline: 'Premium Khat-Based Drinks',
     tagline: '100% natural ingredients from Meru & Embu.',
   },
   {
     art: 'hero-flavors',
-    sky: 'bg-[#180b2d]',
+    sky: 'bg-sky-khat',
     headline: '9 Unique Flavors',
     tagline: 'From apple mango to coconut lime: one for every kind of thirst.',
   },

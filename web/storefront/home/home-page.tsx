@@ -167,7 +167,7 @@ function Promises() {
         {promises.map(({ figure, unit, text }) => (
           <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
             <p className="font-display leading-none font-extrabold text-dusk-800">
-              <span className="text-[clamp(2.75rem,5vw,4.25rem)] tracking-tight">{figure}</span>{' '}
+              <span className="text-figure leading-none tracking-tight">{figure}</span>{' '}
               <span className="ml-1 text-xl text-ember-600">{unit}</span>
             </p>
             <p className="text-ink-soft">{text}</p>

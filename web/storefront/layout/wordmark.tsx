@@ -18,7 +18,7 @@ export function Wordmark({ name, isOnDusk = false }: { name: string; isOnDusk?: 
         <path d={drop} className="fill-ember-400" />
       </svg>
       <span
-        className={`font-display text-[1.375rem] leading-none font-extrabold tracking-tight whitespace-nowrap ${isOnDusk ? 'text-white' : 'text-dusk-900'}`}
+        className={`font-display text-xl leading-none font-extrabold tracking-tight whitespace-nowrap ${isOnDusk ? 'text-white' : 'text-dusk-900'}`}
       >
         {name}
       </span>

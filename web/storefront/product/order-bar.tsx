@@ -21,7 +21,7 @@ export function OrderBar({ after, name, amount, onOrder, onPrepare }: OrderBarPr
       // Out of sight it is out of reach too, and nothing is read twice.
       inert={!isShown}
       data-shown={isShown || undefined}
-      className="order-bar fixed inset-x-0 bottom-0 z-20 border-t border-line bg-paper shadow-[0_-8px_24px_rgb(35_20_47/0.10)] md:hidden"
+      className="order-bar fixed inset-x-0 bottom-0 z-20 border-t border-line bg-paper shadow-above md:hidden"
     >
       <div className="page flex items-center justify-between gap-4 pt-2.5 pb-[max(0.625rem,env(safe-area-inset-bottom))]">
         <p className="min-w-0">

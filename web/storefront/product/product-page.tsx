@@ -161,9 +161,7 @@ function Detail({ product }: { product: Product }) {
               </p>
             ) : null}
             <div className="grid gap-3">
-              <h1 className="text-[clamp(2.25rem,1.7rem+2.6vw,3.75rem)] leading-[1.02] font-extrabold tracking-tight">
-                {product.name}
-              </h1>
+              <h1 className="text-name font-extrabold tracking-tight">{product.name}</h1>
               {product.tagline ? <p className="text-xl text-ink-soft">{product.tagline}</p> : null}
             </div>
             <div className="flex flex-wrap items-center gap-x-5 gap-y-2">
@@ -315,13 +313,13 @@ function EverythingElse({ isWide }: { isWide: boolean }) {
     <Link
       to="/shop"
       prefetch="intent"
-      className={`on-dusk group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,#8f2f6c)] text-white shadow-md hover:shadow-xl`}
+      className={`on-dusk group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
     >
       <span
         aria-hidden="true"
-        className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
+        className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-sun-high to-sun-low transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
       />
-      <span className="relative px-[8cqw] pt-[8cqw] font-display text-[clamp(1.125rem,10cqw,2.75rem)] leading-[1.1] font-extrabold">
+      <span className="relative px-[8cqw] pt-[8cqw] font-display text-tile font-extrabold">
         Or something else entirely?
       </span>
       <span className="relative inline-flex items-center gap-2 px-[8cqw] pb-[8cqw] font-bold">

@@ -88,10 +88,10 @@ function Frame({ children }: { children: React.ReactNode }) {
   return (
     <>
       <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
-      <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,#6b2868)] text-white">
+      <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,var(--color-afterglow-far))] text-white">
         <div
           aria-hidden="true"
-          className="absolute right-[-3rem] bottom-[-10.5rem] size-60 rounded-full bg-linear-to-b from-[#ffe08a] to-[#f6739a] shadow-[0_0_120px_40px_rgb(200_70_110/0.45)] md:top-10 md:right-[-5rem] md:bottom-auto md:size-88 lg:right-[12%]"
+          className="absolute right-[-3rem] bottom-[-10.5rem] size-60 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:top-10 md:right-[-5rem] md:bottom-auto md:size-88 lg:right-[12%]"
         />
         <div className="page relative grid gap-3 pt-8 pb-18 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>

@@ -1,0 +1,42 @@
+// One visual language: what a colour, a size of type, a shadow or a duration is, only the tokens say.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const web = join(import.meta.dirname, '..');
+const files = readdirSync(web, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => /\.(css|tsx?)$/.test(name) && !name.includes('.test.') && !name.endsWith('tokens.css'),
+);
+const tokens = readFileSync(join(web, 'ui/tokens.css'), 'utf8');
+
+/** Colours by their numbers, type in units of its own, movement in its own time. What is nearly none is none. */
+const raw =
+  /#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})(?![0-9a-z])|\b(?:rgba?|hsla?|oklch|oklab)\([\d.]|\btext-\[(?:clamp|[\d.]+(?:rem|px|vw))|\b(?:leading|duration|ease)-\[|cubic-bezier\(|(?<![\d.\w])(?!0\.01ms)[\d.]+m?s(?=[\s,;])/gi;
+
+/** What stands outside of any style sheet, so that no token reaches it; each is the value of one. */
+const spoken: Record<string, Record<string, string>> = {
+  'root.tsx': { '#201135': '--color-dusk-900' },
+  'storefront/discovery/web-manifest.ts': { '#201135': '--color-dusk-900', '#fdf8ef': '--color-paper' },
+};
+
+test('colours, sizes of type and durations come from the tokens', () => {
+  const found = files.flatMap((name) => {
+    const styled = readFileSync(join(web, name), 'utf8')
+      .replaceAll(/\/\*[\s\S]*?\*\//g, '')
+      .replaceAll(/^\s*\/\/.*$/gm, '');
+    return [...styled.matchAll(raw)].flatMap(([value]) =>
+      spoken[name]?.[value] ? [] : [`${name}: ${value}`],
+    );
+  });
+  expect(files.length).toBeGreaterThan(100);
+  expect(found).toEqual([]);
+});
+
+test('a colour that is told to the browser is the token it stands for', () => {
+  for (const [name, values] of Object.entries(spoken)) {
+    for (const [value, token] of Object.entries(values)) {
+      expect(readFileSync(join(web, name), 'utf8'), name).toContain(value);
+      expect(tokens, name).toContain(`${token}: ${value};`);
+    }
+  }
+});
