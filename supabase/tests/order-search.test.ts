@@ -86,6 +86,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['the same with a line break', 'light\nstar', []],
     ['what nobody has', 'nobody at all', []],
     ['a phone, which is not searched', '712345678', []],
+    ['a tracking number', 'JJ-20261101-1003', ['ORD-5004']],
+    ['a tracking number as somebody says it', ' jj 20261101 1003 ', ['ORD-5004']],
+    ["the reference on M-PESA's statement", 'JJ2611011003', ['ORD-5004']],
+    ['a tracking number that nobody has', 'JJ-20261101-9999', []],
+    ['a part of tracking numbers, which is not searched', 'JJ-20261101', []],
   ])('%s', async (_, text, found) => {
     expect(await numbers({ search: text })).toEqual(found);
     expect(await count({ search: text })).toBe(found.length);

@@ -83,6 +83,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['zuri', []],
     ["'; drop table", []],
     ['Customer 5\nzuri', []],
+    // The order's own number alone: N-71 and N-712 are others.
+    ['jj-20261121-10007', ['N-7']],
   ])('deliveries with %j are found wherever it stands, and no others', async (search, found) => {
     expect((await deliveries(search)).sort()).toEqual([...found].sort());
   });

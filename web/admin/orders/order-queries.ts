@@ -17,7 +17,7 @@ export interface OrderFilters {
 const listed =
   'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, order_items(quantity, product_name)';
 
-/** Newest first; search anywhere in name, e-mail and number, status exactly (specification §7, Admin management). */
+/** Newest first; search anywhere in name, e-mail and number, or a whole tracking number; status exactly (specification §7, Admin management). */
 export function readOrders(tables: Staff['tables'], { search, status }: OrderFilters) {
   return (({ after, limit, signal }) =>
     tables
