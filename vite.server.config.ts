@@ -9,6 +9,7 @@ export default defineConfig({
       input: [
         'server/main.ts',
         'server/backend-alone.ts',
+        'server/watch-loop-thread.mjs',
         'server/backups/backup-command.ts',
         'server/backups/check-program.ts',
       ],

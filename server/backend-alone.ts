@@ -8,11 +8,13 @@ import { migrate } from '../backend/database/migrate.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
 import { type DataAlone, startDataAlone } from './data-alone.ts';
+import { endBroken } from './end-broken.ts';
 import { closeServer, listen } from './listen.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { describeStartFailure } from './start-failure.ts';
+import { watchLoop } from './watch-loop.ts';
 import { WrongSetting } from './wrong-setting.ts';
 
 const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as const;
@@ -43,7 +45,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
   const { config, root, log, migrations, rootService } = options;
   const onFault = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
-  const database = await openDatabase(config, onFault, root);
+  const database = await openDatabase(config, onFault, root, (error) => endBroken(log, error));
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },
@@ -123,6 +125,7 @@ export async function main(root: string): Promise<void> {
           migrations: migrations && resolve(root, migrations),
           rootService,
         });
+    if (!dataConfigured) void watchLoop(log);
   } catch (error) {
     process.stderr.write(`\nThe services were not started. ${describeStartFailure(error)}\n`);
     process.exitCode = 1;

@@ -6,6 +6,7 @@ import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
 import { describeStartFailure } from './start-failure.ts';
+import { watchLoop } from './watch-loop.ts';
 
 /**
  * Runs the built shop until the process is told to stop.
@@ -25,6 +26,7 @@ export async function main(root: string): Promise<void> {
       mode: 'production',
       assets: join(root, 'build/client'),
     });
+    void watchLoop(log);
   } catch (error) {
     process.stderr.write(`\nThe shop was not started. ${describeStartFailure(error)}\n`);
     process.exitCode = 1;

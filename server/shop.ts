@@ -15,6 +15,7 @@ import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { createBackups } from './backups/backups.ts';
 import type { Config } from './config.ts';
+import { endBroken } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { createHttpServer, type Middleware } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
@@ -75,7 +76,9 @@ async function wire(
   const onFault = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
 
-  const database = config.supabase ? null : await openDatabase(config, onFault, root);
+  const database = config.supabase
+    ? null
+    : await openDatabase(config, onFault, root, (error) => endBroken(log, error));
   if (database) closers.push(() => database.close());
   // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
   let drained = Promise.resolve();
@@ -448,10 +451,18 @@ async function backUpNightly(
   };
 }
 
+const readyWithinMs = 5000;
+
 async function isReady(database: Database | null): Promise<boolean> {
   if (!database) return true;
-  return database.query('select from platform.schema_migrations limit 1').then(
+  const answer = database.query('select from platform.schema_migrations limit 1').then(
     () => true,
     () => false,
   );
+  // Of a database that answers nobody, too, whoever asks is told.
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<boolean>((done) => {
+    timer = setTimeout(done, readyWithinMs, false);
+  });
+  return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
 }

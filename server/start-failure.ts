@@ -12,12 +12,18 @@ export class AddressTaken extends Error {
 /** Connection lost or refused, not let in, no such database: nothing that our SQL could have caused. */
 const unreachable = /^(08|28|3D|57P)/;
 
+/** The embedded database could not be opened (`io_error`). */
+const unopened = '58030';
+
 /** @returns a sentence; with its stack for what only a programmer can mend */
 export function describeStartFailure(error: unknown): string {
   if (error instanceof WrongSetting || error instanceof AddressTaken) return error.message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
+  }
+  if (error instanceof DatabaseError && error.code === unopened) {
+    return `${error.message}; is there room on its disk? What else helps is a backup: npm run restore.`;
   }
   const { code, path, message } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
   if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC'].includes(code)) {

@@ -17,6 +17,7 @@ import {
 } from './database.ts';
 import { lockFolder } from './folder-lock.ts';
 import { isNestedTooDeeply } from './nesting.ts';
+import { noticeBreak } from './pglite-break.ts';
 import { createRead } from './pglite-read.ts';
 
 const asText = (value: string) => value;
@@ -63,13 +64,20 @@ export interface PgliteOptions {
   longestLog?: number;
   /** How often its length is looked at, in milliseconds; every minute unless told. */
   lookAtLogEveryMs?: number;
+  /**
+   * Called once when the database has broken, or has answered nobody for five such looks although it was asked: nothing more
+   * is to be had from it in this process. What was committed is in its files. Absent: whoever asks is told.
+   */
+  onBreak?: (error: DatabaseError) => void;
 }
+
+const mostSilentLooks = 5;
 
 /**
  * Opens the embedded database.
  * @param folder where its files are; made when missing. Absent: in memory, gone with the process
  * @returns the database, alone on that folder until it is closed
- * @throws FolderInUse when another process has the folder open
+ * @throws FolderInUse when another process has the folder open; DatabaseError when PostgreSQL does not begin on its files
  */
 export async function openPglite(folder?: string, options: PgliteOptions = {}): Promise<Database> {
   const isDurable = options.isDurable ?? true;
@@ -98,15 +106,38 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     });
   } catch (error) {
     await unlock();
-    throw error;
+    // What is wrong with a path says so itself.
+    if ((error as NodeJS.ErrnoException).path) throw error;
+    const where = folder ?? 'memory';
+    throw new DatabaseError(`The embedded database in ${where} could not be opened (${error})`, {
+      code: '58030',
+      cause: error,
+    });
   }
 
+  const { onBreak = () => {} } = options;
+  const answered = noticeBreak(lite, onBreak);
   const read = createRead(lite, toText);
 
   // A server makes checkpoints by itself. In a process of its own nobody would: the log would grow as long as the process
   // lives, and after a kill all of it would have to be read again.
   const { longestLog = 64 * 1024 * 1024, lookAtLogEveryMs = 60_000 } = options;
-  const keeper = setInterval(() => void shortenLog(lite, longestLog), lookAtLogEveryMs);
+  let isLooking = false;
+  let answeredBefore = 0;
+  let silentLooks = 0;
+  const keeper = setInterval(() => {
+    // Looks are counted, not time: none is made while the machine sleeps, and a process that gets no processor makes few.
+    silentLooks = isLooking && answered() === answeredBefore ? silentLooks + 1 : 0;
+    answeredBefore = answered();
+    if (silentLooks === mostSilentLooks) {
+      onBreak(new DatabaseError('The embedded database answers nobody any more', { code: '08006' }));
+    }
+    if (isLooking) return;
+    isLooking = true;
+    void shortenLog(lite, longestLog).finally(() => {
+      isLooking = false;
+    });
+  }, lookAtLogEveryMs);
   keeper.unref();
 
   return {

@@ -1,0 +1,71 @@
+// A shop that has broken or is caught ends by itself, and what it had acknowledged is there for the next one.
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openPglite } from '../backend/database/pglite.ts';
+import { layDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
+import { startAgain } from './end-broken.ts';
+
+/** Runs a program on the embedded database of a folder, watched as a shop is. Gives how it ended and what it said. */
+function run(folder: string, program: string) {
+  const whole = `
+    import { openPglite } from './backend/database/pglite.ts';
+    import { endBroken } from './server/end-broken.ts';
+    import { openLog } from './server/log.ts';
+    import { watchLoop } from './server/watch-loop.ts';
+    const log = openLog();
+    const database = await openPglite(process.env.FOLDER, {
+      sharedBuffers: '16MB', onBreak: (error) => endBroken(log, error),
+    });
+    await watchLoop(log, { mostProcessorMs: 500, everyMs: 50 });
+    ${program}
+    process.exit(0);
+  `;
+  return new Promise<{ end: number | NodeJS.Signals | null; said: string }>((done) => {
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', whole], {
+      env: { ...process.env, FOLDER: folder },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let said = '';
+    child.stdout.on('data', (chunk) => {
+      said += chunk;
+    });
+    child.once('close', (code, signal) => done({ end: code ?? signal, said }));
+  });
+}
+
+test('a statement without end ends the process, a long wait does not, and a database that breaks does at once; what was acknowledged is there', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-watch-'));
+  const database = join(folder, 'database');
+  await layDatabase(database, []);
+  const caught = await run(
+    database,
+    `await database.execute('create table public.kept (n integer); insert into public.kept values (1)');
+     // A slow disk, or a machine that sleeps: nothing turns, and nothing is computed.
+     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+     process.stdout.write('waited ');
+     await database.execute('set statement_timeout = 100; do $$ begin loop null; end loop; end $$');
+     process.stdout.write('went on');`,
+  );
+  expect(caught.said).toMatch(/^waited \{"level":"fatal",.*computation without end/);
+  expect(caught).toMatchObject({ end: 'SIGKILL', said: expect.not.stringContaining('went on') });
+
+  const broken = await run(
+    database,
+    `await database.query('insert into public.kept values (2)');
+     await database.transaction(async (session) => {
+       await session.query('insert into public.kept values (3)');
+       await session.query("select '" + '['.repeat(20000) + "' is json");
+     }).catch(() => {});
+     process.stdout.write('went on');`,
+  );
+  expect(broken).toMatchObject({ end: startAgain, said: expect.not.stringContaining('went on') });
+  expect(broken.said).toMatch(/"level":"fatal",.*The embedded database broke/);
+
+  const next = await openPglite(database, { isDurable: false, sharedBuffers });
+  expect((await next.query('select n from public.kept order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
+  await next.close();
+  await rm(folder, { recursive: true });
+}, 60_000);
