@@ -27,14 +27,17 @@ const problems = {
   location: { field: 'location', title: 'Invalid Location', text: 'Please enter a valid delivery location' },
 } as const satisfies Record<string, OrderFormProblem>;
 
+/** What there is to see of a text: some signs are invisible. */
+const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
+
 /**
  * The first thing wrong with an order form (specification §5, Customer order form).
  * @returns the problem with its title and text, or null when the form may be sent
  */
 export function checkOrderForm(form: OrderForm): OrderFormProblem | null {
-  if (form.name.trim().length < 2) return problems.name;
+  if (seen(form.name).length < 2) return problems.name;
   if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(form.email.trim())) return problems.email;
   if (!normalisePhone(form.phone)) return problems.phone;
-  if (form.location.trim().length < 3) return problems.location;
+  if (seen(form.location).length < 3) return problems.location;
   return null;
 }

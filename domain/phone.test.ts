@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatPhone, msisdn, normalisePhone } from './phone.ts';
+import { formatPhone, maskPhone, msisdn, normalisePhone } from './phone.ts';
 
 test.each([
   '0712345678',
@@ -10,6 +10,12 @@ test.each([
   '0712 345 678',
   '+254-712-345-678',
   ' 0712345678 ',
+  '00254712345678',
+  '+254 (0)712 345 678',
+  '2540712345678',
+  '0712.345.678',
+  '0712\u2011345\u2011678',
+  '\u202a+254 712\u00a0345 678\u202c',
 ])('%j is the number +254712345678', (written) => expect(normalisePhone(written)).toBe('+254712345678'));
 
 test.each([
@@ -23,6 +29,9 @@ test.each([
   '00712345678',
   '+0712345678',
   '+712345678',
+  '+254007123456',
+  '020 2345678',
+  '+١٢٣٤٥٦٧٨٩٠١٢',
 ])('%j is no Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
 
 test('every spelling of a number comes to the same one, which M-PESA gets without the plus', () => {
@@ -40,3 +49,6 @@ test('every spelling of a number comes to the same one, which M-PESA gets withou
 });
 
 test('a number is read in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));
+
+test('a number that is told in part keeps its end to itself', () =>
+  expect(maskPhone('+254712345678')).toBe('0712 ••• •••'));

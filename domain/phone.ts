@@ -3,12 +3,16 @@
 const specified = /^(\+254|0)[17]\d{8}$/;
 
 /**
- * Brings the ways Kenyans write a mobile number into one: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, with spaces or hyphens.
+ * Brings the ways Kenyans write a mobile number into one: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
+ * spaces, hyphens, dots, brackets, and the invisible signs that contacts and chats put around a number that is copied.
  * @param input what was typed
  * @returns `+254` and nine digits, or null when it is no Kenyan mobile number (specification §5, Customer order form, 3)
  */
 export function normalisePhone(input: string): string | null {
-  const compact = input.replace(/[\s-]/g, '');
+  const compact = input
+    .replace(/[\s\p{Cf}\p{Pd}.()]/gu, '')
+    .replace(/^00254/, '+254')
+    .replace(/^\+?2540/, '+254');
   const withPrefix = /^254\d/.test(compact) ? `+${compact}` : /^[17]/.test(compact) ? `0${compact}` : compact;
   return specified.test(withPrefix) ? `+254${withPrefix.replace(/^(\+254|0)/, '')}` : null;
 }
@@ -30,4 +34,14 @@ export function msisdn(phone: string): string {
 export function formatPhone(phone: string): string {
   const match = /^\+254(\d{3})(\d{3})(\d{3})$/.exec(phone);
   return match ? `0${match[1]} ${match[2]} ${match[3]}` : phone;
+}
+
+/**
+ * A number as it is told to who need not know it, but may recognise it: as `track_order` tells it. Nothing of its end, whose
+ * last four digits open an order.
+ * @param phone a number as `normalisePhone` gives it
+ * @returns such as `0712 ••• •••`
+ */
+export function maskPhone(phone: string): string {
+  return phone.replace(/^\+254(\d{3})\d{6}$/, '0$1 ••• •••');
 }

@@ -4,7 +4,28 @@ import { accountReference, normaliseTrackingNumber } from './tracking-number.ts'
 test('a typed number is trimmed and put in capitals', () => {
   expect(normaliseTrackingNumber(' jj-20261121-1234\n')).toBe('JJ-20261121-1234');
   expect(normaliseTrackingNumber('   ')).toBe('');
+  expect(normaliseTrackingNumber(' no number ')).toBe('NO NUMBER');
 });
+
+test.each([
+  'JJ-20261121-1234',
+  'JJ 20261121 1234',
+  'jj202611211234',
+  '20261121-1234',
+  'JJ\u201320261121\u20131234',
+  '\u200bJJ-20261121-1234\u200b',
+  'https://jani.example/track-order/JJ-20261121-1234?key=0123456789abcdef0123456789abcdef',
+  'https://jani.example/t/20261121-1234-AAECAwQFBgcICQoLDA0ODw',
+  'Your order JJ-20261121-1234 is on its way.',
+  'JJ2611211234',
+])('%j names the order JJ-20261121-1234', (typed) =>
+  expect(normaliseTrackingNumber(typed)).toBe('JJ-20261121-1234'),
+);
+
+test.each(['JJ-2026112-1234', 'JJ-20261121-123', 'XJJ-20261121-1234567', '0123456789abcdef0123456789abcdef'])(
+  '%j names no order',
+  (typed) => expect(normaliseTrackingNumber(typed)).toBe(typed.toUpperCase()),
+);
 
 test('the reference M-PESA shows has at most twelve characters', () => {
   expect(accountReference('JJ-20261121-1234')).toBe('JJ2611211234');

@@ -1,11 +1,23 @@
 // Tracking numbers: JJ-YYYYMMDD-NNNN.
 
+// In a link, a message or a sentence too; without its hyphens or its JJ; never a part of something longer.
+const written = /(?<![A-Z0-9])(?:JJ\W{0,3})?(\d{8})\W{0,3}(\d{4,6})(?![0-9])/;
+/** As `accountReference` writes it, for who copies it from M-PESA's message. */
+const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
+
 /**
  * A tracking number as it is kept, from what somebody typed or pasted.
- * @returns trimmed and in capitals; '' when blank
+ * @returns `JJ-YYYYMMDD-NNNN` where one can be read from it, else what it is, trimmed and in capitals; '' when blank
  */
 export function normaliseTrackingNumber(input: string): string {
-  return input.trim().toUpperCase();
+  const typed = input
+    .replace(/\p{Cf}/gu, '')
+    .trim()
+    .toUpperCase();
+  const [, day, number] = written.exec(typed) ?? [];
+  if (day) return `JJ-${day}-${number}`;
+  const [, shortDay, shortNumber] = asReference.exec(typed) ?? [];
+  return shortDay ? `JJ-20${shortDay}-${shortNumber}` : typed;
 }
 
 /**
