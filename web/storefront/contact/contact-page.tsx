@@ -1,6 +1,7 @@
 // How to reach the seller, the message form, opening hours and places.
 import { data } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
+import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
@@ -42,7 +43,8 @@ export async function action({ request, context }: Route.ActionArgs) {
 
 /** A message that does not reach the server was not sent either: what was typed stays where it is. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  return serverAction().catch(() => ({ isSent: false }));
+  const answer = await inTime(serverAction()).catch(() => null);
+  return { isSent: answer?.isSent === true };
 }
 
 const locations = [

@@ -1,5 +1,6 @@
 // Receives newsletter subscriptions. Its page is only seen by who subscribes before scripts have arrived.
 import { data, Link } from 'react-router';
+import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -37,7 +38,8 @@ export async function action({ request, context }: Route.ActionArgs) {
 
 /** The footer's form answers in its place, also when the server is not reached. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  return serverAction().catch(() => ({ isDone: false, text: failed }));
+  const answer = await inTime(serverAction()).catch(() => null);
+  return typeof answer?.text === 'string' ? answer : { isDone: false, text: failed };
 }
 
 export default function NewsletterPage({ actionData }: Route.ComponentProps) {

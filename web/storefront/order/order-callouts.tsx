@@ -40,6 +40,12 @@ function describeFailure(failure: OrderFailure, onQuantityChange: FailureCallout
           None are left right now. Nothing was ordered and nothing will be charged.
         </Callout>
       );
+    case 'key_reused':
+      return (
+        <Callout title="You have ordered from this page already">
+          That order arrived, with other details; this one was not placed. Place it again if you want both.
+        </Callout>
+      );
     case 'offline':
       return (
         <Callout title="You are offline">

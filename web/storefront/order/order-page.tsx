@@ -1,9 +1,11 @@
 // The order form as a page of its own: for who has no scripts, and for a tap that scripts never came to answer.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { orderTotal } from '../../../domain/money.ts';
+import { describeOrderFailure } from '../../../domain/order-failure.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -49,9 +51,7 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
 export async function action({ request, context, url }: Route.ActionArgs) {
   const sent = await request.formData();
   const text = (name: string) => String(sent.get(name) ?? '');
-  const form = Object.fromEntries(
-    Object.keys(emptyForm).map((name) => [name, text(name).slice(0, 300)]),
-  ) as unknown as OrderForm;
+  const form = formIn(sent);
   // The same order again, by a second press or a reload, stays one order.
   const key = text('key');
   const wrong = checkOrderForm(form);
@@ -77,7 +77,26 @@ export async function action({ request, context, url }: Route.ActionArgs) {
     field: failure.field,
     text: failure.text.replace(/^Failed to create order: /, ''),
   };
-  return data({ form, key, problem, failure }, 409);
+  // A browser brings a page back with the key it was sent with: what is ordered from it next is another order.
+  const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
+  return data({ form, key: next, problem, failure }, 409);
+}
+
+const formIn = (sent: FormData) =>
+  Object.fromEntries(
+    Object.keys(emptyForm).map((name) => [name, String(sent.get(name) ?? '').slice(0, 300)]),
+  ) as unknown as OrderForm;
+
+/** An answer that does not come, or is none, takes nothing away of what was typed. */
+export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
+  const sent = await request.clone().formData();
+  try {
+    return await inTime(serverAction());
+  } catch (error) {
+    if (error instanceof Response) throw error;
+    const failure: OrderFailure = { kind: 'other', text: describeOrderFailure({}), field: null };
+    return { form: formIn(sent), key: String(sent.get('key') ?? ''), problem: null, failure };
+  }
 }
 
 export default function OrderPage({ loaderData, actionData }: Route.ComponentProps) {

@@ -16,7 +16,7 @@ const request = {
   expectedTotal: 190100,
 };
 
-const placing = async (answer: () => Response | Promise<Response>) => {
+const placing = async (answer: () => Response | Promise<Response>, change: Partial<typeof request> = {}) => {
   const asked: { url: string; body: unknown }[] = [];
   const { tables } = createStore(
     { url: 'http://shop.test', key: 'key' },
@@ -27,7 +27,7 @@ const placing = async (answer: () => Response | Promise<Response>) => {
       },
     },
   );
-  return { outcome: await placeOrder(tables, request, 'the-key'), asked };
+  return { outcome: await placeOrder(tables, { ...request, ...change }, 'the-key'), asked };
 };
 const refusing = (status: number, body: object) => () => Response.json(body, { status });
 
@@ -82,6 +82,20 @@ test('missing stock comes back as how many are left', async () => {
   expect((await placing(refusing(409, body))).outcome).toMatchObject({
     failure: { kind: 'not_enough_stock', left: 3, text: 'Failed to create order item: Only 3 left in stock' },
   });
+});
+
+test('a phone is sent as the database spells it, and a key that is used up is told as such', async () => {
+  const { outcome, asked } = await placing(
+    refusing(409, {
+      message: 'This idempotency key belongs to another order',
+      details: 'idempotency_key_reused',
+      hint: null,
+      code: 'PT409',
+    }),
+    { form: { ...request.form, phone: '\u202a+254 (0)712 345 678\u202c' } },
+  );
+  expect(asked).toMatchObject([{ body: { customer_phone: '+254712345678' } }]);
+  expect(outcome).toMatchObject({ isPlaced: false, failure: { kind: 'key_reused' } });
 });
 
 test('a refused field is told beside it', async () => {

@@ -1,6 +1,8 @@
 // The call that places an order, and what can be read from its answer.
 import { describeOrderFailure } from '../../../domain/order-failure.ts';
 import type { OrderForm, OrderFormProblem } from '../../../domain/order-form.ts';
+import { normalisePhone } from '../../../domain/phone.ts';
+import { patience } from '../../lib/patience.ts';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import type { Store } from '../../lib/store.ts';
 
@@ -21,6 +23,8 @@ export type OrderFailure = {
   | { kind: 'total_changed'; total: number; message: string }
   | { kind: 'not_enough_stock'; left: number }
   | { kind: 'out_of_stock' }
+  /** The key was used up by an order with other details. */
+  | { kind: 'key_reused' }
   | { kind: 'other' }
   | { kind: 'offline' }
 );
@@ -34,9 +38,6 @@ export function orderContent({ productId, quantity, form, expectedTotal }: Order
   const { name, email, phone, location, building, unit } = form;
   return JSON.stringify([productId, quantity, name, email, phone, location, building, unit, expectedTotal]);
 }
-
-/** For how long an answer is waited for, in ms. The order may be placed all the same: the next try then finds it. */
-const patience = 30_000;
 
 /**
  * Places an order. The same idempotency key again gives the same order, never a second one.
@@ -54,12 +55,13 @@ export async function placeOrder(
     quantity,
     customer_name: form.name,
     customer_email: form.email,
-    customer_phone: form.phone,
+    customer_phone: normalisePhone(form.phone) ?? form.phone,
     delivery_location: form.location,
     expected_total: expectedTotal,
     building: form.building || null,
     unit: form.unit || null,
   });
+  // The order may be placed all the same: the next try then finds it.
   const { data, error } = await call.abortSignal(AbortSignal.timeout(patience));
   if (error) return { isPlaced: false, failure: describe(error) };
   const order = readPlacedOrder(data, productId);
@@ -89,7 +91,8 @@ function describe(error: { message: string; details: string; hint: string }): Or
   if (error.details === 'not_enough_stock' && hint !== null) {
     return { kind: 'not_enough_stock', left: hint, text, field };
   }
-  return { kind: error.details === 'out_of_stock' ? 'out_of_stock' : 'other', text, field };
+  if (error.details === 'out_of_stock') return { kind: 'out_of_stock', text, field };
+  return { kind: error.details === 'idempotency_key_reused' ? 'key_reused' : 'other', text, field };
 }
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {

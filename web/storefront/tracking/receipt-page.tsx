@@ -5,6 +5,7 @@ import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -64,7 +65,8 @@ export async function action({ request, params, context }: Route.ActionArgs) {
 }
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  return serverAction().catch(() => ({ lookUp: null, problem: failedToFetch.message }));
+  const answer = await inTime(serverAction()).catch(() => null);
+  return answer ?? { lookUp: null, problem: failedToFetch.message };
 }
 
 export default function ReceiptPage({ loaderData, actionData }: Route.ComponentProps) {

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'react';
 import { useNavigate, useNavigation } from 'react-router';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
@@ -44,10 +45,10 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
 /** A look-up that does not reach the server is a failed look-up, not a failed page. */
 export async function clientLoader({ request, params, serverLoader }: Route.ClientLoaderArgs) {
   try {
-    return await serverLoader();
+    return await inTime(serverLoader());
   } catch (error) {
     // Without a network the page may be one that this device keeps.
-    if (!(error instanceof TypeError) || !navigator.onLine) throw error;
+    if (error instanceof Response || !navigator.onLine) throw error;
     const url = new URL(request.url);
     const asked = askedNumber(url, params.trackingNumber);
     return { asked, accessKey: url.searchParams.get('key'), lookUp: asked ? failedToFetch : null };
@@ -71,7 +72,8 @@ export async function action({ request, url, params, context }: Route.ActionArgs
 }
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  return serverAction().catch(() => ({ lookUp: null, problem: failedToFetch.message }));
+  const answer = await inTime(serverAction()).catch(() => null);
+  return answer ?? { lookUp: null, problem: failedToFetch.message };
 }
 
 export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
@@ -162,7 +164,8 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
           autoComplete="off"
           autoCapitalize="characters"
           spellCheck={false}
-          maxLength={40}
+          // A whole link may be pasted.
+          maxLength={300}
           enterKeyHint="search"
           className={`${inputStyle} on-dusk min-w-56 flex-1 font-semibold tabular-nums placeholder:font-normal`}
         />
