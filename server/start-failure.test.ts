@@ -65,6 +65,14 @@ test('a log level nobody knows', async () => {
   );
 });
 
+test('an embedded database on whose files PostgreSQL does not begin', async () => {
+  await mkdir(join(folder, 'halved/database'), { recursive: true });
+  await writeFile(join(folder, 'halved/database/PG_VERSION'), '18\n');
+  expect(await failureOf({ DATA_DIR: join(folder, 'halved') })).toMatch(
+    /^The embedded database in \S+halved\/database could not be opened \(.*room on its disk[^\n]*npm run restore\.$/,
+  );
+});
+
 test('a folder that is in use, and a history that was changed', async () => {
   await mkdir(join(folder, 'used'), { recursive: true });
   const { lockFolder } = await import('../backend/database/folder-lock.ts');
