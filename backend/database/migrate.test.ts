@@ -1,12 +1,42 @@
 // Migrations: in order, once, never changed, and safe when two processes start at once.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from './database.ts';
 import { migrate } from './migrate.ts';
 import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
+
+test.runIf(testDatabases().includes('postgresql'))(
+  'the platform is made by an owner who is no superuser, as docs/operating.md makes one',
+  async () => {
+    const cluster = new URL(process.env.TEST_POSTGRESQL_URL ?? '');
+    const superuser = openPostgresql(cluster.href, { poolSize: 1 });
+    const manual = await readFile(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+    const recipe = /```sql\n([\s\S]*?)```/.exec(manual)?.[1] ?? '';
+    for (const statement of recipe.trim().split('\n')) {
+      await superuser.execute(statement).catch((error) => {
+        // Roles belong to the whole cluster: other tests have made them.
+        if (error.code !== '42710') throw error;
+      });
+    }
+    const own = new URL(cluster);
+    Object.assign(own, { username: 'jani', password: 'choose-one', pathname: '/jani' });
+    const database = openPostgresql(own.href, { poolSize: 1 });
+    const platform = fileURLToPath(new URL('../platform', import.meta.url));
+    const applied = await migrate(database, [{ name: 'platform', folder: platform }]);
+    expect(applied.length).toBeGreaterThan(5);
+    const { rows } = await database.transaction((session) => session.query('select current_user as role'), {
+      settings: { role: 'anon' },
+    });
+    expect(rows).toEqual([{ role: 'anon' }]);
+    await database.close();
+    await superuser.execute('drop database jani with (force)');
+    await superuser.close();
+  },
+);
 
 describe.each(testDatabases())('migrating on %s', (kind) => {
   let database: Database & { url?: string };
