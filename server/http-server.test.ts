@@ -50,6 +50,31 @@ function letters(headers: Record<string, string>): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/assets/letters.js`, { headers });
 }
 
+test('a page is sent in the encoding that is read there, and not once more to who has it', async () => {
+  const ask = (headers: Record<string, string>, method = 'GET') =>
+    fetch(`http://127.0.0.1:${port}/delivery`, { method, headers });
+  const tags = new Set<string | null>();
+  for (const [read, sent] of [
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip, deflate', 'gzip'],
+    ['br;q=0, gzip', 'gzip'],
+    ['identity', null],
+  ] as const) {
+    const answer = await ask({ 'accept-encoding': read });
+    expect([answer.status, answer.headers.get('content-encoding')], read).toEqual([200, sent]);
+    expect(answer.headers.get('vary')).toBe('accept-encoding');
+    expect(await answer.text()).toBe('<p></p>');
+    tags.add(answer.headers.get('etag'));
+  }
+  const [tag] = tags;
+  expect(tags.size).toBe(1);
+  const again = await ask({ 'accept-encoding': 'br', 'if-none-match': String(tag) });
+  expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', tag]);
+  expect((await ask({ 'if-none-match': 'W/"of another time"' })).status).toBe(200);
+  const head = await ask({ 'accept-encoding': 'identity' }, 'HEAD');
+  expect([head.headers.get('content-length'), await head.text()]).toEqual(['7', '']);
+});
+
 test('whoever asks for many pages waits for himself, and nobody waits for what is sent', async () => {
   const begun: string[] = [];
   const ends: (() => void)[] = [];
