@@ -32,6 +32,12 @@ test('a blank setting counts as not set, and a slash at the end of a URL does no
   );
 });
 
+test('the shop is at the root of its host', () => {
+  expect(() => readConfig({ PUBLIC_URL: 'https://jani.example/shop' }, '/')).toThrow(
+    'PUBLIC_URL has a path (/shop), but the shop is at the root of its host: https://jani.example.',
+  );
+});
+
 test('an address in mixed case is taken in lower case', () => {
   expect(readConfig({ PUBLIC_URL: 'HTTPS://Jani.Example' }, '/').publicUrl).toBe('https://jani.example');
 });

@@ -79,6 +79,12 @@ export function readConfig(environment: Environment, root: string): Config {
       text('PUBLIC_URL')?.replace(/^[^/]*\/\/[^/]*/, (origin) => origin.toLowerCase()),
       ['http:', 'https:'],
     ) ?? `http://localhost:${port}`;
+  const { origin, pathname } = new URL(publicUrl);
+  if (pathname !== '/') {
+    throw new WrongSetting(
+      `PUBLIC_URL has a path (${pathname}), but the shop is at the root of its host: ${origin}.`,
+    );
+  }
   const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
   const supabase = readSupabase(text);
   const mpesa = readMpesa(text, port, root);
