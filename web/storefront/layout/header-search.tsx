@@ -22,6 +22,7 @@ export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => vo
         <input
           id={id}
           name="search"
+          maxLength={100}
           type="search"
           enterKeyHint="search"
           autoComplete="off"

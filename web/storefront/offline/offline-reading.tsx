@@ -1,6 +1,6 @@
 // Keeps the pages one visits for reading offline, and says so when what one reads is not fresh.
 import { useEffect, useState } from 'react';
-import { useRevalidator } from 'react-router';
+import { useRefresh } from '../layout/use-refresh.ts';
 import { formatOrderDate, formatOrderTime } from '../tracking/order-date.ts';
 import type { OfflineReadingProps } from './use-offline-reading.ts';
 
@@ -35,7 +35,7 @@ let isBegun = false;
 export function OfflineReading({ pathname }: OfflineReadingProps) {
   const [isOffline, setOffline] = useState(() => !navigator.onLine);
   const [since, setSince] = useState<string | null>(null);
-  const { revalidate } = useRevalidator();
+  const refresh = useRefresh();
 
   useEffect(() => {
     void askSince().then((kept) => kept && setSince(kept));
@@ -46,8 +46,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
     const back = async () => {
       setOffline(false);
       // What is read is fresh again before nobody says any more that it is not.
-      await revalidate();
-      setSince(null);
+      if (await refresh()) setSince(null);
     };
     if (!navigator.onLine) left();
     window.addEventListener('offline', left);
@@ -56,7 +55,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
       window.removeEventListener('offline', left);
       window.removeEventListener('online', back);
     };
-  }, [revalidate]);
+  }, [refresh]);
 
   useEffect(() => {
     if (!navigator.onLine) return;

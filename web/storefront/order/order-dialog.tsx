@@ -1,5 +1,6 @@
 // The way from "Order Now" to a paid order, in one dialog: the order form, then the payment.
 import { useEffect, useState } from 'react';
+import type { OrderForm } from '../../../domain/order-form.ts';
 import {
   deviceStorage,
   pendingPaymentFor,
@@ -9,7 +10,7 @@ import {
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { prepareToasts } from '../../ui/toasts.tsx';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
-import { startingForm, tabStorage } from './order-memory.ts';
+import { keepForm, startingForm, tabStorage } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
 
@@ -51,6 +52,11 @@ export default function OrderDialog({
     if (open) void prepareToasts().catch(() => {});
   }, [open]);
 
+  // Also what was not sent yet: a form left by the back button is found again as it was.
+  function type(typed: OrderForm) {
+    setForm(typed);
+    keepForm(tabStorage(), Object.values(typed).some(Boolean) ? typed : null);
+  }
   function leavePayment() {
     if (paying) setPaymentAside(paying.order.orderId);
   }
@@ -81,7 +87,7 @@ export default function OrderDialog({
           quantity={quantity}
           onQuantityChange={onQuantityChange}
           form={form}
-          onFormChange={setForm}
+          onFormChange={type}
           onPay={(order, isResumed) => setPaying({ order, isResumed })}
         />
       )}

@@ -1,6 +1,5 @@
 // The order form: who, where to, what it costs, and what went wrong.
 import { type FormEvent, useId, useRef, useState } from 'react';
-import { useRevalidator } from 'react-router';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
 import {
@@ -14,6 +13,7 @@ import { createStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
@@ -50,7 +50,7 @@ export function OrderPanel({
   onPay,
 }: OrderPanelProps) {
   const { config, settings } = useShop();
-  const { revalidate } = useRevalidator();
+  const refresh = useRefresh();
   const [isSubmitting, setSubmitting] = useState(false);
   const isOnItsWay = useRef(false);
   const [problem, setProblem] = useState<Pick<OrderFormProblem, 'field' | 'text'> | null>(null);
@@ -125,6 +125,7 @@ export function OrderPanel({
       onPay(outcome.order, false);
       return;
     }
+    if (outcome.failure.kind === 'key_reused') forgetOrderKey(tabStorage(), content);
     fail(outcome.failure);
   }
 
@@ -136,7 +137,7 @@ export function OrderPanel({
       focusField(reason.field);
     }
     if (reason.kind === 'total_changed') setQuoted({ total: reason.total, quantity });
-    if (reason.kind !== 'other' && reason.kind !== 'offline') void revalidate();
+    if (reason.kind !== 'other' && reason.kind !== 'offline') void refresh();
   }
 
   function forget() {

@@ -84,7 +84,7 @@ test('missing stock comes back as how many are left', async () => {
   });
 });
 
-test('a phone is sent as the database spells it, and a key that is used up is told as such', async () => {
+test('what is pasted is sent as the database takes it, and a key that is used up is told as such', async () => {
   const { outcome, asked } = await placing(
     refusing(409, {
       message: 'This idempotency key belongs to another order',
@@ -92,9 +92,26 @@ test('a phone is sent as the database spells it, and a key that is used up is to
       hint: null,
       code: 'PT409',
     }),
-    { form: { ...request.form, phone: '\u202a+254 (0)712 345 678\u202c' } },
+    {
+      form: {
+        ...request.form,
+        name: '\u202aAmina\tOtieno\u202c',
+        email: 'amina@example.com\u200b',
+        phone: '\u202a+254 (0)712 345 678\u202c',
+      },
+      expectedTotal: 94_999_999_905_100,
+    },
   );
-  expect(asked).toMatchObject([{ body: { customer_phone: '+254712345678' } }]);
+  expect(asked).toMatchObject([
+    {
+      body: {
+        customer_name: 'Amina Otieno',
+        customer_email: 'amina@example.com',
+        customer_phone: '+254712345678',
+        expected_total: 2_147_483_647,
+      },
+    },
+  ]);
   expect(outcome).toMatchObject({ isPlaced: false, failure: { kind: 'key_reused' } });
 });
 

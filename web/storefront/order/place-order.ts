@@ -53,13 +53,14 @@ export async function placeOrder(
     idempotency_key: idempotencyKey,
     product_id: productId,
     quantity,
-    customer_name: form.name,
-    customer_email: form.email,
+    customer_name: plain(form.name),
+    customer_email: form.email.replace(/\p{Cf}/gu, ''),
     customer_phone: normalisePhone(form.phone) ?? form.phone,
-    delivery_location: form.location,
-    expected_total: expectedTotal,
-    building: form.building || null,
-    unit: form.unit || null,
+    delivery_location: plain(form.location),
+    // More than can be counted there is more than there is: the answer is how many are left.
+    expected_total: Math.min(expectedTotal, 2 ** 31 - 1),
+    building: plain(form.building) || null,
+    unit: plain(form.unit) || null,
   });
   // The order may be placed all the same: the next try then finds it.
   const { data, error } = await call.abortSignal(AbortSignal.timeout(patience));
@@ -70,6 +71,10 @@ export async function placeOrder(
   }
   return { isPlaced: true, order };
 }
+
+/** Without what a paste brings along unseen, and the database refuses: signs that turn the writing, tabs and the like. */
+const plain = (typed: string): string =>
+  typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
 
 const fieldOf: Record<string, OrderFormProblem['field']> = {
   name_invalid: 'name',

@@ -42,7 +42,9 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           value={isEmpty ? '' : value}
           disabled={isDisabled}
           onChange={(event) => {
-            const typed = Number.parseInt(event.target.value.replace(/\D/g, '').slice(0, mostDigits), 10);
+            // The whole number that it begins with: 1.5 or 1e3, pasted, are not 15 or 13.
+            const [digits = ''] = /\d+/.exec(event.target.value.replace(/[\s,]/g, '')) ?? [];
+            const typed = Number.parseInt(digits.slice(0, mostDigits), 10);
             setEmpty(Number.isNaN(typed));
             if (!Number.isNaN(typed)) onChange(Math.max(1, typed));
           }}

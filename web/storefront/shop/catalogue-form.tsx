@@ -61,6 +61,7 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
             <input
               id="shop-search"
               name="search"
+              maxLength={100}
               type="search"
               autoComplete="off"
               enterKeyHint="search"
