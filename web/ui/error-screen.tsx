@@ -32,7 +32,7 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
           <>
             <h1 className="text-4xl">No network, no juice. Yet.</h1>
             <p className="max-w-[40ch] text-dusk-100">
-              You are offline, and this page is not kept on your phone. Nothing is lost; it is one tap away
+              You are offline, and this page is not kept on this device. Nothing is lost; it is one tap away
               once you are back.
             </p>
           </>

@@ -51,7 +51,8 @@ export function HeroCarousel() {
       setIsAttached(true);
     }
     const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 200));
-    const start = () => idle(() => void attach());
+    // Without its code, as when a kept page is read, it stays the row to swipe that the server drew.
+    const start = () => idle(() => void attach().catch(() => {}));
     if (document.readyState === 'complete') start();
     else window.addEventListener('load', start, { once: true });
     return () => {

@@ -79,8 +79,8 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
 
   if (!isOffline && !since) return null;
   return (
-    <div role="status" className="sticky top-0 z-40 bg-ember-300 text-ink shadow-md">
-      <p className="page flex flex-wrap items-center justify-between gap-x-6 py-2 text-sm font-semibold">
+    <div role="status" data-kept className="sticky top-0 z-40 bg-ember-300 text-ink shadow-md">
+      <p className="page flex flex-wrap items-center justify-between gap-x-6 py-2 text-sm font-semibold xl:min-h-12 xl:py-0.5">
         <span>
           {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}{' '}
           {since ? `You are reading this page as of ${tell(since)}.` : null} Orders can be placed when you are
