@@ -106,7 +106,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
       await last.getByText(/^Forget all orders on this device/).waitFor();
       await expectAccessible(page, 'asked whether to forget');
       await last.getByRole('button', { name: 'Forget my orders on this device' }).click();
-      await page.getByText('Your orders are forgotten on this device.').waitFor();
+      await page.locator(':focus', { hasText: 'Your orders are forgotten on this device.' }).waitFor();
       expect(await kept(page, 'jani.orders')).toBeNull();
       await page.goto(shop.url);
       await page.getByRole('heading', { name: 'Top Picks' }).waitFor();
@@ -352,6 +352,12 @@ describe('without a network', () => {
       await page.goto(`${shop.url}/shop`);
       await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
       await notice(page).waitFor();
+      await page.setViewportSize(desktop);
+      await page.evaluate(() => window.scrollTo(0, 600));
+      const told = await notice(page).boundingBox();
+      const home = await page.getByRole('banner').getByRole('link', { name: 'Home' }).boundingBox();
+      expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(told?.height ?? 0);
+      await page.setViewportSize(phone);
       expect(
         await page
           .locator('img')

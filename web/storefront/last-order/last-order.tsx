@@ -6,6 +6,9 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { formatOrderDate } from '../tracking/order-date.ts';
 
+/** The button that was pressed is gone: one goes on at what took its place. */
+const takeFocus = (element: HTMLElement | null) => element?.focus();
+
 export function LastOrder() {
   const [order, setOrder] = useState(() => rememberedOrders()[0] ?? null);
   const [isAsked, setAsked] = useState(false);
@@ -14,8 +17,7 @@ export function LastOrder() {
 
   function ask(isNowAsked: boolean) {
     setAsked(isNowAsked);
-    // The button that was pressed is gone: one goes on at what took its place.
-    card.current?.focus();
+    takeFocus(card.current);
   }
   function forget() {
     forgetOrders();
@@ -26,7 +28,12 @@ export function LastOrder() {
 
   if (isForgotten) {
     return (
-      <p role="status" className="rounded-xl bg-paper-deep px-5 py-4 text-sm font-semibold">
+      <p
+        ref={takeFocus}
+        tabIndex={-1}
+        role="status"
+        className="rounded-xl border border-line bg-card px-5 py-4 text-sm font-semibold outline-none!"
+      >
         Your orders are forgotten on this device. You can still look each of them up by its tracking number.
       </p>
     );
@@ -64,7 +71,7 @@ export function LastOrder() {
               {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
             </strong>
           </p>
-          <span className="flex items-center gap-2">
+          <span className="flex grow items-center gap-2 sm:grow-0">
             <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
               Track
             </Link>
@@ -81,7 +88,7 @@ export function LastOrder() {
               type="button"
               aria-label="Forget my orders on this device"
               onClick={() => ask(true)}
-              className="grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
+              className="ml-auto grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
             >
               <Icon name="close" className="size-4" />
             </button>

@@ -101,7 +101,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         </div>
       </header>
       <div className="page relative -mt-10">
-        <LastOrderRoom className="in-data-[orders]:mb-4" />
+        <LastOrderRoom className="not-empty:mb-4 in-data-[orders]:mb-4" />
         {children}
       </div>
     </>
