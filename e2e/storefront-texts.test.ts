@@ -591,6 +591,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'a shop that cannot be loaded');
     await page.getByRole('contentinfo').getByRole('link', { name: 'Home', exact: true }).click();
     await expectShown(page, [heading('Unexpected Application Error!'), link('Return to Home', '/')]);
+    await page.locator('main:focus[aria-label="Something went wrong · Jani Juice"]').waitFor();
     await expectAccessible(page, 'the router failed');
     await page.unroute('**/*.data*');
     await page.getByRole('link', { name: 'Try again' }).click();

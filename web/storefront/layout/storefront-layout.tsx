@@ -5,11 +5,25 @@ import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import type { Route } from './+types/storefront-layout.ts';
+import { describePage } from './page-meta.ts';
 import { PracticeStrip } from './practice-strip.tsx';
 import { SiteFooter } from './site-footer.tsx';
 import { SiteHeader } from './site-header.tsx';
 import { StorefrontSheet } from './storefront-sheet.tsx';
 import { useShop } from './use-shop.ts';
+
+// Each page describes itself; what stands in for one that failed has a name as well.
+export const meta: Route.MetaFunction = ({ error, matches }) =>
+  error
+    ? describePage(matches, {
+        title: isMissing(error) ? 'Page not found' : 'Something went wrong',
+        description: 'This page cannot be shown.',
+        path: '',
+        isPrivate: true,
+      })
+    : [];
+
+const isMissing = (error: unknown) => isRouteErrorResponse(error) && error.status === 404;
 
 export default function StorefrontLayout() {
   return (
@@ -27,10 +41,13 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   }, [isOffline]);
   return (
     <Frame>
-      <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} isOffline={isOffline} />
+      <ErrorScreen isMissing={isMissing(error)} isOffline={isOffline} />
     </Frame>
   );
 }
+
+/** Whether a page of this document has come alive before. */
+let isAlive = false;
 
 function Frame({ children }: { children: React.ReactNode }) {
   const { config } = useShop();
@@ -38,11 +55,14 @@ function Frame({ children }: { children: React.ReactNode }) {
   const { pathname } = useLocation();
   const isOnItsWay = useNavigation().state === 'loading';
 
-  // A new page starts at its beginning for who listens to it, as it does for who looks at it.
-  const shown = useRef(pathname);
+  // A new page starts at its beginning, and with its title, for who listens to it, as it does for who looks at it. So does
+  // the frame of an error, which takes the place of the one that had the focus.
+  const shown = useRef(isAlive ? null : pathname);
   useEffect(() => {
+    isAlive = true;
     if (shown.current === pathname) return;
     shown.current = pathname;
+    main.current?.setAttribute('aria-label', document.title);
     main.current?.focus({ preventScroll: true });
   }, [pathname]);
 
