@@ -1,6 +1,6 @@
 // The receipt of an order: the call, and what can be read from its answer.
 import type { Store } from '../../lib/store.ts';
-import { failedToFetch, readTrackedOrder, type TrackedOrder } from './tracked-order.ts';
+import { failedToFetch, readTrackedOrder, saidToShoppers, type TrackedOrder } from './tracked-order.ts';
 
 export interface ReceiptItem {
   id: string;
@@ -51,8 +51,7 @@ export async function lookUpReceipt(
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  // Without a code it is the connection that failed, in words no shopper should read.
-  if (error) return { kind: 'failed', message: (error.code && error.message) || failedToFetch.message };
+  if (error) return { kind: 'failed', message: saidToShoppers(error) };
   if (data === null) return { kind: 'missing' };
   if (isRecord(data) && data.is_masked === true) return { kind: 'closed' };
   const receipt = readReceipt(data);

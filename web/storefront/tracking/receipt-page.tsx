@@ -102,9 +102,18 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
               There is no order with this number. Please check your tracking number and try again.
             </p>
           ) : (
-            <Notice tone="danger" title="Error">
-              {shown.message}
-            </Notice>
+            <>
+              <Notice tone="danger" title="Error">
+                {shown.message}
+              </Notice>
+              <Link
+                reloadDocument
+                to={orderLink('', asked, accessKey, 'receipt')}
+                className={`${buttonStyle('outline')} justify-self-start`}
+              >
+                Try again
+              </Link>
+            </>
           )}
         </section>
       )}
@@ -240,7 +249,7 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
         {receipt.items.map(({ id, name, quantity, unitPrice }) => (
           <tr key={id} className="border-t border-line align-baseline">
             <td className="py-2.5">
-              <span className="block font-semibold break-words">{name}</span>
+              <span className="block font-semibold wrap-anywhere">{name}</span>
               <span className="block text-sm text-ink-soft">
                 {quantity} × {formatKsh(unitPrice)}
               </span>

@@ -68,7 +68,17 @@ test('no order is missing; a refusal is told in its words, a broken connection i
     kind: 'failed',
     message: 'Too many look-ups',
   });
-  for (const respond of [() => Promise.reject(new TypeError('fetch failed')), () => Response.json({})]) {
+  const withoutDatabase = {
+    code: 'PGRST000',
+    message: 'Database connection error.',
+    details: null,
+    hint: null,
+  };
+  for (const respond of [
+    () => Promise.reject(new TypeError('fetch failed')),
+    () => Response.json({}),
+    () => Response.json(withoutDatabase, { status: 503 }),
+  ]) {
     expect((await asking(respond)).outcome).toEqual({
       kind: 'failed',
       message: 'Failed to fetch order details',

@@ -49,6 +49,10 @@ export type LookUp =
 const fallback = 'Failed to fetch order details';
 export const failedToFetch = { kind: 'failed', message: fallback } as const satisfies LookUp;
 
+/** What a failed look-up tells: without a code, or with one of these, a connection failed, in words no shopper should read. */
+export const saidToShoppers = ({ code, message }: { code: string; message: string }): string =>
+  (code && !code.startsWith('PGRST00') && message) || fallback;
+
 /**
  * Looks an order up (specification §7, Storefront 7 and 8); it does not throw.
  * @param proof what shows the personal data in full: the order's access key, or the last four digits of its phone
@@ -63,8 +67,7 @@ export async function lookUpOrder(
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  // Without a code it is the connection that failed, in words no shopper should read.
-  if (error) return { kind: 'failed', message: (error.code && error.message) || fallback };
+  if (error) return { kind: 'failed', message: saidToShoppers(error) };
   if (data === null) return { kind: 'missing' };
   const order = readTrackedOrder(data);
   return order ? { kind: 'found', order } : failedToFetch;
