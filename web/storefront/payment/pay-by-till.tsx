@@ -70,9 +70,9 @@ interface Figure {
 
 function Way({ title, path, figures }: { title: string; path: string; figures: Figure[] }) {
   return (
-    <section aria-label={title} className="rounded-lg border border-line bg-card py-3 pr-2 pl-5">
+    <section aria-label={title} className="rounded-lg border border-line bg-card px-5 py-3">
       <p className="font-display text-lg font-bold">{title}</p>
-      <p className="pr-3 text-sm text-ink-soft">{path}</p>
+      <p className="text-sm text-ink-soft">{path}</p>
       <dl className="mt-2 grid">
         {figures.map(({ name, value, shown, what }) => (
           <div
@@ -83,7 +83,7 @@ function Way({ title, path, figures }: { title: string; path: string; figures: F
             <dd className="col-start-1 text-sm font-semibold whitespace-nowrap tabular-nums">
               {shown ?? value}
             </dd>
-            <dd className="col-start-2 row-span-2 row-start-1">
+            <dd className="col-start-2 row-span-2 row-start-1 -mr-3">
               <CopyButton text={value} what={what} />
             </dd>
           </div>
