@@ -255,6 +255,9 @@ describe('the second factor', () => {
     await page.getByLabel(/^Code from your authenticator app/).fill(wrong);
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByText('Invalid TOTP code entered').waitFor();
+    expect(await page.evaluate(() => document.activeElement?.textContent), 'the focus stays').toBe(
+      'Continue',
+    );
     // The code that confirmed the app is used up; the next one is good already.
     await page.getByLabel(/^Code from your authenticator app/).fill(codeFor(secret, Date.now() + 30_000));
     await page.getByRole('button', { name: 'Continue' }).click();
@@ -264,6 +267,7 @@ describe('the second factor', () => {
     await page.getByRole('button', { name: 'Remove My phone...' }).click();
     await page.getByRole('button', { name: 'Remove My phone', exact: true }).click();
     await page.getByText('My phone', { exact: true }).waitFor({ state: 'detached' });
+    expect(await page.evaluate(() => document.activeElement?.id), 'the focus is not lost').toBe('main');
     await signOut(page);
     await signIn(shop, page, account);
   });

@@ -1,3 +1,4 @@
+import { AuthApiError } from '@supabase/auth-js';
 import { SignJWT } from 'jose';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { createStaff, describeProblem, type Staff } from './staff.ts';
@@ -77,6 +78,14 @@ describe('who somebody is to the panel', () => {
     expect(console.warn).toHaveBeenCalledWith('The admin check failed', expect.anything());
   });
 
+  test('a check that nobody answered is told apart from a refusal', async () => {
+    await signIn('aal1');
+    answers['/auth/v1/user'] = new TypeError('Failed to fetch');
+    expect(await staff.standing()).toMatchObject({ is: 'not staff', isUnanswered: true });
+    answers['/auth/v1/user'] = 403;
+    expect(await staff.standing()).not.toHaveProperty('isUnanswered');
+  });
+
   test('a verified factor must be passed, one that was only begun need not', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = user([factor('unverified')]);
@@ -116,4 +125,7 @@ test('a problem is told in its own words, or in ours when it has none', () => {
   expect(describeProblem(new Error('Password is too short'), 'Failed')).toBe('Password is too short');
   expect(describeProblem(new Error(' '), 'Failed')).toBe('Failed');
   expect(describeProblem(null, 'Failed')).toBe('Failed');
+  expect(describeProblem(new AuthApiError('Too often', 429, 'over_request_rate_limit'), 'Failed')).toBe(
+    'Too often. Please wait a few minutes, then try again.',
+  );
 });

@@ -4,6 +4,7 @@ import {
   type AuthError,
   type Factor,
   type GoTrueClient,
+  isAuthRetryableFetchError,
   isAuthSessionMissingError,
 } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
@@ -15,7 +16,8 @@ import { type StoreAddress, servicesOrigin } from './store.ts';
 /** What somebody is to the staff panel, as far as the services say so now. */
 export type Standing =
   | { is: 'signed out' }
-  | { is: 'not staff'; email: string }
+  /** `isUnanswered`: nobody was there to say so, such as on a line that is down. */
+  | { is: 'not staff'; email: string; isUnanswered?: true }
   /** Staff, but with a second factor that this session has not passed yet. */
   | { is: 'second step'; email: string; factors: Factor[] }
   | { is: 'staff'; id: string; email: string };
@@ -158,7 +160,8 @@ async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database
   const email = user?.email ?? session.user.email ?? '';
   if (userError || profile.error || !user) {
     console.warn('The admin check failed', userError ?? profile.error);
-    return { is: 'not staff', email };
+    const isUnanswered = isAuthRetryableFetchError(userError) || [0, 502, 503, 504].includes(profile.status);
+    return { is: 'not staff', email, ...(isUnanswered && { isUnanswered }) };
   }
   if (!profile.data) {
     console.warn('This account is not admin, or not active');
@@ -192,7 +195,9 @@ export function onSessionRenewed({ auth }: Staff, listener: () => void): () => v
   return () => data.subscription.unsubscribe();
 }
 
-/** What to tell of a failure of the auth service: its own words. */
+/** What to tell of a failure of the auth service: its own words, and what to do where they do not say it. */
 export function describeProblem(error: AuthError | Error | null | undefined, fallback: string): string {
-  return error?.message.trim() || fallback;
+  const words = error?.message.trim() || fallback;
+  const isTooOften = error && 'code' in error && error.code === 'over_request_rate_limit';
+  return isTooOften ? `${words}. Please wait a few minutes, then try again.` : words;
 }

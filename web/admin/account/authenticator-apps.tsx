@@ -1,12 +1,13 @@
 // Authenticator apps as the second factor: added with a picture or a secret and a first code, and removed.
 import type { Factor } from '@supabase/auth-js';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { useStoreName } from '../use-store-name.ts';
@@ -29,6 +30,14 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
   const [enrolment, setEnrolment] = useState<Enrolment | null>(null);
   const { isBusy, problem, attempt } = useAttempt('That did not work');
 
+  // The step that had the focus is over: one goes on where it began.
+  const addButton = useRef<HTMLButtonElement>(null);
+  const wasEnrolling = useRef(false);
+  useEffect(() => {
+    if (wasEnrolling.current && !enrolment) addButton.current?.focus({ preventScroll: true });
+    wasEnrolling.current = enrolment !== null;
+  }, [enrolment]);
+
   const begin = (form: FormData) =>
     attempt(async () => {
       await dropUnfinished(staff);
@@ -46,6 +55,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
       const code = String(form.get('code')).replace(/\s/g, '');
       const { error } = await staff.auth.mfa.challengeAndVerify({ factorId: enrolment?.id ?? '', code });
       if (!error) {
+        showToast({ title: 'Success', text: 'Authenticator app added' });
         setEnrolment(null);
         onChanged();
       }
@@ -54,7 +64,10 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
   const remove = (factorId: string) =>
     attempt(async () => {
       const { error } = await staff.auth.mfa.unenroll({ factorId });
-      if (!error) onChanged();
+      if (!error) {
+        showToast({ title: 'Success', text: 'Authenticator app removed' });
+        onChanged();
+      }
       return error;
     });
   const giveUp = () =>
@@ -108,7 +121,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
                 defaultValue={apps.length === 0 ? 'My phone' : `My phone ${apps.length + 1}`}
               />
             </div>
-            <Button type="submit" disabled={isBusy} className="min-h-12">
+            <Button ref={addButton} type="submit" isBusy={isBusy} className="min-h-12">
               Add an authenticator app
             </Button>
           </form>
@@ -171,10 +184,10 @@ function Confirm({ enrolment, isBusy, onConfirm, onGiveUp }: ConfirmProps) {
         maxLength={12}
       />
       <div className="flex flex-wrap gap-3">
-        <Button type="submit" disabled={isBusy}>
+        <Button type="submit" isBusy={isBusy}>
           Confirm
         </Button>
-        <Button tone="quiet" disabled={isBusy} onClick={onGiveUp}>
+        <Button tone="quiet" isBusy={isBusy} onClick={onGiveUp}>
           Cancel
         </Button>
       </div>

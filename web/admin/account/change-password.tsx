@@ -79,7 +79,7 @@ export function ChangePassword({ staff, email, onChanged }: ChangePasswordProps)
             hint="You signed in a while ago, so we have sent a code to your address."
           />
         ) : null}
-        <Button type="submit" disabled={isBusy} className="justify-self-start">
+        <Button type="submit" isBusy={isBusy} className="justify-self-start">
           {isBusy ? 'Saving...' : 'Change password'}
         </Button>
       </form>

@@ -1,5 +1,5 @@
 // Removing takes two presses, the second one on words that say what is removed.
-import { useState } from 'react';
+import { useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 
 interface ConfirmRemovalProps {
@@ -11,26 +11,48 @@ interface ConfirmRemovalProps {
 
 export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps) {
   const [isAsking, setAsking] = useState(false);
-  return isAsking ? (
-    <span className="flex flex-wrap gap-2">
-      <Button
-        tone="outline"
-        disabled={isBusy}
-        autoFocus
-        onClick={() => {
-          setAsking(false);
-          onConfirm();
-        }}
-      >
-        Remove {what}
-      </Button>
-      <Button tone="quiet" onClick={() => setAsking(false)}>
-        Keep
-      </Button>
+  const frame = useRef<HTMLSpanElement>(null);
+
+  // The focus goes back to the button that asked, and to the page when that goes with what is removed.
+  const wasAsking = useRef(false);
+  useEffect(() => {
+    if (wasAsking.current && !isAsking) frame.current?.querySelector('button')?.focus();
+    wasAsking.current = isAsking;
+  }, [isAsking]);
+  useLayoutEffect(() => {
+    const own = frame.current;
+    return () => {
+      if (own?.contains(document.activeElement)) {
+        document.querySelector('main')?.focus({ preventScroll: true });
+      }
+    };
+  }, []);
+
+  return (
+    <span ref={frame} className="flex min-w-0 flex-wrap gap-2">
+      {isAsking ? (
+        <>
+          <Button
+            tone="danger"
+            isBusy={isBusy}
+            autoFocus
+            onClick={() => {
+              setAsking(false);
+              onConfirm();
+            }}
+            className="min-w-0 wrap-anywhere"
+          >
+            Remove {what}
+          </Button>
+          <Button tone="quiet" onClick={() => setAsking(false)}>
+            Keep
+          </Button>
+        </>
+      ) : (
+        <Button tone="quiet" isBusy={isBusy} aria-label={`Remove ${what}...`} onClick={() => setAsking(true)}>
+          Remove
+        </Button>
+      )}
     </span>
-  ) : (
-    <Button tone="quiet" disabled={isBusy} aria-label={`Remove ${what}...`} onClick={() => setAsking(true)}>
-      Remove
-    </Button>
   );
 }

@@ -32,7 +32,10 @@ export function OtherSessions({ staff, sessions, onChanged }: OtherSessionsProps
   async function endOthers() {
     const isEnded = await attempt(async () => (await staff.auth.signOut({ scope: 'others' })).error);
     setDone(isEnded);
-    if (isEnded) onChanged();
+    if (!isEnded) return;
+    // The button has nothing left to do, and a disabled one loses the focus.
+    document.querySelector('main')?.focus({ preventScroll: true });
+    onChanged();
   }
 
   return (
@@ -59,7 +62,8 @@ export function OtherSessions({ staff, sessions, onChanged }: OtherSessionsProps
         </ul>
         <Button
           tone="outline"
-          disabled={isBusy || !hasOthers}
+          isBusy={isBusy}
+          disabled={!hasOthers}
           onClick={endOthers}
           className="justify-self-start"
         >

@@ -1,11 +1,12 @@
 // Passkeys: signing in with a finger, a face or a key instead of the password.
 import type { PasskeyListItem } from '@supabase/auth-js';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
@@ -20,10 +21,21 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
   const [renamed, setRenamed] = useState<string | null>(null);
   const { isBusy, problem, attempt } = useAttempt('That did not work');
 
-  const change = (work: () => Promise<{ error: Error | null }>) =>
+  // The field that had the focus is gone: it goes back to the button that showed it.
+  const list = useRef<HTMLUListElement>(null);
+  const last = useRef<string | null>(null);
+  useEffect(() => {
+    if (renamed === null && last.current) {
+      list.current?.querySelector<HTMLElement>(`[data-rename="${last.current}"]`)?.focus();
+    }
+    last.current = renamed;
+  }, [renamed]);
+
+  const change = (told: string, work: () => Promise<{ error: Error | null }>) =>
     attempt(async () => {
       const { error } = await work();
       if (!error) {
+        showToast({ title: 'Success', text: told });
         setRenamed(null);
         onChanged();
       }
@@ -38,7 +50,7 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
       <div className="grid gap-4">
         {problem ? <Notice tone="danger" title={problem} /> : null}
         {passkeys.length > 0 ? (
-          <ul className="grid divide-y divide-line rounded-md border border-line">
+          <ul ref={list} className="grid divide-y divide-line rounded-md border border-line">
             {passkeys.map((passkey) => (
               <li key={passkey.id} className="flex flex-wrap items-center justify-between gap-3 px-4 py-2">
                 {renamed === passkey.id ? (
@@ -47,7 +59,9 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                     onSubmit={(event) => {
                       event.preventDefault();
                       const friendlyName = String(new FormData(event.currentTarget).get('name')).trim();
-                      void change(() => staff.auth.passkey.update({ passkeyId: passkey.id, friendlyName }));
+                      void change('Passkey renamed', () =>
+                        staff.auth.passkey.update({ passkeyId: passkey.id, friendlyName }),
+                      );
                     }}
                   >
                     <div className="min-w-40 flex-1">
@@ -60,7 +74,7 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                         defaultValue={passkey.friendly_name}
                       />
                     </div>
-                    <Button type="submit" disabled={isBusy}>
+                    <Button type="submit" isBusy={isBusy}>
                       Save
                     </Button>
                     <Button tone="quiet" onClick={() => setRenamed(null)}>
@@ -79,7 +93,8 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                     <span className="flex flex-wrap gap-2">
                       <Button
                         tone="quiet"
-                        disabled={isBusy}
+                        isBusy={isBusy}
+                        data-rename={passkey.id}
                         aria-label={`Rename ${nameOf(passkey)}`}
                         onClick={() => setRenamed(passkey.id)}
                       >
@@ -89,7 +104,9 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                         what={nameOf(passkey)}
                         isBusy={isBusy}
                         onConfirm={() =>
-                          void change(() => staff.auth.passkey.delete({ passkeyId: passkey.id }))
+                          void change('Passkey removed', () =>
+                            staff.auth.passkey.delete({ passkeyId: passkey.id }),
+                          )
                         }
                       />
                     </span>
@@ -100,9 +117,9 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
           </ul>
         ) : null}
         <Button
-          disabled={isBusy}
+          isBusy={isBusy}
           className="justify-self-start"
-          onClick={() => void change(() => staff.auth.registerPasskey())}
+          onClick={() => void change('Passkey added', () => staff.auth.registerPasskey())}
         >
           Add a passkey
         </Button>

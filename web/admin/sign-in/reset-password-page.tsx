@@ -7,6 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
@@ -80,9 +81,11 @@ export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) 
 function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string | null }) {
   const { isBusy, problem, attempt } = useAttempt('The mail could not be sent');
   const [sentTo, setSentTo] = useState<string | null>(null);
+  const [typed, setTyped] = useState('');
 
   async function ask(form: FormData) {
     const email = String(form.get('email')).trim();
+    setTyped(email);
     const isAsked = await attempt(async () => {
       const redirectTo = new URL(passwordResetPath, window.location.href).href;
       return (await staff.auth.resetPasswordForEmail(email, { redirectTo })).error;
@@ -122,12 +125,17 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
               label="Code from the mail"
               name="code"
               required
+              // The step follows from what the person just did.
+              autoFocus
               inputMode="numeric"
               autoComplete="one-time-code"
               maxLength={20}
             />
-            <Button type="submit" size="large" disabled={isBusy}>
+            <Button type="submit" size="large" isBusy={isBusy}>
               Continue
+            </Button>
+            <Button tone="quiet" isBusy={isBusy} onClick={() => setSentTo(null)}>
+              Ask for another mail
             </Button>
           </form>
         </>
@@ -146,8 +154,9 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
             required
             autoComplete="username"
             maxLength={254}
+            defaultValue={typed}
           />
-          <Button type="submit" size="large" disabled={isBusy}>
+          <Button type="submit" size="large" isBusy={isBusy}>
             {isBusy ? 'Sending...' : 'Send the link'}
           </Button>
         </form>
@@ -172,7 +181,9 @@ function NewPassword({ staff, email }: { staff: Staff; email: string }) {
     setMismatch(wrong);
     if (wrong) return;
     const isSet = await attempt(async () => (await staff.auth.updateUser({ password })).error);
-    if (isSet) await navigate('/admin/login', { replace: true });
+    if (!isSet) return;
+    showToast({ title: 'Success', text: 'Your new password is set' });
+    await navigate('/admin/login', { replace: true });
   }
 
   return (
@@ -185,7 +196,7 @@ function NewPassword({ staff, email }: { staff: Staff; email: string }) {
     >
       {problem ? <Notice tone="danger" title={problem} /> : null}
       <NewPasswordFields email={email} problem={mismatch} />
-      <Button type="submit" size="large" disabled={isBusy}>
+      <Button type="submit" size="large" isBusy={isBusy}>
         {isBusy ? 'Saving...' : 'Set password'}
       </Button>
     </form>

@@ -76,7 +76,7 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
             maxLength={12}
             hint={`Six digits, a new one every 30 seconds. Signing in as ${email}.`}
           />
-          <Button type="submit" size="large" disabled={isBusy}>
+          <Button type="submit" size="large" isBusy={isBusy}>
             {isBusy ? 'Signing in...' : 'Continue'}
           </Button>
         </form>
@@ -86,13 +86,13 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
           key={id}
           tone={apps.length > 0 ? 'outline' : 'leaf'}
           size="large"
-          disabled={isBusy}
+          isBusy={isBusy}
           onClick={() => passKey(id)}
         >
           Use {friendly_name || 'a security key'}
         </Button>
       ))}
-      <Button tone="quiet" disabled={isBusy} onClick={() => void staff.auth.signOut({ scope: 'local' })}>
+      <Button tone="quiet" isBusy={isBusy} onClick={() => void staff.auth.signOut({ scope: 'local' })}>
         Use another account
       </Button>
     </div>

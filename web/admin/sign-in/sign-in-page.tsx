@@ -98,7 +98,7 @@ function SignInForm({ staff, standing, canUsePasskey, problem }: SignInFormProps
           autoComplete="current-password"
           maxLength={256}
         />
-        <Button type="submit" size="large" disabled={isBusy}>
+        <Button type="submit" size="large" isBusy={isBusy}>
           {isBusy ? 'Signing in...' : 'Sign In'}
         </Button>
       </Form>
@@ -106,7 +106,7 @@ function SignInForm({ staff, standing, canUsePasskey, problem }: SignInFormProps
         <Button
           tone="outline"
           size="large"
-          disabled={isBusy || passkey.isBusy}
+          isBusy={isBusy || passkey.isBusy}
           onClick={() => passkey.attempt(async () => (await staff.auth.signInWithPasskey()).error)}
         >
           Sign in with a passkey

@@ -1,10 +1,11 @@
 // What is told when signing in fails (specification §8, Sign-in and auth).
 import { isAuthError } from '@supabase/auth-js';
+import { describeProblem } from '../../lib/staff.ts';
 
 /** @param problem what the auth service answered or what was thrown */
 export function describeSignInProblem(problem: unknown): string {
   if (!isAuthError(problem) || !problem.message.trim()) return 'Login failed';
   return problem.message.includes('Invalid login credentials')
     ? 'Invalid email or password. Please check your credentials.'
-    : problem.message;
+    : describeProblem(problem, 'Login failed');
 }
