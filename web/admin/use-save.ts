@@ -1,5 +1,6 @@
 // One write of a staff screen: told when it succeeded or failed, and followed by a refresh of what it touched.
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
 import { ChangedMeanwhile, wordsOf } from './table-answer.ts';
 
@@ -27,8 +28,16 @@ export function useSave<Input = void, Output = unknown>({
 }: Save<Input, Output>): UseMutationResult<Output, Error, Input> {
   const queries = useQueryClient();
   const readAnew = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
-  return useMutation<Output, Error, Input>({
-    mutationFn: write,
+  // What is under way is not asked for a second time: a button says that it is busy only once the screen is drawn anew.
+  const underWay = useRef(new Set<string>());
+  const save = useMutation<Output, Error, Input>({
+    async mutationFn(input) {
+      try {
+        return await write(input);
+      } finally {
+        underWay.current.delete(keyOf(input));
+      }
+    },
     onSuccess(output, input) {
       const text = typeof success === 'string' ? success : success(output, input);
       showToast({ title: 'Success', text });
@@ -36,16 +45,32 @@ export function useSave<Input = void, Output = unknown>({
       return readAnew();
     },
     onError(error) {
-      console.warn(failure, error);
       if (!isToldElsewhere?.(error)) {
+        console.warn(failure, error);
         showToast({
           kind: 'error',
           title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
           text: wordsOf(error) || failure,
         });
       }
-      // After a failure nobody knows what is there now.
-      return readAnew();
+      // After a failure nobody knows what is there now. It is not waited for: the next try is the member's to begin.
+      void readAnew();
     },
   });
+  const { mutate } = save;
+  return {
+    ...save,
+    mutate: useCallback<typeof mutate>(
+      (...asked) => {
+        const key = keyOf(asked[0]);
+        if (underWay.current.has(key)) return;
+        underWay.current.add(key);
+        mutate(...asked);
+      },
+      [mutate],
+    ),
+  };
 }
+
+/** The same for what asks for the same. */
+const keyOf = (input: unknown): string => JSON.stringify(input) ?? '';

@@ -3,8 +3,9 @@
 /**
  * Makes one.
  * @param onProgress is told how much has gone, from 0 to 1
+ * @param stop ends it on the way
  */
-export function withUploadProgress(onProgress: (part: number) => void): typeof fetch {
+export function withUploadProgress(onProgress: (part: number) => void, stop?: AbortSignal): typeof fetch {
   return (input, init = {}) => {
     // What cannot be sent the other way goes the usual one, without news on the way.
     if (input instanceof Request || init.body instanceof ReadableStream) return fetch(input, init);
@@ -25,7 +26,7 @@ export function withUploadProgress(onProgress: (part: number) => void): typeof f
       };
       request.onerror = () => reject(new TypeError('Failed to fetch'));
       request.onabort = () => reject(new DOMException('The upload was stopped', 'AbortError'));
-      init.signal?.addEventListener('abort', () => request.abort());
+      for (const signal of [init.signal, stop]) signal?.addEventListener('abort', () => request.abort());
       request.send((init.body ?? null) as XMLHttpRequestBodyInit | null);
     });
   };

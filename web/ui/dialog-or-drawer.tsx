@@ -64,9 +64,12 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
     onCloseAutoFocus(event: Event) {
       // It is opened by state, not by a trigger the library knows of, so focus is brought back here.
       event.preventDefault();
-      // What opened it may be gone by its doing: then one goes on at the page.
+      // What opened it may be gone by its doing: then one goes on at what lies beneath, a dialog or the page.
       if (opener.current?.isConnected) opener.current.focus();
-      else document.querySelector('main')?.focus({ preventScroll: true });
+      else {
+        const beneath = document.querySelector<HTMLElement>('[role=dialog][data-state=open]');
+        (beneath ?? document.querySelector('main'))?.focus({ preventScroll: true });
+      }
     },
     onEscapeKeyDown(event: Event) {
       // Inside, something smaller may be what is left: `data-own-escape`.

@@ -102,7 +102,11 @@ export function PicturePicker({
           </p>
         ) : null}
         <p id={`${id}-hint`} className="text-sm text-ink-faint">
-          {picked ? picked.name : 'JPEG, PNG, WebP, AVIF or GIF, up to 10 MB. Shown as a square.'}
+          {progress !== null
+            ? `Uploading… ${Math.floor(progress * 100)} %`
+            : picked
+              ? picked.name
+              : 'JPEG, PNG, WebP, AVIF or GIF, up to 10 MB. Shown as a square.'}
         </p>
         {progress !== null ? (
           <progress

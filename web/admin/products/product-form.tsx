@@ -21,7 +21,7 @@ import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { PicturePicker } from './picture-picker.tsx';
 import type { ProductDialogContent } from './product-dialog.tsx';
-import { PictureRefused } from './product-picture-storage.ts';
+import { PictureRefused, UploadStopped } from './product-picture-storage.ts';
 import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
 import { DeletedMeanwhile, EditedMeanwhile, useProductSave } from './use-product-save.ts';
 
@@ -53,7 +53,7 @@ export function ProductFormFields({
   const isSaved = useRef(false);
 
   const categories = useCategories();
-  const save = useProductSave({
+  const { save, stopUpload } = useProductSave({
     isNew: product === null,
     onProgress: setProgress,
     onSaved() {
@@ -106,8 +106,9 @@ export function ProductFormFields({
         onError(error) {
           if (error instanceof EditedMeanwhile) setConflict(error);
           else if (error instanceof DeletedMeanwhile) setDeleted(true);
-          else if (error instanceof PictureRefused) setPictureProblem(error.message);
-          else if (error instanceof TableProblem) {
+          else if (error instanceof PictureRefused || error instanceof UploadStopped) {
+            setPictureProblem(error.message);
+          } else if (error instanceof TableProblem) {
             const problem = productProblemOf(error);
             if (!problem) return;
             setProblems({ [problem.field]: problem.text });
@@ -228,9 +229,16 @@ export function ProductFormFields({
           <Discard onStay={onStay} onLeave={onLeave} />
         ) : (
           <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-            <Button tone="quiet" onClick={onClose} disabled={isBusy}>
-              Cancel
-            </Button>
+            {progress === null ? (
+              <Button tone="quiet" onClick={onClose} disabled={isBusy}>
+                Cancel
+              </Button>
+            ) : (
+              // A large picture on a slow line takes minutes: nobody has to sit through them.
+              <Button tone="quiet" onClick={stopUpload}>
+                Stop upload
+              </Button>
+            )}
             <Button type="submit" form={id} isBusy={isBusy} disabled={isDeleted}>
               {isBusy ? 'Saving...' : product ? 'Update Product' : 'Create Product'}
             </Button>

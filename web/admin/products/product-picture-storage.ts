@@ -16,25 +16,41 @@ export class PictureRefused extends Error {
   override readonly name = 'PictureRefused';
 }
 
+/** The member ended the upload on its way. */
+export class UploadStopped extends Error {
+  override readonly name = 'UploadStopped';
+  constructor() {
+    super('The upload was stopped. Nothing was saved.');
+  }
+}
+
 /**
  * Puts a picture into storage.
  * @param onProgress is told how much of it has gone, from 0 to 1
+ * @param stop ends it on the way
  * @returns the address to keep as image_url
- * @throws PictureRefused
+ * @throws PictureRefused, UploadStopped
  */
 export async function uploadPicture(
   staff: Staff,
   file: File,
   onProgress: (part: number) => void,
+  stop: AbortSignal,
 ): Promise<string> {
-  const bucket = (await staff.storage(withUploadProgress(onProgress))).from(pictureBucket);
+  const bucket = (await staff.storage(withUploadProgress(onProgress, stop))).from(pictureBucket);
   const name = newPictureName(file, crypto.randomUUID());
   const { error } = await bucket.upload(name, file, {
     contentType: file.type,
     cacheControl: String(oneYear),
   });
+  const address = keptPictureAddress(bucket.getPublicUrl(name).data.publicUrl, window.location.origin);
+  if (stop.aborted) {
+    // It may have arrived all the same.
+    void removeUnusedPicture(staff, address);
+    throw new UploadStopped();
+  }
   if (error) throw new PictureRefused(error.message);
-  return keptPictureAddress(bucket.getPublicUrl(name).data.publicUrl, window.location.origin);
+  return address;
 }
 
 /**

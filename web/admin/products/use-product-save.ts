@@ -12,7 +12,7 @@ import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { removeUnusedPicture, uploadPicture } from './product-picture-storage.ts';
+import { removeUnusedPicture, UploadStopped, uploadPicture } from './product-picture-storage.ts';
 import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
 
 /** Somebody else has changed fields that the form holds. */
@@ -55,6 +55,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   const { staff } = useMember();
   // A picture that has gone out stays usable when the row is refused: the next try need not send it again.
   const sent = useRef<{ file: File; address: string } | null>(null);
+  const upload = useRef<AbortController | null>(null);
   const isWriting = useRef(false);
   const isLeft = useRef(false);
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form goes
@@ -71,8 +72,9 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     if (sent.current?.file === file) return sent.current.address;
     void dropSent();
     onProgress(0);
+    upload.current = new AbortController();
     try {
-      const address = await uploadPicture(staff, file, onProgress);
+      const address = await uploadPicture(staff, file, onProgress, upload.current.signal);
       sent.current = { file, address };
       return address;
     } finally {
@@ -86,7 +88,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     await removeUnusedPicture(staff, address);
   }
 
-  return useSave<ProductDraft, void>({
+  const save = useSave<ProductDraft, void>({
     async write({ form, file, seen }) {
       isWriting.current = true;
       try {
@@ -105,8 +107,10 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     failure: isNew ? 'Failed to create product' : 'Failed to update product',
     refresh: ['products', 'categories', 'dashboard'],
     onSuccess: () => isLeft.current || onSaved(),
-    isToldElsewhere: (error) => error instanceof EditedMeanwhile || error instanceof DeletedMeanwhile,
+    isToldElsewhere: (error) =>
+      error instanceof EditedMeanwhile || error instanceof DeletedMeanwhile || error instanceof UploadStopped,
   });
+  return { save, stopUpload: () => upload.current?.abort() };
 }
 
 /** @returns the picture it had before: none */

@@ -26,6 +26,9 @@ import { ChangedByOther } from './changed-by-other.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
 
 /** @param latest the settings as they are now, which may be others than the member began with */
+/** Of a button that would change nothing. */
+const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
+
 export function SettingsForm({ latest }: { latest: Settings }) {
   const { tables } = useMember().staff;
   const { revalidate } = useRevalidator();
@@ -82,6 +85,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
   }, [isDirty]);
 
   function submit() {
+    if (!isDirty || save.isPending) return;
     if (isInConflict) {
       conflict.current?.focus();
       return;
@@ -229,11 +233,25 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           </Link>
         </Card>
         {/* On the left: messages come on the right, or above. */}
-        <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
-          <Button type="submit" disabled={!isDirty} isBusy={save.isPending}>
+        <div
+          data-save-bar
+          className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"
+        >
+          {/* Not disabled without changes, which would throw the focus away once they are saved. */}
+          <Button
+            type="submit"
+            isBusy={save.isPending}
+            aria-disabled={!isDirty || save.isPending}
+            className={isDirty ? '' : nothingToDo}
+          >
             {save.isPending ? 'Saving...' : 'Save Settings'}
           </Button>
-          <Button tone="quiet" disabled={!isDirty || save.isPending} onClick={() => begin(latest)}>
+          <Button
+            tone="quiet"
+            aria-disabled={!isDirty || save.isPending}
+            className={isDirty ? '' : nothingToDo}
+            onClick={() => save.isPending || begin(latest)}
+          >
             Discard
           </Button>
           <p role="status" className="text-sm font-semibold text-ink-soft">
