@@ -1,10 +1,11 @@
 // The frame of every staff screen, and its guard: nobody but active staff gets past it.
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { prepareToasts } from '../../ui/toasts.tsx';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useNotices } from '../live/use-notices.ts';
 import { useWaiting } from '../live/use-waiting.ts';
@@ -35,6 +36,8 @@ const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next)
   if (member?.staff !== staff || isSameAddress) {
     const standing = await staff.standing();
     member = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
+    // A line that is down says nothing of who was let in before; what they ask for is refused where it is kept.
+    if (standing.is === 'not staff' && standing.isUnanswered && shownTo?.staff === staff) member = shownTo;
     // An answer that nobody waits for any more must not undo a newer one.
     if (!request.signal.aborted) admitted = member;
     // A session ends of itself, too: who is in the middle of something signs in again and goes on.
@@ -96,7 +99,10 @@ function Panel({ staff, email }: Member) {
   const storeName = useStoreName();
   const { isExpanded, drawer, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
-  const live = useLiveChanges(useNotices());
+  const isAtRest = useIsAtRest();
+  const isOnline = useIsOnline();
+  const heard = useLiveChanges(useNotices());
+  const live = isOnline ? heard : 'lost';
 
   // Asking anew runs the guard anew, also where it falls together with a way to another screen: who is no longer staff is out.
   const askAnew = useCallback(() => {
@@ -130,10 +136,10 @@ function Panel({ staff, email }: Member) {
         data-on-its-way={isOnItsWay || undefined}
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
-      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
+      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} isAhead={isAtRest} />
       <SidebarDrawer storeName={storeName} waiting={waiting} drawer={drawer} />
       <div className="min-w-0 flex-1">
-        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 md:flex-nowrap md:gap-x-3 md:px-5">
+        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 md:px-5 lg:flex-nowrap lg:gap-x-3">
           <button
             type="button"
             onClick={toggle}
@@ -143,16 +149,19 @@ function Panel({ staff, email }: Member) {
           >
             <StaffIcon name="sidebar" />
           </button>
-          <p className="font-display text-lg font-bold">Admin Panel</p>
+          <p className="font-display text-lg font-bold whitespace-nowrap max-[22rem]:text-base">
+            Admin Panel
+          </p>
           <LiveDot state={live} />
-          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 text-sm text-ink-soft md:order-none md:ml-auto md:basis-auto md:px-0 md:pb-0">
+          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 text-sm text-ink-soft lg:order-none lg:ml-auto lg:basis-auto lg:px-0 lg:pb-0">
             Welcome, {email}
           </p>
           <Link
             to="/admin/account"
+            prefetch={isAtRest ? 'render' : 'none'}
             title="Your account"
             aria-label="Your account"
-            className="ml-auto grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink md:ml-0"
+            className="ml-auto grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink lg:ml-0"
           >
             <StaffIcon name="account" />
           </Link>
@@ -168,6 +177,38 @@ function Panel({ staff, email }: Member) {
         </main>
       </div>
     </div>
+  );
+}
+
+/** So long after it is shown nothing that its first screen needs is waited for any more, in ms. */
+const atRestMs = 3000;
+
+/** Whether what a bad line would keep from a later step may be fetched: how failures are told, and the other screens. */
+function useIsAtRest(): boolean {
+  const [isAtRest, setAtRest] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setAtRest(true);
+      prepareToasts().catch(() => {});
+    }, atRestMs);
+    return () => clearTimeout(timer);
+  }, []);
+  return isAtRest;
+}
+
+/** As far as the device itself knows. */
+function useIsOnline(): boolean {
+  return useSyncExternalStore(
+    (onChange) => {
+      window.addEventListener('online', onChange);
+      window.addEventListener('offline', onChange);
+      return () => {
+        window.removeEventListener('online', onChange);
+        window.removeEventListener('offline', onChange);
+      };
+    },
+    () => navigator.onLine,
+    () => true,
   );
 }
 
@@ -188,7 +229,7 @@ function LiveDot({ state }: { state: LiveState }) {
       title={words}
       className="flex items-center gap-1.5 text-xs font-semibold text-ink-soft"
     >
-      <span aria-hidden="true" className={`size-2.5 rounded-pill ${dot}`} />
+      <span aria-hidden="true" className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${dot}`} />
       <span className={state === 'lost' ? '' : 'sr-only'}>
         {state === 'lost' ? 'Reconnecting...' : words}
       </span>
@@ -206,7 +247,12 @@ function SignOut({ staff }: { staff: Staff }) {
     if (error) console.warn('Signing out failed', error);
   }
   return (
-    <Button tone="quiet" onClick={leave} disabled={isBusy} className="shrink-0 whitespace-nowrap">
+    <Button
+      tone="quiet"
+      onClick={leave}
+      isBusy={isBusy}
+      className="shrink-0 whitespace-nowrap max-[22rem]:px-3"
+    >
       Sign Out
     </Button>
   );
@@ -219,7 +265,7 @@ export function ErrorBoundary() {
       <div role="alert" className="grid max-w-prose justify-items-center gap-4 text-center">
         <h1 className="text-2xl">This screen could not be loaded</h1>
         <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
-        <Button onClick={() => void revalidate()} disabled={state === 'loading'}>
+        <Button onClick={() => void revalidate()} isBusy={state === 'loading'}>
           Try again
         </Button>
       </div>
