@@ -227,7 +227,7 @@ describe.each([
     const { page } = await newVisitor();
     const account = await enterAsStaff(shop, page);
     // A customer of few orders: who places many within an hour is not told of each.
-    const email = `${payer}@example.com`;
+    const email = `${payer}.whose.name.goes.on.and.on.and.on@a-company-of-many-words.example`;
     const order = await place(`Wanjiru ${where}`, `${payer}02222`, email);
     expect(await pay(order, `${payer}01032`)).toBe('failed');
     expect(await pay(order, `${payer}05555`)).toBe('completed');
@@ -260,6 +260,14 @@ describe.each([
       'JJ-': `/track-order/${order.tracking_number}`,
     });
     await dialog.getByText('Blue gate').waitFor();
+    expect(
+      await dialog.evaluate((whole) =>
+        [...whole.querySelectorAll('section')].every(
+          (part) => part.getBoundingClientRect().right < whole.getBoundingClientRect().right,
+        ),
+      ),
+      'no part is cut off',
+    ).toBe(true);
     await dialog.getByText('Not assigned').waitFor();
     const payments = dialog.getByRole('region', { name: 'Payments' });
     await payments.getByText('Payment was cancelled. Please try again. (code 1032)').waitFor();

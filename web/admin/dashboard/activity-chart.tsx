@@ -27,7 +27,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
         margin={{ top: 6, right: 0, bottom: 0, left: 0 }}
         barCategoryGap="28%"
       >
-        <CartesianGrid vertical={false} stroke="var(--color-line)" />
+        <CartesianGrid yAxisId={hasViews ? 'views' : 'orders'} vertical={false} stroke="var(--color-line)" />
         <XAxis
           dataKey="day"
           tickFormatter={dayInWords}

@@ -1,6 +1,8 @@
 // The four figures; skeletons until they are there (specification §2, Admin dashboard).
+import type { ReactNode } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
+import { FittingFigure } from '../fitting-figure.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import { useFigures } from './dashboard-queries.ts';
 
@@ -11,7 +13,7 @@ interface Stat {
   text: string;
   icon: StaffIconName;
   figure(figures: Figures): string;
-  beneath?(figures: Figures): string;
+  beneath?(figures: Figures): ReactNode;
 }
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');
@@ -35,11 +37,15 @@ const stats: readonly Stat[] = [
     text: 'Total sales revenue',
     icon: 'coins',
     figure: ({ revenue }) => formatKes(revenue),
-    beneath: ({ paid_revenue }) => `of which paid: ${formatKes(paid_revenue)}`,
+    beneath: ({ paid_revenue }) => (
+      <>
+        of which paid: <span className="whitespace-nowrap">{formatKes(paid_revenue)}</span>
+      </>
+    ),
   },
 ];
 
-const card = 'grid content-start gap-1 rounded-lg border border-line bg-card p-5 shadow-sm';
+const card = '@container grid content-start gap-1 rounded-lg border border-line bg-card p-5 shadow-sm';
 
 export function StatCards() {
   const { data, error, isFetching, refetch } = useFigures();
@@ -50,7 +56,11 @@ export function StatCards() {
         data ? (
           <li key={stat.title} className={card}>
             <Title {...stat} />
-            <p className="font-display text-3xl font-bold break-words tabular-nums">{stat.figure(data)}</p>
+            <p className="flex min-h-9 items-center">
+              <FittingFigure size="var(--text-3xl)" className="leading-tight">
+                {stat.figure(data)}
+              </FittingFigure>
+            </p>
             <p className="text-sm text-ink-faint">{stat.text}</p>
             {stat.beneath ? (
               <p className="text-sm font-semibold text-ink-soft tabular-nums">{stat.beneath(data)}</p>

@@ -31,7 +31,7 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
       title: 'Customer',
       card: 'alone',
       show: ({ order }) => (
-        <span className="block max-w-80 break-words lg:max-w-60">
+        <span className="block max-w-80 break-words table:max-w-60 table:min-w-48">
           {order.customer_name}
           <span className="block text-ink-soft">{order.city}</span>
           <span className="mt-0.5 flex flex-wrap gap-x-3 text-ink-soft">
@@ -47,7 +47,7 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
       title: 'Delivery Person',
       show: ({ delivery_person, delivery_phone, delivery_notes }) =>
         delivery_person ? (
-          <span className="block max-w-56 break-words max-lg:ml-auto">
+          <span className="block max-w-56 break-words max-table:ml-auto">
             {delivery_person}
             {delivery_phone ? (
               <span className="block">
@@ -69,14 +69,14 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
     {
       title: 'Vehicle',
       show: ({ delivery_vehicle }) => (
-        <span className="block max-w-36 break-words max-lg:ml-auto">{delivery_vehicle || 'N/A'}</span>
+        <span className="block max-w-36 break-words max-table:ml-auto">{delivery_vehicle || 'N/A'}</span>
       ),
     },
     {
       title: 'Status',
       card: 'corner',
       show: ({ delivery_status, order }) => (
-        <span className="flex flex-col items-end gap-1.5 whitespace-nowrap lg:items-start">
+        <span className="flex flex-col items-end gap-1.5 whitespace-nowrap table:items-start">
           <StatusBadge status={delivery_status} />
           {order.status === 'cancelled' ? <Badge tone="red">Order cancelled</Badge> : null}
         </span>

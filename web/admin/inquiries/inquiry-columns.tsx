@@ -33,7 +33,10 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
       title: 'Email',
       card: 'alone',
       show: ({ email }) => (
-        <a href={mailTo(email)} className="tap max-w-full break-all text-ink-soft underline lg:max-w-64">
+        <a
+          href={mailTo(email)}
+          className="tap max-w-full wrap-anywhere text-ink-soft underline table:max-w-64 table:min-w-44"
+        >
           {email}
         </a>
       ),

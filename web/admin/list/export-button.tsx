@@ -39,7 +39,11 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
     }
   }
   return (
-    <Button tone="quiet" onClick={() => (done === null ? void start() : running.current?.abort())}>
+    <Button
+      tone="quiet"
+      onClick={() => (done === null ? void start() : running.current?.abort())}
+      className="max-sm:grow"
+    >
       {done === null ? 'Export CSV' : `Cancel export (${done.toLocaleString('en-KE')})`}
     </Button>
   );

@@ -28,8 +28,8 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   rowStyle?(row: Row): string;
 }
 
-/** From this width on a table has room beside the sidebar. */
-const wide = '(min-width: 1024px)';
+/** From this width on a table has room beside the sidebar: `--breakpoint-table`. */
+const wide = '(min-width: 85rem)';
 
 function useIsWide(): boolean {
   return useSyncExternalStore(
@@ -63,7 +63,7 @@ export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
     return (
       <div role="status" className="grid justify-items-center gap-3 px-5 py-12 text-center">
         <p className="font-display text-xl font-bold">{empty.title}</p>
-        <p className="max-w-prose text-ink-soft">{empty.text}</p>
+        <p className="max-w-prose text-balance text-ink-soft">{empty.text}</p>
         {empty.action}
       </div>
     );
@@ -112,7 +112,7 @@ function Table<Row extends { id: string }>({
               <th
                 key={title}
                 scope="col"
-                className={`px-4 py-2.5 font-semibold whitespace-nowrap text-ink-soft first:pl-5 last:pr-5 ${isNumber ? 'text-right' : ''}`}
+                className={`px-3 py-2.5 font-semibold whitespace-nowrap text-ink-soft first:pl-5 last:pr-5 ${isNumber ? 'text-right' : ''}`}
               >
                 {title}
               </th>
@@ -124,7 +124,7 @@ function Table<Row extends { id: string }>({
             ? Array.from({ length: skeletons }, (_, index) => (
                 <tr key={index} className="border-t border-line">
                   {columns.map(({ title }) => (
-                    <td key={title} className="px-4 py-5 first:pl-5 last:pr-5">
+                    <td key={title} className="px-3 py-5 first:pl-5 last:pr-5">
                       <Bone />
                     </td>
                   ))}
@@ -135,7 +135,7 @@ function Table<Row extends { id: string }>({
                   {columns.map(({ title, isNumber, show }) => (
                     <td
                       key={title}
-                      className={`px-4 py-3 align-middle first:pl-5 last:pr-5 ${isNumber ? 'text-right whitespace-nowrap tabular-nums' : ''}`}
+                      className={`px-3 py-3 align-middle first:pl-5 last:pr-5 ${isNumber ? 'text-right whitespace-nowrap tabular-nums' : ''}`}
                     >
                       {show(row)}
                     </td>
@@ -176,9 +176,12 @@ function Cards<Row extends { id: string }>({
     );
   }
   return (
-    <ul aria-label={label}>
+    <ul aria-label={label} className="lg:max-table:grid lg:max-table:grid-cols-2">
       {rows.map((row) => (
-        <li key={row.id} className={`${card} ${rowStyle?.(row) ?? ''}`}>
+        <li
+          key={row.id}
+          className={`${card} grid-cols-[minmax(0,1fr)] lg:max-table:odd:border-r ${rowStyle?.(row) ?? ''}`}
+        >
           <div className="flex items-start justify-between gap-3">
             <div className="min-w-0 wrap-anywhere">
               {headings.map(({ title, show }) => (

@@ -30,9 +30,9 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
       title: 'Customer',
       card: 'alone',
       show: ({ customer_name, recipient }) => (
-        <span className="block max-w-72 break-words">
+        <span className="block max-w-72 wrap-anywhere">
           {customer_name}
-          <span className="block break-all text-ink-soft">{formatPhone(recipient)}</span>
+          <span className="block wrap-anywhere text-ink-soft">{formatPhone(recipient)}</span>
         </span>
       ),
     },

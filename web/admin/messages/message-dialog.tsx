@@ -59,7 +59,11 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
             {kindWords(kind)} <MessageBadge status={message.status} />
           </span>
         }
-        description={`${channelWords[channel] ?? channel} to ${customer_name}, ${formatPhone(recipient)}`}
+        description={
+          <span className="wrap-anywhere">
+            {channelWords[channel] ?? channel} to {customer_name}, {formatPhone(recipient)}
+          </span>
+        }
       />
       <DialogBody>
         <div className="grid gap-5">

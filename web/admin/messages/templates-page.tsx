@@ -34,7 +34,7 @@ export default function TemplatesPage() {
       {templates ? (
         Object.keys(messageKinds).map((kind) => (
           <Card key={kind} title={kindWords(kind)}>
-            <div className="grid items-start gap-4 md:grid-cols-2">
+            <div className="grid items-start gap-4 xl:grid-cols-2">
               {['mail', 'text'].map((channel) => {
                 const template = templates.find((each) => each.kind === kind && each.channel === channel);
                 return template ? <Shown key={channel} template={template} /> : null;
@@ -69,7 +69,7 @@ function Shown({ template }: { template: Template }) {
   return (
     <section
       aria-label={`${kindWords(template.kind)}: ${channel}`}
-      className={`grid gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
+      className={`grid grid-cols-[minmax(0,1fr)] gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
     >
       <div className="flex flex-wrap items-center justify-between gap-2">
         <h3 className="flex items-center gap-2 text-base">
@@ -83,9 +83,9 @@ function Shown({ template }: { template: Template }) {
           </span>
         </Button>
       </div>
-      {subject ? <p className="text-sm font-semibold break-words">{subject}</p> : null}
+      {subject ? <p className="text-sm font-semibold wrap-anywhere">{subject}</p> : null}
       <p
-        className={`text-sm break-words whitespace-pre-wrap ${template.channel === 'mail' ? 'line-clamp-6' : ''}`}
+        className={`text-sm wrap-anywhere whitespace-pre-wrap ${template.channel === 'mail' ? 'line-clamp-6' : ''}`}
       >
         {body}
       </p>

@@ -27,7 +27,7 @@ export function orderColumns(status: ReturnType<typeof useOrderStatus>): Column<
       title: 'Customer',
       card: 'alone',
       show: ({ customer_name, customer_email }) => (
-        <span className="block max-w-72 break-words">
+        <span className="block max-w-72 wrap-anywhere table:min-w-36">
           {customer_name}
           <span className="block text-ink-soft">{customer_email}</span>
         </span>
@@ -52,7 +52,7 @@ export function orderColumns(status: ReturnType<typeof useOrderStatus>): Column<
       show: (order) => {
         const decision = decisionOf(order);
         return (
-          <span className="flex flex-col items-end gap-1.5 whitespace-nowrap lg:items-start">
+          <span className="flex flex-col items-end gap-1.5 whitespace-nowrap table:items-start">
             <StatusBadge status={order.status} />
             {decision ? <Badge tone="red">{decisionWords[decision]}</Badge> : null}
           </span>

@@ -98,18 +98,18 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
         description={`Placed ${formatDateTime(order.created_at)}`}
       />
       <DialogBody>
-        <div className="grid gap-4">
+        <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
           {isOutdated ? (
             <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
           ) : null}
           <PaidOrderDecision order={order} save={decision} />
-          <div className="grid items-start gap-4 md:grid-cols-[minmax(0,1fr)_19rem]">
-            <div className="grid min-w-0 gap-4 md:col-start-2 md:row-start-1">
+          <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 md:grid-cols-[minmax(0,1fr)_19rem]">
+            <div className="grid grid-cols-[minmax(0,1fr)] gap-4 md:col-start-2 md:row-start-1">
               <Status order={order} saving={decision.savingStatus} />
               <Customer order={order} />
               <Delivery order={order} />
             </div>
-            <div className="grid min-w-0 gap-4">
+            <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
               <Items order={order} />
               <Payments order={order} />
               <Part title="Timeline">
@@ -320,8 +320,8 @@ function Customer({ order }: { order: WholeOrder }) {
   const about = `Your order ${order.tracking_number}`;
   return (
     <Part title="Customer">
-      <p className="font-semibold break-words">{order.customer_name}</p>
-      <p className="text-sm break-words text-ink-soft">
+      <p className="font-semibold wrap-anywhere">{order.customer_name}</p>
+      <p className="text-sm wrap-anywhere text-ink-soft">
         {formatPhone(order.customer_phone)}
         <br />
         {order.customer_email}

@@ -27,7 +27,7 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
       card: 'heading',
       show: (product) => (
         <span className="flex items-center gap-3">
-          <span className="contents lg:hidden">
+          <span className="contents table:hidden">
             <Thumbnail product={product} />
           </span>
           <span className="min-w-0">
@@ -43,7 +43,7 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
     {
       title: 'Category',
       show: ({ category }) => (
-        <span className="lg:inline-block lg:min-w-28">{category || 'Uncategorized'}</span>
+        <span className="table:inline-block table:min-w-28">{category || 'Uncategorized'}</span>
       ),
     },
     { title: 'Stock', isNumber: true, show: ({ stock_quantity }) => <Stock units={stock_quantity ?? 0} /> },
@@ -58,7 +58,7 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
       title: 'Actions',
       card: 'actions',
       show: (product) => (
-        <div className="flex items-center gap-1 lg:-my-1">
+        <div className="flex items-center gap-1 table:-my-1">
           <Button
             tone="quiet"
             isBusy={isToggling(product)}
@@ -107,7 +107,7 @@ function EditLink({ product }: { product: ListedProduct }) {
 
 function Thumbnail({ product }: { product: ListedProduct }) {
   return (
-    <span className="@container grid size-14 shrink-0 lg:size-12 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
+    <span className="@container grid size-14 shrink-0 table:size-12 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
       {product.image_url ? (
         <ProductImage src={product.image_url} alt="" sizes="56px" className="size-full text-2xl!" />
       ) : (

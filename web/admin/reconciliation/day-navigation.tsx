@@ -12,7 +12,7 @@ interface DayNavigationProps {
 export function DayNavigation({ day, today, onGo }: DayNavigationProps) {
   const id = useId();
   return (
-    <div className="flex flex-wrap items-center gap-2">
+    <div className="flex flex-wrap items-center gap-1.5 sm:gap-2">
       <Button
         tone="quiet"
         onClick={() => onGo(dayAfter(day, -1))}
@@ -30,7 +30,7 @@ export function DayNavigation({ day, today, onGo }: DayNavigationProps) {
         value={day}
         max={today}
         onChange={(event) => event.target.value && onGo(event.target.value)}
-        className="min-h-11 rounded-md border border-line-strong bg-card px-3 text-sm font-semibold text-ink"
+        className="min-h-11 min-w-0 rounded-md border border-line-strong bg-card px-2 text-sm max-sm:grow max-sm:basis-28 sm:px-3 font-semibold text-ink"
       />
       <Button
         tone="quiet"
@@ -41,7 +41,7 @@ export function DayNavigation({ day, today, onGo }: DayNavigationProps) {
       >
         <span aria-hidden="true">›</span>
       </Button>
-      <Button tone="quiet" onClick={() => onGo(today)} disabled={day === today}>
+      <Button tone="quiet" onClick={() => onGo(today)} disabled={day === today} className="max-sm:px-3">
         Today
       </Button>
     </div>

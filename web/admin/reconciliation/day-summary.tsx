@@ -1,5 +1,6 @@
 // The sums of a day: both books, what lies between them, and how many rows of each kind there are.
 import { formatKes } from '../../../domain/money.ts';
+import { FittingFigure } from '../fitting-figure.tsx';
 import type { BookRow } from './reconciliation-queries.ts';
 
 /** Cents of completed payments, and of what M-PESA told. */
@@ -49,13 +50,11 @@ interface SumProps {
 function Sum({ term, value, isBad = false, children }: SumProps) {
   return (
     <div
-      className={`rounded-md border px-3 py-3 sm:px-4 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
+      className={`@container rounded-md border px-3 py-3 sm:px-4 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
     >
       <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
-      <dd
-        className={`font-display text-lg font-bold sm:text-xl break-words tabular-nums ${isBad ? 'text-danger' : ''}`}
-      >
-        {value}
+      <dd className={isBad ? 'text-danger' : ''}>
+        <FittingFigure size="var(--text-xl)">{value}</FittingFigure>
       </dd>
       {children ? <dd className="text-sm text-ink-soft">{children}</dd> : null}
     </div>

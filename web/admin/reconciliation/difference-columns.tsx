@@ -58,7 +58,7 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
       show: (row) => {
         const state = describeState(row);
         return (
-          <span className="flex flex-col items-end gap-1 text-right lg:items-start lg:text-left">
+          <span className="flex flex-col items-end gap-1 text-right table:items-start table:text-left">
             <span className="whitespace-nowrap">
               <KindBadge row={row} />
             </span>
@@ -99,12 +99,12 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
             formatKes(row.their_amount)
           )}
           {row.payer_name ? (
-            <span className="block max-w-52 text-sm break-words whitespace-normal text-ink-soft lg:ml-auto">
+            <span className="ml-auto block max-w-52 text-sm wrap-anywhere whitespace-normal text-ink-soft">
               {row.payer_name}
             </span>
           ) : null}
           {row.their_amount !== null && row.reference ? (
-            <span className="block max-w-52 text-sm break-all whitespace-normal text-ink-soft lg:ml-auto">
+            <span className="ml-auto block max-w-52 text-sm break-all whitespace-normal text-ink-soft">
               for “{row.reference}”
             </span>
           ) : null}
@@ -118,7 +118,7 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
         const [first] = decisionsFor(row);
         const isOnlyOne = first && first !== 'reopen';
         return (
-          <span className="flex flex-wrap items-center justify-end gap-2 lg:justify-start">
+          <span className="flex flex-wrap items-center justify-end gap-2 table:justify-start">
             {isOnlyOne ? (
               <Button
                 tone={first === 'refund' ? 'danger' : 'leaf'}

@@ -149,6 +149,8 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
               setAsked(false);
               setByHand(false);
             }}
+            // A phone has the cross above; what is to be decided needs the room.
+            className={!isAsked && !isByHand && decisions.length > 1 ? 'max-md:hidden' : ''}
           >
             {isAsked || isByHand ? 'Not now' : 'Close'}
           </Button>

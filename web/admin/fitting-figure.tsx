@@ -1,0 +1,21 @@
+// A figure in one line, however many digits it has and however narrow its place is: an `@container` around it says how narrow.
+
+interface FittingFigureProps {
+  children: string;
+  /** Its size where there is room, as a CSS length. */
+  size: string;
+  className?: string;
+}
+
+export function FittingFigure({ children, size, className = '' }: FittingFigureProps) {
+  // A character is at most as wide as 0.62 of the font's size.
+  const fits = `${(100 / (0.62 * children.length)).toFixed(1)}cqi`;
+  return (
+    <span
+      style={{ fontSize: `min(${size}, ${fits})` }}
+      className={`block font-display font-bold whitespace-nowrap tabular-nums ${className}`}
+    >
+      {children}
+    </span>
+  );
+}
