@@ -38,7 +38,8 @@ export async function loader({ context }: Route.LoaderArgs) {
     .single();
   const year = new Date().getFullYear();
   // Without a database each page still says in its own words what it cannot show. Such a page is never kept.
-  return error
+  // A gateway before them may answer well with nothing in it.
+  return error || typeof settings?.store_name !== 'string'
     ? data({ settings: settingsOfANewShop, config, year }, { status: 503 })
     : { settings, config, year };
 }

@@ -1,4 +1,5 @@
 // Every public page for search engines, with when it changed last.
+import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/sitemap.ts';
 import { type SitemapPage, sitemapOf } from './sitemap-document.ts';
@@ -9,7 +10,7 @@ const atOnce = 1000;
 export async function loader({ context }: Route.LoaderArgs) {
   const { store, config } = context.get(shopContext);
   const settings = await store.tables.from('store_settings').select('updated_at').single();
-  if (settings.error) return unavailable();
+  if (settings.error || !settings.data) return unavailable();
   const products: { slug: string; updated_at: string }[] = [];
   // More than a sitemap may hold is no shop of one seller.
   while (products.length < 45_000) {
@@ -19,7 +20,7 @@ export async function loader({ context }: Route.LoaderArgs) {
       .eq('is_active', true)
       .order('slug')
       .range(products.length, products.length + atOnce - 1);
-    if (error) return unavailable();
+    if (error || !areProducts(data)) return unavailable();
     products.push(...data);
     if (data.length < atOnce) break;
   }

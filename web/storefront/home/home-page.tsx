@@ -1,5 +1,6 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
+import { areProducts } from '../../lib/listed-products.ts';
 import { categoriesFact, homeProductsFact, productFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -39,7 +40,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     .select(`${cardColumns}, home_section, home_position, categories(name)`)
     .eq('is_active', true)
     .order('created_at', { ascending: false });
-  if (products.error) return data(null, { status: 503 });
+  if (products.error || !areProducts(products.data)) return data(null, { status: 503 });
   const cards = products.data.map(({ categories, ...card }) => card);
   const section = (name: string) =>
     cards.filter(({ home_section }) => home_section === name).sort(byHomePosition);

@@ -3,6 +3,7 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react'
 import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
+import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
@@ -55,7 +56,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   const { data: found, error } = await store.tables
     .rpc('product_and_related', { product_slug: params.slug, related_limit: relatedCount }, { get: true })
     .select(`id, description, ${cardColumns}`);
-  if (error) throw data(error.message, { status: 503 });
+  if (error || !areProducts(found)) throw data(null, { status: 503 });
   const [product, ...related] = found;
   if (!product) return data({ product: null, related: [] }, { status: 404 });
   madeFrom(...found.map(({ slug }) => productFact(slug)));

@@ -4,6 +4,7 @@ import { useRef } from 'react';
 import { data, Link, type ShouldRevalidateFunctionArgs } from 'react-router';
 import { selectProducts } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
+import { areProducts } from '../../lib/listed-products.ts';
 import { categoriesFact, productsFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -36,7 +37,9 @@ export async function loader({ context }: Route.LoaderArgs) {
     .eq('is_active', true)
     .order('created_at', { ascending: false });
   // An answer, not a crash: the page says so in its own words.
-  if (products.error) return data({ products: null, categories: [] }, { status: 503 });
+  if (products.error || !areProducts(products.data)) {
+    return data({ products: null, categories: [] }, { status: 503 });
+  }
   return {
     products: products.data.map(({ categories, ...product }) => product),
     categories: [...new Set(products.data.flatMap(({ categories }) => categories?.name ?? []))],
