@@ -93,6 +93,7 @@ function Flavours({ names }: { names: string[] }) {
           <li key={name} className="shrink-0">
             <Link
               to={`/shop?category=${encodeURIComponent(name)}`}
+              prefetch="intent"
               className="inline-flex min-h-11 items-center gap-2.5 rounded-pill px-3 text-sm font-semibold text-ink-soft hover:bg-paper-deep hover:text-ink"
             >
               <FlavourDot category={name} className="size-4" />

@@ -10,6 +10,7 @@ test('at most one entry is where the visitor is', () => {
   expect(currentAt('/shop', '?filter=brand')).toEqual(['Brands']);
   expect(currentAt('/shop', '?filter=flavor')).toEqual(['Flavors']);
   expect(currentAt('/delivery', '?utm_source=x')).toEqual(['Delivery']);
+  expect(currentAt('/contact/')).toEqual(['Contact']);
 });
 
 test('a search and a product belong to the shop or to no entry', () => {

@@ -12,7 +12,8 @@ export const pages = [
 /** Whether a link leads to where the visitor is. Brands and Flavors are the shop page under another sort. */
 export function isCurrent(to: string, location: { pathname: string; search: string }): boolean {
   const [path, query = ''] = to.split('?');
-  if (path !== location.pathname) return false;
+  // An address may have been written with a stroke at its end.
+  if (path !== location.pathname.replace(/(.)\/$/, '$1')) return false;
   if (path !== '/shop') return true;
   return new URLSearchParams(location.search).get('filter') === new URLSearchParams(query).get('filter');
 }

@@ -71,6 +71,7 @@ export function SideDrawer({ chat }: { chat: string }) {
                 <li key={label}>
                   <Link
                     to={to}
+                    prefetch="intent"
                     onClick={close}
                     aria-current={isCurrent(to, location) ? 'page' : undefined}
                     className="group flex min-h-14 items-center justify-between border-b border-white/12 font-display text-2xl font-bold hover:text-ember-300 aria-[current]:text-ember-300"
@@ -83,7 +84,12 @@ export function SideDrawer({ chat }: { chat: string }) {
             </ul>
           </nav>
           <div className="mt-auto grid gap-3">
-            <Link to="/track-order" onClick={close} className={buttonStyle('ember', 'large')}>
+            <Link
+              to="/track-order"
+              prefetch="intent"
+              onClick={close}
+              className={buttonStyle('ember', 'large')}
+            >
               <Icon name="truck" />
               Track Your Order
             </Link>

@@ -31,7 +31,11 @@ function Links({ title, links }: { title: string; links: { label: string; to: st
       <ul>
         {links.map(({ label, to }) => (
           <li key={label}>
-            <Link to={to} className="inline-flex min-h-11 items-center hover:text-ember-300 hover:underline">
+            <Link
+              to={to}
+              prefetch="intent"
+              className="inline-flex min-h-11 items-center hover:text-ember-300 hover:underline"
+            >
               {label}
             </Link>
           </li>

@@ -132,6 +132,7 @@ function Detail({ product }: { product: Product }) {
         <nav aria-label="Breadcrumb">
           <Link
             to="/shop"
+            prefetch="intent"
             className="-ml-2 inline-flex min-h-11 items-center gap-2 rounded-md px-2 text-sm font-semibold text-ink-soft hover:text-ink hover:underline"
           >
             <Icon name="arrow" className="size-4 rotate-180" />
@@ -154,6 +155,7 @@ function Detail({ product }: { product: Product }) {
               <p>
                 <Link
                   to={`/shop?category=${encodeURIComponent(product.category)}`}
+                  prefetch="intent"
                   className="inline-flex min-h-11 items-center gap-2.5 rounded-pill border border-line-strong bg-card px-4 text-sm font-bold hover:border-dusk-700"
                 >
                   <FlavourDot category={product.category} className="size-4" />
