@@ -197,6 +197,8 @@ describe('found and unfolded', () => {
       ['/shop?search=mango&category=Mango&sort=price', '/shop'],
       ['/shop?filter=brand', '/shop'],
       ['/shop/mango-can?ref=x', '/shop/mango-can'],
+      ['/shop/', '/shop'],
+      ['/shop/mango-can/?ref=x', '/shop/mango-can'],
       ['/delivery', '/delivery'],
       ['/contact', '/contact'],
       ['/track-order', '/track-order'],
@@ -212,17 +214,22 @@ describe('found and unfolded', () => {
     const { text } = await read('/shop/mango-can');
     const picture = meta(text, 'og:image') ?? '';
     expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
+    expect(meta(text, 'og:title')).toBe('Dusk Energy Mango · Jani Juice');
+    expect(meta(text, 'og:description')).toBe('Mango with a spark, slim and ready for the road');
     expect(meta(text, 'twitter:card')).toBe('summary_large_image');
     expect(meta(text, 'og:url')).toBe(`${shop.url}/shop/mango-can`);
     const answer = await fetch(picture);
     expect(answer.headers.get('content-type')).toBe('image/jpeg');
     expect(answer.headers.get('cache-control')).toContain('immutable');
-    const { width, height } = await sharp(Buffer.from(await answer.arrayBuffer())).metadata();
-    expect([String(width), String(height)]).toEqual([
-      meta(text, 'og:image:width'),
-      meta(text, 'og:image:height'),
-    ]);
-    expect(meta((await read('/contact')).text, 'og:image')).toBe(`${shop.url}/art/share.jpg`);
+    const own = `${shop.url}/art/share.jpg`;
+    expect(meta((await read('/contact')).text, 'og:image')).toBe(own);
+    for (const shared of [answer, await fetch(own)]) {
+      const { width, height } = await sharp(Buffer.from(await shared.arrayBuffer())).metadata();
+      expect([String(width), String(height)], shared.url).toEqual([
+        meta(text, 'og:image:width'),
+        meta(text, 'og:image:height'),
+      ]);
+    }
   });
 
   story('search engines read what is sold, by whom, and where one is', async () => {
@@ -285,7 +292,13 @@ describe('found and unfolded', () => {
     const answer = await fetch(new URL(address ?? '', shop.url));
     expect(answer.headers.get('content-type')).toMatch(/^application\/manifest\+json/);
     const manifest = await answer.json();
-    expect(manifest).toMatchObject({ name: 'Jani Juice', start_url: '/', scope: '/', display: 'standalone' });
+    expect(manifest).toMatchObject({
+      id: '/',
+      name: 'Jani Juice',
+      start_url: '/',
+      scope: '/',
+      display: 'standalone',
+    });
     for (const { src, sizes, type } of manifest.icons) {
       const icon = await fetch(new URL(src, shop.url));
       expect(icon.headers.get('content-type'), src).toBe(type);
