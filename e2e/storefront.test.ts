@@ -237,6 +237,14 @@ describe.each([
     Object.assign(payment, { status: 'failed', result_code: '1032' });
     await dialogOf(page).getByText('Payment was cancelled. Please try again. ❌').waitFor();
     await expectClean('payment, failed');
+    // The prompt was sent, then its outcome was asked for, and asked for again.
+    const [, asked = 0, again = 0] = await page.evaluate(() =>
+      performance
+        .getEntriesByType('resource')
+        .flatMap(({ name, startTime }) => (/mobile-money/.test(name) ? startTime : [])),
+    );
+    expect(again - asked, 'every 3 seconds').toBeGreaterThan(2900);
+    expect(again - asked, 'every 3 seconds').toBeLessThan(5900);
     await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
     await payButton(page).click();
     payment.status = 'completed';
@@ -349,6 +357,13 @@ describe.each([
         const box = await dialogOf(page).boundingBox();
         expect(box?.x, what).toBeGreaterThanOrEqual(0);
         expect((box?.x ?? 0) + (box?.width ?? 0), what).toBeLessThanOrEqual(width);
+        // From below on a phone, in the middle of anything larger.
+        const middle = (start = 0, size = 0) => start + size / 2;
+        if (width < 768) expect((box?.y ?? 0) + (box?.height ?? 0), what).toBeCloseTo(800, 0);
+        else {
+          expect(middle(box?.x, box?.width), what).toBeCloseTo(width / 2, 0);
+          expect(box?.y, what).toBeGreaterThan(0);
+        }
         await expectWhole(page, what, action);
       };
       await expectInside('the order dialog', placeOrderButton(page));
@@ -750,7 +765,7 @@ describe('header and footer', () => {
   });
 
   story('the newsletter answers in its place', async ({ newVisitor }) => {
-    const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)/ });
+    const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)|ERR_FAILED/ });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);
     const footer = page.getByRole('contentinfo');
@@ -760,6 +775,10 @@ describe('header and footer', () => {
     await footer.getByRole('button', { name: 'Subscribe' }).click();
     await footer.getByText('Please enter a valid email address').waitFor();
     await footer.getByLabel('Email address').fill('amina@example.com');
+    await page.route('**/newsletter.data*', (route) => route.abort());
+    await footer.getByRole('button', { name: 'Subscribe' }).click();
+    await footer.getByText('That did not work. Please try again later.').waitFor();
+    await page.unroute('**/newsletter.data*');
     await footer.getByRole('button', { name: 'Subscribe' }).click();
     await footer.getByText('You are on the list').waitFor();
     await until(async () => (await focusedText(page)).startsWith('You are on'), 'the focus is at the thanks');
