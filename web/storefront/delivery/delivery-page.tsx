@@ -125,7 +125,7 @@ export default function DeliveryPage() {
             className="absolute inset-x-0 bottom-0 h-[min(111vw,36rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] lg:h-full lg:mask-none lg:object-right"
           />
         </picture>
-        <div className="page relative grid min-h-[calc(13rem+min(80vw,24rem))] content-start gap-4 pt-10 pb-40 lg:min-h-[36rem] lg:content-center lg:py-20">
+        <div className="page relative grid min-h-[calc(13rem+min(80vw,30rem))] content-start gap-4 pt-10 pb-40 lg:min-h-[36rem] lg:content-center lg:py-20">
           <h1 className="max-w-[11ch] text-hero font-extrabold">Cold at your door</h1>
           <p className="max-w-[32ch] text-lg font-medium text-white/92 lg:text-xl">
             Every day of the week, all over Nairobi, before the ice has a chance to melt.
