@@ -140,6 +140,8 @@ describe('a first visit on a slow line', () => {
     const visit = await firstVisit(browser, `${shop.url}${path}`);
     expect(visit.total).toBeLessThan(total);
     expect(visit.scripts).toBeLessThan(mostScripts);
+    const later = /dialog|toast|\/(?:store|live|module|dist)-|chart|staff|admin|payment|schema|tracking/;
+    expect(visit.requests.filter(({ kind, path }) => kind === 'Script' && later.test(path))).toEqual([]);
     // Each of these shares the line with the largest picture: the page, two faces, and at most two pictures.
     const first = visit.requests.slice(
       0,
@@ -151,6 +153,8 @@ describe('a first visit on a slow line', () => {
       'Font',
     ]);
     expect(first.length).toBeLessThanOrEqual(5);
+    // Told in the page's first lines, the largest picture is the first thing that is asked for.
+    expect(first[1]?.path.split('/').at(-1)).toBe(visit.largest);
     expect(first.reduce((sum, { bytes }) => sum + bytes, 0)).toBeLessThan(80_000);
   });
 

@@ -3,6 +3,7 @@ import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'r
 import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
+import { preloadFirstPicture } from './first-picture.ts';
 import { bootLate } from './late-boot.ts';
 import type { Log } from './log.ts';
 import { type CachedPage, compressPage } from './page-cache.ts';
@@ -62,7 +63,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     delete headers['content-length'];
     // The development server talks to its pages in ways that no policy of the shop allows for.
     if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      const html = isStaffPage(request) ? body.toString() : bootLate(body.toString());
+      const html = isStaffPage(request) ? body.toString() : bootLate(preloadFirstPicture(body.toString()));
       body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
