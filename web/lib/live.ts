@@ -13,7 +13,7 @@ export interface OrderChange {
 interface Follower {
   onChange(change: OrderChange): void;
   /** Changes may have been missed: the channel has just opened, or it broke. Ask for the order again. */
-  onGap(): void;
+  onGap(isOpen: boolean): void;
 }
 
 /**
@@ -32,7 +32,7 @@ export function followOrder(address: StoreAddress, orderId: string, follower: Fo
       if (isFollowing && change?.id === orderId) follower.onChange(change);
     })
     .subscribe((status) => {
-      if (isFollowing && status !== 'CLOSED') follower.onGap();
+      if (isFollowing && status !== 'CLOSED') follower.onGap(status === 'SUBSCRIBED');
     });
   return () => {
     isFollowing = false;

@@ -58,11 +58,11 @@ export function rememberOrder(order: RememberedOrder, storage = deviceStorage())
 
 /**
  * Notes which prompt is open for an order. An unknown order stays unknown.
- * @param prompt null when there is none any more
+ * @param prompt null when there is none any more; without a phone when it is on one that is not known here
  */
 export function rememberPrompt(
   orderId: string,
-  prompt: { checkoutRequestId: string; phone: string } | null,
+  prompt: { checkoutRequestId: string; phone?: string } | null,
   storage = deviceStorage(),
 ): void {
   change(orderId, prompt ?? { checkoutRequestId: null }, storage);

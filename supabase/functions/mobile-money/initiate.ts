@@ -1,5 +1,5 @@
 // Starts collecting an order's money: one open attempt, one prompt, however often it is asked for.
-import { normalisePhone } from '../../../domain/phone.ts';
+import { maskPhone, normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import type { Fields } from './json-body.ts';
 import { type Payment, type PaymentStore, StoreRefusal } from './payment-store.ts';
@@ -18,6 +18,8 @@ export type InitiateAnswer =
       checkoutRequestId: string;
       /** Cents. */
       chargedAmount: number;
+      /** Of a prompt that is open on another phone than the one asked for: where it is, such as `0712 ••• •••`. */
+      promptedPhone?: string;
     }
   | { success: false; error: string; code: string };
 
@@ -57,7 +59,12 @@ export async function initiatePayment(
       code: 'payment_to_decide',
     };
   }
-  if (!begun.isNew) return answerWith(payment, payment.checkout_request_id);
+  if (!begun.isNew) {
+    const answer = answerWith(payment, payment.checkout_request_id);
+    return payment.status !== 'completed' && payment.phone !== asked.phone
+      ? { ...answer, promptedPhone: maskPhone(payment.phone) }
+      : answer;
+  }
 
   const outcome = await sendPush(world.daraja, {
     phone: payment.phone,
@@ -70,8 +77,12 @@ export async function initiatePayment(
   return answerWith(payment, outcome.kind === 'accepted' ? outcome.checkoutRequestId : null);
 }
 
-function answerWith(payment: Payment, checkoutRequestId: string | null): InitiateAnswer {
-  return { success: true, checkoutRequestId: checkoutRequestId ?? payment.id, chargedAmount: payment.amount };
+function answerWith(payment: Payment, checkoutRequestId: string | null) {
+  return {
+    success: true as const,
+    checkoutRequestId: checkoutRequestId ?? payment.id,
+    chargedAmount: payment.amount,
+  };
 }
 
 type Refusal = { code: string; error: string };

@@ -349,6 +349,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('9001: without a notice, a query completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9001'));
+      // Who asks for it on another phone meanwhile is told, in part, where it is.
+      expect((await shop.initiate(order, shop.phone())).body).toEqual({
+        ...body,
+        promptedPhone: '0700 ••• •••',
+      });
       await decided(order);
       expect(await shop.status(body.checkoutRequestId)).toEqual({ status: 'pending', result_code: null });
       expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });

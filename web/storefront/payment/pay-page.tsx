@@ -6,6 +6,7 @@ import { orderLink } from '../../../domain/order-link.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -13,7 +14,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { PayByTill, useTakesTill } from './pay-by-till.tsx';
-import { checkPayment, initiatePayment, isHeld, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isHeld, PaymentRefusal, unanswered } from './payment-calls.ts';
 import { Amount, PracticeNote } from './payment-pieces.tsx';
 
 export const meta: Route.MetaFunction = () => [
@@ -27,6 +28,9 @@ export function headers() {
 
 /** How long a page may wait for the prompt to be sent, in ms, before it asks once more. */
 const patience = [1000];
+
+/** How long the page that was asked for it waits for an answer about the prompt, in ms. */
+const longest = 60_000;
 
 async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url' | 'params' | 'context'>) {
   const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
@@ -82,6 +86,17 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   }
   const known = new URLSearchParams({ ...(accessKey ? { key: accessKey } : {}), request: prompt });
   throw redirect(`/track-order/${order.trackingNumber}/pay?${known}`);
+}
+
+/** A prompt may have been sent all the same: asked again, the shop finds it. */
+export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
+  const sent = await request.clone().formData();
+  try {
+    return await inTime(serverAction(), longest);
+  } catch (error) {
+    if (error instanceof Response) throw error;
+    return { phone: String(sent.get('phone') ?? ''), problem: null, refusal: unanswered };
+  }
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {

@@ -1,6 +1,7 @@
 import { FunctionsClient } from '@supabase/functions-js';
 import { expect, test, vi } from 'vitest';
 import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
+import { advancePayment } from './payment-machine.ts';
 
 const request = {
   phoneNumber: '0712345678',
@@ -33,6 +34,34 @@ test('initiating sends the phone, the total, the number and the order, and gives
   );
   expect(await initiatePayment(functions, request)).toEqual({ checkoutRequestId: 'ws_CO_1' });
   expect(asked).toEqual([{ action: 'initiate', ...request }]);
+});
+
+test('a server that never answers is given up after a minute, however many tries are left', async () => {
+  vi.useFakeTimers();
+  const asked: number[] = [];
+  const functions = new FunctionsClient('http://shop.test/functions/v1', {
+    customFetch: (_url, init) => {
+      asked.push(performance.now());
+      return new Promise((_, fail) =>
+        init?.signal?.addEventListener('abort', () => fail(init.signal?.reason)),
+      );
+    },
+  });
+  const begun = performance.now();
+  const given = refusal(initiatePayment(functions, request));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(await given).toMatchObject({ message: 'Failed to initiate payment. Please try again. ⚠️' });
+  expect(asked.map((at) => at - begun)).toEqual([0, 41_000]);
+  vi.useRealTimers();
+});
+
+test('a prompt that is open on another phone is given with where it is', async () => {
+  const { functions } = answering(() =>
+    Response.json({ success: true, checkoutRequestId: 'ws_CO_1', promptedPhone: '0712 ••• •••' }),
+  );
+  const prompt = await initiatePayment(functions, request);
+  expect(prompt).toEqual({ checkoutRequestId: 'ws_CO_1', promptedPhone: '0712 ••• •••' });
+  expect(advancePayment({ phase: 'initiating' }, { type: 'initiated', ...prompt })).toMatchObject(prompt);
 });
 
 test('a refusal is told in its own words, with its code', async () => {

@@ -40,13 +40,20 @@ export interface PaymentRequest {
   orderId: string;
 }
 
-const fallback = 'Failed to initiate payment. Please try again. ⚠️';
+/** What is said when there was no answer to read. */
+export const unanswered = 'Failed to initiate payment. Please try again. ⚠️';
 
 /** For how long an answer is waited for, in ms: a question that hangs must not keep the next one from being asked. */
-const longest = { prompt: 40_000, question: 10_000 };
+const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
 
 /** How long to wait before asking again when there was no answer, in milliseconds. */
 const patience = [1000, 3000, 6000];
+
+export interface OpenPrompt {
+  checkoutRequestId: string;
+  /** Where the prompt is, in part, when it was already open on another phone than the one asked for. */
+  promptedPhone?: string;
+}
 
 /**
  * Sends the prompt to a phone, or finds the one that is already there: the server opens one per order. So when the
@@ -57,25 +64,28 @@ export async function initiatePayment(
   functions: FunctionsClient,
   request: PaymentRequest,
   waits: readonly number[] = patience,
-): Promise<{ checkoutRequestId: string }> {
+  until: number = performance.now() + longest.allTries,
+): Promise<OpenPrompt> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
     body: { action: 'initiate', ...request },
-    timeout: longest.prompt,
+    timeout: Math.max(1, Math.min(longest.prompt, until - performance.now())),
   });
   const response = error?.context instanceof Response ? error.context : null;
   const [wait, ...furtherWaits] = waits;
-  if (error && (!response || response.status >= 502) && wait !== undefined) {
+  const isUnanswered = error && (!response || response.status >= 502);
+  if (isUnanswered && wait !== undefined && performance.now() + wait < until) {
     await new Promise((resolve) => setTimeout(resolve, wait));
-    return initiatePayment(functions, request, furtherWaits);
+    return initiatePayment(functions, request, furtherWaits, until);
   }
   // What the client says about a connection that broke is no sentence for a shopper.
   const answer = record(error ? await response?.json().catch(() => null) : data);
-  if (error) throw new PaymentRefusal(text(answer.error) ?? fallback, text(answer.code));
+  if (error) throw new PaymentRefusal(text(answer.error) ?? unanswered, text(answer.code));
   const checkoutRequestId = text(answer.checkoutRequestId);
   if (answer.success !== true || !checkoutRequestId) {
     throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));
   }
-  return { checkoutRequestId };
+  const promptedPhone = text(answer.promptedPhone);
+  return { checkoutRequestId, ...(promptedPhone ? { promptedPhone } : {}) };
 }
 
 /**

@@ -7,7 +7,14 @@ export type Standing = 'pending' | 'review' | 'unresolved';
 export type PaymentState =
   | { phase: 'idle' }
   | { phase: 'initiating' }
-  | { phase: 'processing'; checkoutRequestId: string; standing: Standing; timesAsked: number }
+  | {
+      phase: 'processing';
+      checkoutRequestId: string;
+      standing: Standing;
+      timesAsked: number;
+      /** Where the prompt is, in part, when that is not the phone asked for. */
+      promptedPhone?: string;
+    }
   | { phase: 'completed' }
   /** Money has come that staff look at: nobody is to pay again. */
   | { phase: 'held' }
@@ -23,7 +30,7 @@ export type PaymentState =
 
 export type PaymentEvent =
   | { type: 'pay' }
-  | { type: 'initiated'; checkoutRequestId: string }
+  | { type: 'initiated'; checkoutRequestId: string; promptedPhone?: string }
   | { type: 'refused'; error: string; isUnreached: boolean }
   | { type: 'held' }
   | { type: 'asked' }
@@ -50,7 +57,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
     case 'pay':
       return state.phase === 'idle' ? { phase: 'initiating' } : state;
     case 'initiated':
-      return state.phase === 'initiating' ? processing(event.checkoutRequestId) : state;
+      return state.phase === 'initiating' ? processing(event.checkoutRequestId, event.promptedPhone) : state;
     case 'refused':
       return state.phase === 'initiating'
         ? {
@@ -84,11 +91,12 @@ export function takesLong(state: PaymentState): boolean {
   return state.phase === 'processing' && (state.standing === 'unresolved' || state.timesAsked >= patience);
 }
 
-const processing = (checkoutRequestId: string): PaymentState => ({
+const processing = (checkoutRequestId: string, promptedPhone?: string): PaymentState => ({
   phase: 'processing',
   checkoutRequestId,
   standing: 'pending',
   timesAsked: 0,
+  ...(promptedPhone ? { promptedPhone } : {}),
 });
 
 const end = (state: { checkoutRequestId: string }) => ({

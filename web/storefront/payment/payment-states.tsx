@@ -141,7 +141,13 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
       <DialogBody>
         <div className="grid justify-items-center gap-5 pt-2 text-center">
           <RingingPhone />
-          <Steps phone={phone} charge={chargeAmount(order.total)} />
+          {state.promptedPhone ? (
+            <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm">
+              <strong className="block text-base">A prompt is already open</strong>
+              This order waits for another phone. When that one declines, you can pay with yours.
+            </p>
+          ) : null}
+          <Steps phone={state.promptedPhone ?? phone} charge={chargeAmount(order.total)} />
           <div role="status" className="grid w-full justify-items-center gap-5">
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
               <Spinner /> Waiting for M-PESA to confirm…
@@ -312,12 +318,18 @@ export function PaymentFailed({
   );
 }
 
-/** Seconds that are left of so many; by the clock, since the timers of a page that nobody looks at stand still. */
+/**
+ * Seconds that are left of so many. Timers stand still on a page that nobody looks at, one clock of the browser on a phone
+ * that sleeps, and the other is set right now and then: what has passed is what the one of the two tells that went further.
+ */
 function useCountdown(seconds: number): number {
   const [left, setLeft] = useState(seconds);
   useEffect(() => {
-    const end = Date.now() + seconds * 1000;
-    const tell = () => setLeft(Math.max(Math.ceil((end - Date.now()) / 1000), 0));
+    const [date, time] = [Date.now(), performance.now()];
+    const tell = () => {
+      const passed = Math.max(Date.now() - date, performance.now() - time);
+      setLeft(Math.max(Math.ceil(seconds - passed / 1000), 0));
+    };
     tell();
     if (seconds === 0) return;
     const timer = setInterval(tell, 1000);

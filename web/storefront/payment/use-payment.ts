@@ -36,14 +36,18 @@ export function usePayment(order: PayableOrder): {
       isInitiating.current = true;
       tell({ type: 'pay' });
       try {
-        const { checkoutRequestId } = await initiatePayment(createStore(config).functions, {
+        const prompt = await initiatePayment(createStore(config).functions, {
           phoneNumber,
           amount: order.total,
           trackingNumber: order.trackingNumber,
           orderId: order.orderId,
         });
-        rememberPrompt(order.orderId, { checkoutRequestId, phone: phoneNumber.trim() });
-        tell({ type: 'initiated', checkoutRequestId });
+        const { checkoutRequestId, promptedPhone } = prompt;
+        rememberPrompt(
+          order.orderId,
+          promptedPhone ? { checkoutRequestId } : { checkoutRequestId, phone: phoneNumber.trim() },
+        );
+        tell({ type: 'initiated', ...prompt });
       } catch (error) {
         if (error instanceof PaymentRefusal && isHeld(error)) return tell({ type: 'held' });
         if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);

@@ -1,5 +1,5 @@
 // Whether an order is paid, in words, and the way to pay while it is not.
-import { lazy, Suspense, useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
@@ -12,6 +12,8 @@ import type { TrackedOrder } from './tracked-order.ts';
 
 const loadPaymentDialog = () => import('../payment/payment-dialog.tsx');
 const PaymentDialog = lazy(loadPaymentDialog);
+/** So long a tap waits for the dialog's code, as one does that came before the page could answer. */
+const longEnough = () => new Promise<never>((_, giveUp) => setTimeout(giveUp, 10_000));
 const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PaymentWords {
@@ -124,23 +126,29 @@ interface PaymentStateProps {
 }
 
 export function PaymentState({ order, accessKey }: PaymentStateProps) {
-  const known = useRememberedOrder(order.trackingNumber);
+  const [known, readKnown] = useRememberedOrder(order.trackingNumber);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
   const [isCutOff, setCutOff] = useState(false);
+  const [isComing, setComing] = useState(false);
   const form = useRef<HTMLFormElement>(null);
 
   async function pay() {
+    setComing(true);
     try {
-      await loadPaymentDialog();
+      await Promise.race([loadPaymentDialog(), longEnough()]);
     } catch {
       // A page that outlived its build has the payment as a page of its own; without a network there is neither.
       if (navigator.onLine) form.current?.submit();
       else setCutOff(true);
       return;
+    } finally {
+      setComing(false);
     }
     setCutOff(false);
+    // A prompt may have been sent since: it is waited for, not asked for again.
+    readKnown();
     setIsWanted(true);
     setIsOpen(true);
   }
@@ -191,6 +199,7 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
           <Button
             type="submit"
             data-waits
+            data-tapped={isComing || undefined}
             size="large"
             onPointerEnter={preparePaymentDialog}
             onFocus={preparePaymentDialog}
@@ -239,8 +248,9 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
 }
 
 /** What this device knows of the order; nothing before hydration, since the server cannot know. */
-function useRememberedOrder(trackingNumber: string): RememberedOrder | null {
+function useRememberedOrder(trackingNumber: string): [RememberedOrder | null, () => void] {
   const [known, setKnown] = useState<RememberedOrder | null>(null);
-  useEffect(() => setKnown(rememberedOrder(trackingNumber)), [trackingNumber]);
-  return known;
+  const read = useCallback(() => setKnown(rememberedOrder(trackingNumber)), [trackingNumber]);
+  useEffect(read, [read]);
+  return [known, read];
 }

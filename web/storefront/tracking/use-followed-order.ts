@@ -1,8 +1,16 @@
 // Keeps a shown order up to date: asked for again when there is news of it, or when some may have been missed.
 import { useEffect, useRef, useState } from 'react';
+import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { lookUpOrder, type TrackedOrder, withLookUp } from './tracked-order.ts';
+import { failedToFetch, lookUpOrder, type TrackedOrder, withLookUp } from './tracked-order.ts';
+
+/** In ms: how long a look-up may take, and how long the next one waits, at least and after some that failed. */
+const patience = 10_000;
+const shortestWait = 1000;
+const longestWait = 16_000;
+/** Without the channel of news, such as behind a proxy that lets none through, the order is asked for this often. */
+const unheardWait = 15_000;
 
 /**
  * @param found the order as it was looked up last
@@ -31,20 +39,29 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       isStale = true;
       if (isAsking) return;
       isAsking = true;
-      const { createStore } = await import('../../lib/store.ts');
-      while (isStale && !isOver) {
+      // A page that outlived its build goes without news.
+      const store = await import('../../lib/store.ts').catch(() => null);
+      let wait = shortestWait;
+      while (store && isStale && !isOver) {
         isStale = false;
-        const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey: key });
-        // Quietly: what is shown stays when there is no answer.
+        const lookUp = lookUpOrder(store.createStore(config).tables, trackingNumber, { accessKey: key });
+        const answer = await inTime(lookUp, patience).catch(() => failedToFetch);
         if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
+        // Quietly: what is shown stays when there is no answer. The news are still to be had.
+        if (answer.kind !== 'found') {
+          isStale = true;
+          wait = Math.min(wait * 2, longestWait);
+        } else wait = shortestWait;
         // However many news there are, they are not worth more than one look-up a second.
-        if (isStale) await new Promise((done) => setTimeout(done, 1000));
+        if (isStale) await new Promise((done) => setTimeout(done, wait));
       }
       isAsking = false;
     }
     const onReturn = () => {
       if (document.visibilityState === 'visible') void askAgain();
     };
+    let isHeard = false;
+    const timer = setInterval(() => !isHeard && onReturn(), unheardWait);
 
     // This device placed the order, so it may show all of it.
     if (key && isMasked.current) void askAgain();
@@ -55,7 +72,10 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
         stop = followOrder(config, id, {
           // Anybody may send on a public channel: what changed is what the database says, not what a message says.
           onChange: () => void askAgain(),
-          onGap: () => void askAgain(),
+          onGap(isOpen) {
+            isHeard = isOpen;
+            void askAgain();
+          },
         });
       },
       // Without a network the order is shown as it was last known.
@@ -63,6 +83,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     );
     return () => {
       isOver = true;
+      clearInterval(timer);
       document.removeEventListener('visibilitychange', onReturn);
       stop();
     };
