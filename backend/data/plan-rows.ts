@@ -28,6 +28,8 @@ import { mostSimilar } from './similar-name.ts';
 const longestPath = 100;
 /** Of all regular expressions of a request together, where they may not be of any cost. */
 const mostStates = 200;
+/** Characters of a text search: PostgreSQL calls itself for each of its words, and the embedded one breaks at about 7,000. */
+const longestSearch = 4000;
 
 /**
  * Finds an exposed table or view.
@@ -99,6 +101,10 @@ function checkSize(
   for (const { condition } of conditions) {
     filters += filtersIn(condition);
     states += costOf(condition);
+    if (longestSearchIn(condition) > longestSearch && !allowsCostlyPatterns) {
+      // As PostgreSQL says of searches that are too much for it.
+      throw new Fault(400, { code: '54000', message: 'tsquery is too large' });
+    }
   }
   if (states > mostStates && !allowsCostlyPatterns) {
     // As PostgreSQL says of patterns that are too much for it.
@@ -116,6 +122,11 @@ function costOf(condition: Condition): number {
   }
   const { operation } = condition;
   return isPatternMatch(operation) ? patternCost(operation.value) : 0;
+}
+
+function longestSearchIn(condition: Condition): number {
+  if (condition.kind === 'group') return Math.max(0, ...condition.conditions.map(longestSearchIn));
+  return condition.operation.kind === 'search' ? condition.operation.value.length : 0;
 }
 
 const isPatternMatch = (operation: Operation): operation is Operation & { kind: 'comparison' } =>

@@ -174,7 +174,7 @@ export interface PlanLimits {
   maxFilters: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
-  /** Whether the regular expressions of filters may be of any cost. */
+  /** Whether the regular expressions of filters may be of any cost, and their text searches of any length. */
   allowsCostlyPatterns: boolean;
   /** Whether `sum()` and its like may be asked for. */
   allowsAggregates: boolean;

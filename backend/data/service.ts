@@ -39,7 +39,7 @@ export interface DataServiceOptions {
   maxFilters?: number;
   /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
   allowsCircles?: boolean;
-  /** Whether the regular expressions of filters may be of any cost; they may unless told. */
+  /** Whether the regular expressions of filters may be of any cost, and text searches of any length; they may unless told. */
   allowsCostlyPatterns?: boolean;
   /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
   statementTimeout?: number;

@@ -176,6 +176,9 @@ describe('a statement', () => {
         expect(() => write('GET', '/pets', search), search).toThrow('regular expression is too complex');
       }
     }
+    const search = (words: number) => `or=(id.eq.1,not.and(name.plfts.a${'+b'.repeat(words - 1)}))`;
+    expect(() => write('GET', '/owners', search(2000))).not.toThrow();
+    expect(() => write('GET', '/owners', search(2001))).toThrow('tsquery is too large');
     const three = `or=(id.match."a{90}",id.match."b{90}",id.match."c{90}")`;
     expect(() => write('GET', '/pets', three)).toThrow('regular expression is too complex');
   });
