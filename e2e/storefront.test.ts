@@ -820,6 +820,16 @@ describe('the message form', () => {
       await page.getByText('Please try again later.', { exact: true }).waitFor();
       expect(await message.inputValue()).toBe('Jambo');
       await page.unroute('**/contact.data*');
+      // A server that does not answer at all is not waited for for ever.
+      await page.clock.install();
+      const asked = page.waitForRequest((request) => request.method() === 'POST');
+      await page.route('**/contact.data*', () => {}, { times: 1 });
+      await page.getByRole('button', { name: 'Send message' }).click();
+      await asked;
+      await page.getByRole('button', { name: 'Sending...' }).waitFor();
+      await page.clock.fastForward(30_000);
+      await page.getByRole('button', { name: 'Send message' }).waitFor();
+      expect(await message.inputValue()).toBe('Jambo');
       await page.getByRole('button', { name: 'Send message' }).click();
       await page.getByText('Message sent successfully!', { exact: true }).waitFor();
       await page.getByText("We'll get back to you as soon as possible.", { exact: true }).waitFor();

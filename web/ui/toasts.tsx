@@ -15,9 +15,17 @@ export function prepareToasts(): Promise<(toast: Toast) => void> {
   return import('./toaster.tsx').then(({ raiseToast }) => raiseToast);
 }
 
-/** Shows a message for 4 seconds, at most three at a time (specification §9). */
-export function showToast(toast: Toast): void {
-  prepareToasts()
-    .then((raise) => raise(toast))
-    .catch((error: unknown) => console.warn('A message could not be shown', toast, error));
+/**
+ * Shows a message for 4 seconds, at most three at a time (specification §9).
+ * @returns whether it could: what shows it may be gone with the version that the page is of
+ */
+export async function showToast(toast: Toast): Promise<boolean> {
+  try {
+    const raise = await prepareToasts();
+    raise(toast);
+    return true;
+  } catch (error) {
+    console.warn('A message could not be shown', toast, error);
+    return false;
+  }
 }

@@ -1,5 +1,5 @@
 // The message form. Without scripts the page answers; with them a toast does, and the form is cleared.
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
@@ -16,13 +16,17 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
   const form = useRef<HTMLFormElement>(null);
   const isSending = fetcher.state !== 'idle';
   const isUnderWay = useRef(false);
+  const [outcome, setOutcome] = useState(wasSent);
 
   useEffect(() => {
     if (fetcher.state !== 'idle') return;
     isUnderWay.current = false;
     if (!fetcher.data) return;
-    if (fetcher.data.isSent) form.current?.reset();
-    showToast(fetcher.data.isSent ? sent : { ...failed, kind: 'error' });
+    const { isSent } = fetcher.data;
+    if (isSent) form.current?.reset();
+    void showToast(isSent ? sent : { ...failed, kind: 'error' }).then((isShown) =>
+      setOutcome(isShown ? undefined : isSent),
+    );
   }, [fetcher.state, fetcher.data]);
 
   return (
@@ -37,7 +41,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
         // Sent without a network it would be lost, and what was typed with it.
         if (!navigator.onLine) {
           event.preventDefault();
-          showToast({
+          void showToast({
             ...failed,
             text: 'You are offline. Please try again when you are back.',
             kind: 'error',
@@ -48,7 +52,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       }}
       className="grid gap-5"
     >
-      {wasSent === undefined ? null : wasSent ? (
+      {outcome === undefined ? null : outcome ? (
         <Notice tone="success" title={sent.title}>
           {sent.text}
         </Notice>

@@ -8,6 +8,15 @@ export interface OfflineReadingProps {
 /** Who stays this long after everything has loaded is likely to come again. */
 const patience = 15_000;
 
+/** Some browsers within other apps have none, and say so only when one asks. */
+function serviceWorkers(): ServiceWorkerContainer | null {
+  try {
+    return navigator.serviceWorker ?? null;
+  } catch {
+    return null;
+  }
+}
+
 /**
  * @param pathname of the page that is shown
  * @returns the part of the frame that keeps pages and tells of being offline, once it is there
@@ -18,7 +27,8 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
   const first = useRef(pathname);
 
   useEffect(() => {
-    if (!import.meta.env.PROD || !('serviceWorker' in navigator)) return;
+    const workers = serviceWorkers();
+    if (!import.meta.env.PROD || !workers) return;
     let isGone = false;
     begin.current = () => {
       import('./offline-reading.tsx').then(
@@ -31,7 +41,7 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
     let timer = 0;
     const wait = () => {
       // Once it is installed, the page may be an old one, which has to be said at once.
-      timer = window.setTimeout(start, navigator.serviceWorker.controller ? 0 : patience);
+      timer = window.setTimeout(start, workers.controller ? 0 : patience);
     };
     window.addEventListener('offline', start);
     if (document.readyState === 'complete') wait();

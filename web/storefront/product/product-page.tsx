@@ -30,6 +30,8 @@ const relatedCount = 3;
 // Most visitors only look: the dialog's code comes when somebody reaches for the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
+/** So long a tap waits for the dialog's code, as one does that came before the page could answer. */
+const longEnough = () => new Promise<never>((_, giveUp) => setTimeout(giveUp, 10_000));
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -100,17 +102,21 @@ function Detail({ product }: { product: Product }) {
   const isOutOfStock = product.stock_quantity === 0;
 
   const [isCutOff, setCutOff] = useState(false);
+  const [isComing, setComing] = useState(false);
   const form = useRef<HTMLFormElement>(null);
 
-  const open = useCallback(async (isNowOpen: boolean) => {
+  const open = useCallback(async (isNowOpen: boolean, isAsked = true) => {
     if (isNowOpen) {
+      setComing(true);
       try {
-        await loadOrderDialog();
+        await Promise.race([loadOrderDialog(), longEnough()]);
       } catch {
         // A page that outlived its build has the form as a page of its own; without a network there is neither.
-        if (navigator.onLine) form.current?.submit();
-        else setCutOff(true);
+        if (!navigator.onLine) setCutOff(true);
+        else if (isAsked) form.current?.submit();
         return;
+      } finally {
+        setComing(false);
       }
       setCutOff(false);
       setIsWanted(true);
@@ -120,7 +126,8 @@ function Detail({ product }: { product: Product }) {
 
   // Somebody who reloads in the middle of paying goes on where they were.
   useEffect(() => {
-    if (pendingPaymentFor(product.id) || (again !== null && !isOutOfStock)) void open(true);
+    const isAgain = again !== null && !isOutOfStock;
+    if (pendingPaymentFor(product.id) || isAgain) void open(true, isAgain);
   }, [product.id, again, isOutOfStock, open]);
 
   return (
@@ -188,6 +195,7 @@ function Detail({ product }: { product: Product }) {
               <Button
                 type="submit"
                 data-waits
+                data-tapped={isComing || undefined}
                 size="large"
                 disabled={isOutOfStock}
                 onPointerEnter={prepareOrderDialog}
