@@ -214,7 +214,18 @@ describe.each(sizes)('%s', (size, viewport) => {
         .getByLabel(/^Delivery Person/)
         .inputValue(),
     ).toBe('');
+    await fill(page, { 'Delivery Person': 'Nobody yet' });
+    await page.keyboard.press('Escape');
+    const asked = dialogOf(page).getByRole('alertdialog', { name: 'Discard what you have not saved?' });
+    await asked.getByRole('button', { name: 'Keep editing' }).click();
+    await asked.waitFor({ state: 'detached' });
+    expect(
+      await dialogOf(page)
+        .getByLabel(/^Delivery Person/)
+        .inputValue(),
+    ).toBe('Nobody yet');
     await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
+    await asked.getByRole('button', { name: 'Discard' }).click();
     await dialogOf(page).waitFor({ state: 'hidden' });
 
     // Moving: the times are the database's, the order follows.

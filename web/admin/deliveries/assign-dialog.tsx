@@ -21,8 +21,10 @@ import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { Discard } from '../discard.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { useMember } from '../use-member.tsx';
+import { useUnsaved } from '../use-unsaved.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
@@ -65,7 +67,11 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   const [seen, setSeen] = useState(current);
   const [form, setForm] = useState<DeliveryForm>(() => formOf(current));
   const [problems, setProblems] = useState<DeliveryFormProblems>({});
-  const save = useAssignment(onClose);
+  const unsaved = useUnsaved(fields.some((field) => form[field] !== formOf(seen)[field]));
+  const save = useAssignment(() => {
+    unsaved.done();
+    onClose();
+  });
   useKeepOpen(save.isPending);
 
   const isFirst = seen.delivery_person === null;
@@ -152,7 +158,8 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
         </form>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+        {unsaved.isAsked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+        <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isAsked ? 'hidden' : ''}`}>
           <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
             Cancel
           </Button>

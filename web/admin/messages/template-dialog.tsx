@@ -20,7 +20,9 @@ import {
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { Discard } from '../discard.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { useUnsaved } from '../use-unsaved.ts';
 import { formOf, type Template, type TemplateForm, useTemplateSave } from './message-queries.ts';
 import { kindWords } from './message-words.ts';
 import { useExample } from './use-example.ts';
@@ -61,7 +63,11 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   const [seen, setSeen] = useState(current);
   const [typed, setTyped] = useState(() => formOf(current));
   const [isChecked, setChecked] = useState(false);
-  const save = useTemplateSave(onClose);
+  const unsaved = useUnsaved(!isSame(typed, formOf(seen)));
+  const save = useTemplateSave(() => {
+    unsaved.done();
+    onClose();
+  });
   useKeepOpen(save.isPending);
 
   const channel = current.channel as MessageChannel;
@@ -192,7 +198,8 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
         </div>
       </DialogBody>
       <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+        {unsaved.isAsked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+        <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isAsked ? 'hidden' : ''}`}>
           <Button
             tone="quiet"
             onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}

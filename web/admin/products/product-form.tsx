@@ -17,6 +17,7 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { Discard } from '../discard.tsx';
 import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { PicturePicker } from './picture-picker.tsx';
@@ -258,29 +259,4 @@ function choicesOf(
   return own && !offered.some(({ name }) => name === own)
     ? [...offered, { name: own, is_active: true }]
     : offered;
-}
-
-function Discard({ onStay, onLeave }: Pick<ProductDialogContent, 'onStay' | 'onLeave'>) {
-  const stay = useRef<HTMLButtonElement>(null);
-  const id = useId();
-  useEffect(() => stay.current?.focus(), []);
-  return (
-    <div
-      role="alertdialog"
-      aria-labelledby={id}
-      className="flex flex-wrap items-center justify-between gap-x-5 gap-y-3"
-    >
-      <p id={id} className="font-bold">
-        Discard what you have not saved?
-      </p>
-      <div className="flex flex-wrap gap-3">
-        <Button ref={stay} tone="quiet" onClick={onStay}>
-          Keep editing
-        </Button>
-        <Button tone="danger" onClick={onLeave}>
-          Discard
-        </Button>
-      </div>
-    </div>
-  );
 }
