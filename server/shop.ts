@@ -28,6 +28,7 @@ import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { isReady } from './readiness.ts';
 import { createShareImages } from './share-images/share-images.ts';
 import { AddressTaken } from './start-failure.ts';
 
@@ -449,20 +450,4 @@ async function backUpNightly(
     run: () => backups.runIfDue(),
     stop: () => backups.close(),
   };
-}
-
-const readyWithinMs = 5000;
-
-async function isReady(database: Database | null): Promise<boolean> {
-  if (!database) return true;
-  const answer = database.query('select from platform.schema_migrations limit 1').then(
-    () => true,
-    () => false,
-  );
-  // Of a database that answers nobody, too, whoever asks is told.
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<boolean>((done) => {
-    timer = setTimeout(done, readyWithinMs, false);
-  });
-  return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
 }

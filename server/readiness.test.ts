@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { shopMigrations } from '../scripts/shop-migrations.ts';
+import { isReady } from './readiness.ts';
+
+test('a shop is ready when its database answers, and not while that answers nobody', async () => {
+  const database = await throwawayDatabase('pglite', shopMigrations);
+  expect(await isReady(database)).toBe(true);
+  let letGo = () => {};
+  const held = database.transaction(() => new Promise<void>((done) => (letGo = done)));
+  expect(await isReady(database, 20)).toBe(false);
+  letGo();
+  await held;
+  expect(await isReady(database)).toBe(true);
+  await database.close();
+});

@@ -1,0 +1,19 @@
+// Whether the shop can serve: what `/readyz` tells.
+import type { Database } from '../backend/database/database.ts';
+
+/**
+ * Asks the database. One that answers nobody counts as none: whoever asks is told all the same.
+ * @param database null where the services are a hosted project's
+ */
+export async function isReady(database: Database | null, withinMs = 5000): Promise<boolean> {
+  if (!database) return true;
+  const answer = database.query('select from platform.schema_migrations limit 1').then(
+    () => true,
+    () => false,
+  );
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<boolean>((done) => {
+    timer = setTimeout(done, withinMs, false);
+  });
+  return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
+}
