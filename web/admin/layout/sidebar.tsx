@@ -11,11 +11,9 @@ interface SidebarProps {
   storeName: string;
   waiting: Waiting;
   isExpanded: boolean;
-  /** Whether the screens are fetched before somebody goes there: then a line that is down keeps nobody from going. */
-  isAhead: boolean;
 }
 
-export function Sidebar({ storeName, waiting, isExpanded, isAhead }: SidebarProps) {
+export function Sidebar({ storeName, waiting, isExpanded }: SidebarProps) {
   return (
     <aside
       id="sidebar"
@@ -23,7 +21,7 @@ export function Sidebar({ storeName, waiting, isExpanded, isAhead }: SidebarProp
       className="group/sidebar on-dusk sticky top-0 hidden h-dvh w-64 shrink-0 flex-col gap-6 overflow-hidden bg-dusk-900 px-3 py-4 text-dusk-100 transition-[width,padding] data-[state=collapsed]:w-12 data-[state=collapsed]:px-1 md:flex"
     >
       <Title storeName={storeName} />
-      <Entries waiting={waiting} isAhead={isAhead} />
+      <Entries waiting={waiting} />
       <p className="mt-auto flex items-center gap-2 px-3 text-xs text-dusk-300 group-data-[state=collapsed]/sidebar:invisible">
         <kbd className="rounded-sm border border-white/25 px-1.5 font-body">Ctrl</kbd>
         <kbd className="rounded-sm border border-white/25 px-1.5 font-body">B</kbd>
@@ -80,13 +78,7 @@ function Title({ storeName }: { storeName: string }) {
   );
 }
 
-interface EntriesProps {
-  waiting: Waiting;
-  isAhead?: boolean;
-  onChoose?: () => void;
-}
-
-function Entries({ waiting, isAhead = false, onChoose }: EntriesProps) {
+function Entries({ waiting, onChoose }: { waiting: Waiting; onChoose?: () => void }) {
   const list = (entries: readonly Entry[]) => (
     <ul className="grid gap-1">
       {entries.map((entry) => (
@@ -95,7 +87,6 @@ function Entries({ waiting, isAhead = false, onChoose }: EntriesProps) {
             {...entry}
             number={entry.waiting ? waiting[entry.waiting.count] : 0}
             words={entry.waiting?.words ?? ''}
-            isAhead={isAhead}
             onChoose={onChoose}
           />
         </li>
@@ -113,15 +104,13 @@ function Entries({ waiting, isAhead = false, onChoose }: EntriesProps) {
 interface EntryLinkProps extends Pick<Entry, 'label' | 'to' | 'icon'> {
   number: number;
   words: string;
-  isAhead: boolean;
   onChoose: (() => void) | undefined;
 }
 
-function EntryLink({ label, to, icon, number, words, isAhead, onChoose }: EntryLinkProps) {
+function EntryLink({ label, to, icon, number, words, onChoose }: EntryLinkProps) {
   return (
     <NavLink
       to={to}
-      prefetch={isAhead ? 'render' : 'none'}
       onClick={onChoose}
       title={number > 0 ? `${label}: ${number} ${words}` : label}
       className="relative flex min-h-11 items-center gap-3 rounded-md px-2.5 text-sm font-semibold whitespace-nowrap transition-colors hover:bg-white/10 hover:text-white aria-[current=page]:bg-dusk-700 aria-[current=page]:text-white"

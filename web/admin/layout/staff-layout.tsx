@@ -99,8 +99,12 @@ function Panel({ staff, email }: Member) {
   const storeName = useStoreName();
   const { isExpanded, drawer, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
-  const isAtRest = useIsAtRest();
   const isOnline = useIsOnline();
+  // A failure is told also when the line is down by then.
+  useEffect(() => {
+    const timer = setTimeout(() => prepareToasts().catch(() => {}), atRestMs);
+    return () => clearTimeout(timer);
+  }, []);
   const heard = useLiveChanges(useNotices());
   const live = isOnline ? heard : 'lost';
 
@@ -136,10 +140,10 @@ function Panel({ staff, email }: Member) {
         data-on-its-way={isOnItsWay || undefined}
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
-      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} isAhead={isAtRest} />
+      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
       <SidebarDrawer storeName={storeName} waiting={waiting} drawer={drawer} />
       <div className="min-w-0 flex-1">
-        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 md:px-5 lg:flex-nowrap lg:gap-x-3">
+        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 max-[22rem]:gap-x-0.5 max-[22rem]:px-1 md:px-5 lg:flex-nowrap lg:gap-x-3">
           <button
             type="button"
             onClick={toggle}
@@ -158,7 +162,6 @@ function Panel({ staff, email }: Member) {
           </p>
           <Link
             to="/admin/account"
-            prefetch={isAtRest ? 'render' : 'none'}
             title="Your account"
             aria-label="Your account"
             className="ml-auto grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink lg:ml-0"
@@ -182,19 +185,6 @@ function Panel({ staff, email }: Member) {
 
 /** So long after it is shown nothing that its first screen needs is waited for any more, in ms. */
 const atRestMs = 3000;
-
-/** Whether what a bad line would keep from a later step may be fetched: how failures are told, and the other screens. */
-function useIsAtRest(): boolean {
-  const [isAtRest, setAtRest] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      setAtRest(true);
-      prepareToasts().catch(() => {});
-    }, atRestMs);
-    return () => clearTimeout(timer);
-  }, []);
-  return isAtRest;
-}
 
 /** As far as the device itself knows. */
 function useIsOnline(): boolean {
