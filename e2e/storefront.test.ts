@@ -440,6 +440,7 @@ describe('what is not seen as it is drawn', () => {
       const shopNow = page.getByRole('link', { name: 'Shop Now' }).first();
       const ring = () => colour(shopNow, 'outline-style');
       expect(await ring(), 'what has no focus does not look as if').toBe('none');
+      expect(await colour(shopNow, 'border-top-width'), 'a button has an edge').toBe('1px');
       await page.getByRole('banner').getByRole('searchbox').focus();
       await until(async () => {
         await page.keyboard.press('Tab');

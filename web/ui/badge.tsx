@@ -15,7 +15,7 @@ const tones: Record<BadgeTone, string> = {
 export function Badge({ tone, children }: { tone: BadgeTone; children: React.ReactNode }) {
   return (
     <span
-      className={`inline-flex items-center gap-1.5 rounded-pill px-3 py-1 text-sm font-bold ${tones[tone]}`}
+      className={`inline-flex items-center gap-1.5 rounded-pill px-3 py-1 text-sm font-bold forced-colors:border ${tones[tone]}`}
     >
       {children}
     </span>

@@ -5,7 +5,8 @@ export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glas
 export type ButtonSize = 'medium' | 'large';
 
 const shape =
-  'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none ' +
+  // Forced colours leave out grounds: only an edge tells a button from a word.
+  'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none forced-colors:border ' +
   'transition-[background-color,border-color,color,box-shadow,translate] active:translate-y-px ' +
   'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none ' +
   'aria-busy:cursor-progress aria-busy:border-transparent aria-busy:bg-line aria-busy:text-ink-soft aria-busy:shadow-none';

@@ -16,7 +16,7 @@ export function FlavourDot({
     <span
       aria-hidden="true"
       data-flavour={flavourSlug(category)}
-      className={`inline-block shrink-0 rounded-pill bg-(--flavour) shadow-rim ${className}`}
+      className={`inline-block shrink-0 forced-color-adjust-none rounded-pill bg-(--flavour) shadow-rim ${className}`}
     />
   );
 }

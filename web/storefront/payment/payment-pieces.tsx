@@ -119,7 +119,7 @@ export function Spinner() {
   return (
     <span
       aria-hidden="true"
-      className="inline-block size-5 animate-spin rounded-pill border-[3px] border-current/25 border-t-current motion-reduce:[animation-duration:2.5s]"
+      className="inline-block size-5 animate-spin rounded-pill border-[3px] border-current/25 border-t-current forced-colors:border-t-[Highlight] motion-reduce:[animation-duration:2.5s]"
     />
   );
 }
