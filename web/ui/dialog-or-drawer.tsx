@@ -185,7 +185,7 @@ export function DialogBody({ children }: { children: ReactNode }) {
     <div
       // While its fields are disabled nothing else in it takes the focus that scrolls it by keyboard.
       tabIndex={isBusy ? 0 : undefined}
-      className="dialog-body min-h-0 flex-1 overflow-y-auto overscroll-contain px-5 pt-1 pb-6 md:px-7"
+      className="dialog-body min-h-0 flex-1 scroll-py-3 overflow-y-auto overscroll-contain px-5 pt-1 pb-6 md:px-7"
     >
       {children}
     </div>

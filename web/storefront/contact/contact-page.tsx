@@ -162,7 +162,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
                 </span>
                 <a
                   href={call}
-                  className="inline-flex min-h-11 items-center gap-2.5 font-semibold text-ink hover:underline"
+                  className="inline-flex min-h-11 items-center gap-2.5 justify-self-start font-semibold text-ink hover:underline"
                 >
                   <Icon name="phone" className="size-5 text-leaf-600" />
                   {phone}
@@ -197,7 +197,7 @@ function Way({
   label: string;
 }) {
   return (
-    <li className="group relative grid content-start gap-1 rounded-xl bg-card p-6 shadow-lg transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
+    <li className="group relative grid content-start gap-1 rounded-xl bg-card p-6 shadow-lg has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-2 has-[a:focus-visible]:outline-(--ring) transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
       <span className="mb-3 grid size-12 place-items-center rounded-pill bg-ember-100 text-ember-800">
         <Icon name={icon} className="size-6" />
       </span>
@@ -205,7 +205,7 @@ function Way({
       <p className="text-ink-soft">{text}</p>
       <a
         href={link}
-        className="mt-2 font-bold break-words text-leaf-700 after:absolute after:inset-0 after:rounded-xl group-hover:underline"
+        className="mt-2 font-bold break-words text-leaf-700 outline-none! after:absolute after:inset-0 after:rounded-xl group-hover:underline"
       >
         {label}
       </a>

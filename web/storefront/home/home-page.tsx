@@ -88,7 +88,7 @@ function Flavours({ names }: { names: string[] }) {
   if (names.length === 0) return null;
   return (
     <nav aria-label="Flavors" className="border-b border-line bg-card">
-      <ul className="page flex gap-x-1 overflow-x-auto py-2 [scrollbar-width:none] lg:justify-between">
+      <ul className="page flex scroll-px-4 gap-x-1 overflow-x-auto py-2 [scrollbar-width:none] lg:justify-between">
         {names.map((name) => (
           <li key={name} className="shrink-0">
             <Link
@@ -141,7 +141,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a row that scrolls has to be reachable by keyboard
         tabIndex={0}
         aria-label="Drinks on Offer"
-        className="bleed grid snap-x auto-cols-[62%] grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
+        className="bleed grid snap-x auto-cols-[62%] -outline-offset-4 grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
       >
         {products.map((product) => (
           <li key={product.slug} className="snap-start">

@@ -102,7 +102,7 @@ export function SiteFooter() {
             </p>
             <NewsletterForm />
           </section>
-          <address className="grid content-start text-sm not-italic">
+          <address className="grid content-start justify-items-start text-sm not-italic">
             <a
               href={chatLink(settings.chat_phone)}
               className="inline-flex min-h-11 items-center gap-3 hover:text-ember-300 hover:underline"

@@ -76,7 +76,7 @@ function Frame({ children }: { children: React.ReactNode }) {
       <StorefrontSheet />
       <a
         href="#main"
-        className="sr-only z-50 rounded-md bg-dusk-900 px-5 py-3 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3"
+        className="sr-only z-50 rounded-md bg-dusk-900 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:px-5 focus:py-3"
       >
         Skip to content
       </a>

@@ -89,7 +89,7 @@ function Step({ label, icon, isDisabled, isAtEnd = false, onClick }: StepProps) 
       disabled={isDisabled}
       aria-disabled={isAtEnd || undefined}
       onClick={onClick}
-      className="group grid size-11 place-items-center aria-disabled:cursor-not-allowed"
+      className="group grid size-11 place-items-center rounded-pill aria-disabled:cursor-not-allowed"
     >
       <span className="grid size-9 place-items-center rounded-pill border border-line-strong text-dusk-800 transition-colors group-hover:bg-paper-deep group-disabled:border-line group-disabled:bg-transparent group-disabled:text-line-strong group-aria-disabled:border-line group-aria-disabled:bg-transparent group-aria-disabled:text-line-strong">
         <Icon name={icon} className="size-4" />

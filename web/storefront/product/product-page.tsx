@@ -324,7 +324,7 @@ function EverythingElse({ isWide }: { isWide: boolean }) {
     <Link
       to="/shop"
       prefetch="intent"
-      className={`on-dusk group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
+      className={`group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
     >
       <span
         aria-hidden="true"
