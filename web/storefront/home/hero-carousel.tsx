@@ -156,7 +156,9 @@ function Slide({
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
       <div className="page relative grid min-h-[calc(20rem+min(80vw,32rem))] content-start justify-items-start gap-4 pt-9 pb-24 lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
-        <Headline className="max-w-[11ch] text-hero font-extrabold lg:max-w-[10ch]">{headline}</Headline>
+        <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal lg:max-w-[10ch]">
+          {headline}
+        </Headline>
         <p className="max-w-[26ch] text-lg font-medium text-white/92 lg:max-w-[27ch] lg:text-xl">{tagline}</p>
         <Link to="/shop" prefetch="intent" className={`${buttonStyle('ember', 'large')} mt-2`}>
           Shop Now

@@ -45,7 +45,7 @@ export function LastOrder() {
       ref={card}
       tabIndex={-1}
       aria-label="Your last order"
-      className="flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border border-line bg-card py-3 pr-3 pl-5 outline-none!"
+      className="flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border border-line bg-card py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none!"
     >
       {isAsked ? (
         <>
@@ -67,7 +67,7 @@ export function LastOrder() {
             <span className="block text-ink-soft">
               Your last order, {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
             </span>
-            <strong className="line-clamp-1">
+            <strong className="line-clamp-2">
               {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
             </strong>
           </p>

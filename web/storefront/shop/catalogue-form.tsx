@@ -38,7 +38,7 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
   }, []);
 
   return (
-    <search>
+    <search aria-label="Filter drinks">
       <form
         ref={form}
         action="/shop"
@@ -121,12 +121,12 @@ function Choice({
       <label htmlFor={id} className="mb-1.5 block text-sm font-semibold">
         {label}
       </label>
-      <select {...select} id={id} className={`${box} appearance-none pr-11 pl-4`}>
+      <select {...select} id={id} className={`${box} appearance-none pr-8 pl-3 md:pr-11 md:pl-4`}>
         {children}
       </select>
       <Icon
         name="chevron"
-        className="pointer-events-none absolute right-3.5 bottom-3.5 size-5 text-dusk-700"
+        className="pointer-events-none absolute right-2 bottom-3.5 size-5 md:right-3.5 text-dusk-700"
       />
     </div>
   );

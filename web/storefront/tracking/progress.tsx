@@ -5,7 +5,7 @@ import { Icon } from '../../ui/icons.tsx';
 export function Progress({ status }: { status: string }) {
   const { index, filled } = trackingProgress(status);
   return (
-    <div className="relative">
+    <div className="relative max-sm:-mx-4">
       <div
         aria-hidden="true"
         className="absolute top-5 right-[12.5%] left-[12.5%] h-1.5 -translate-y-1/2 overflow-hidden rounded-pill bg-line"
@@ -25,7 +25,7 @@ export function Progress({ status }: { status: string }) {
             <li
               key={step}
               aria-current={isCurrent ? 'step' : undefined}
-              className={`grid justify-items-center gap-2 px-0.5 text-center text-xs leading-tight sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
+              className={`grid justify-items-center gap-2 px-0.5 text-center text-xs leading-tight wrap-anywhere sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
             >
               <span
                 aria-hidden="true"
