@@ -368,7 +368,10 @@ describe('without a network', () => {
       await page.setViewportSize(desktop);
       await page.evaluate(() => window.scrollTo(0, 600));
       const told = await notice(page).boundingBox();
-      const home = await page.getByRole('banner').getByRole('link', { name: 'Home' }).boundingBox();
+      const home = await page
+        .getByRole('banner')
+        .getByRole('link', { name: 'Home', exact: true })
+        .boundingBox();
       expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(told?.height ?? 0);
       await page.setViewportSize(phone);
       expect(
