@@ -146,8 +146,9 @@ function Detail({ product }: { product: Product }) {
             All drinks
           </Link>
         </nav>
-        <div className="mt-2 grid gap-8 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
-          <div className="@container relative aspect-square self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:sticky md:top-8 xl:top-36">
+        <div className="mt-2 grid gap-5 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
+          {/* On a phone the name is to be seen with it, above the row that orders. */}
+          <div className="@container relative aspect-5/4 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
               src={product.image_url}
               alt={product.name}
