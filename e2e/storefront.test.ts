@@ -686,6 +686,22 @@ describe('what is not there', () => {
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
   });
 
+  story(
+    'a link leads on where the file of its page is gone, as after a new build',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({
+        viewport: desktop,
+        expectedFailures: /404 \(Not Found\)|Error loading route module|dynamically imported module/,
+      });
+      await page.route('**/assets/delivery-page-*.js', (route) => route.fulfill({ status: 404 }));
+      await page.goto(`${shop.url}/track-order`);
+      await page.locator('html:not([data-unpainted])').waitFor();
+      await page.getByRole('banner').getByRole('link', { name: 'Delivery', exact: true }).click();
+      await page.getByRole('heading', { name: 'Cold at your door' }).waitFor();
+      expect(new URL(page.url()).pathname).toBe('/delivery');
+    },
+  );
+
   story('a picture that cannot be loaded is a glass of juice', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /ERR_FAILED/ });
     await page.route('**/art/mango-bottle*', (route) => route.abort());

@@ -95,8 +95,17 @@ const groupMethods = /^FragmentInstance\.prototype\.\w+ = function[\s\S]*?^\};\n
 const serversScript =
   /let routeModulesScript = !isStatic \? " " : `[\s\S]*?import\(\$\{JSON\.stringify\(manifest\.entry\.module\)\}\);`;/;
 
+/** What the router does when the file of a page that somebody goes to is gone, such as after a new build. */
+const afterMissingFile = /^( *)window\.location\.reload\(\);\n(?= *return new Promise)/m;
+/** Loading the page that they are on would cost them their tap: the one they go to is loaded. */
+const goOn = `$1const { location: to, formMethod } = window.__reactRouterDataRouter?.state.navigation ?? {};
+$1if (to && (!formMethod || formMethod === "GET")) window.location.assign(to.pathname + to.search + to.hash);
+$1else window.location.reload();
+`;
+
 /**
- * Takes the router's production build, which its package does not offer to bundlers, and empties the functions above.
+ * Takes the router's production build, which its package does not offer to bundlers, and empties the functions above. A page
+ * whose file is gone it loads as a document.
  * @throws while building, when one of the two has changed so much that this needs another look
  */
 export function leanFramework(): Plugin {
@@ -129,7 +138,11 @@ export function leanFramework(): Plugin {
 
 function leanRouter(code: string): string {
   return (
-    leave(emptied(code, ofRouter), serversScript, 'let routeModulesScript = " ";')
+    leave(
+      leave(emptied(code, ofRouter), serversScript, 'let routeModulesScript = " ";'),
+      afterMissingFile,
+      goOn,
+    )
       // Names for developers' tools keep components alive that nobody uses.
       .replace(/^(\w+)\.displayName = "[^"]+";$/gm, '')
       .replace(/^(var \w+ = )(React\d*\.(?:forwardRef|createContext)\()/gm, '$1/* @__PURE__ */ $2')
