@@ -323,7 +323,7 @@ describe('without a network', () => {
     mayKeepPages: true,
     // Pictures that nobody scrolled to are not kept, and their lack is no fault.
     expectedFailures:
-      /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_FAILED .*\/art\/|Failed to fetch|WebSocket|503/,
+      /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_FAILED .*\/art\/|Failed to fetch|WebSocket|503/,
   };
   const isKept = (page: Page, path: string) =>
     until(
