@@ -103,9 +103,14 @@ $1if (to && (!formMethod || formMethod === "GET")) window.location.assign(to.pat
 $1else window.location.reload();
 `;
 
+/** How the router fetches the code of a page that somebody may be about to go to. */
+const aheadOfTime = /\bawait loadRouteModule\(route, routeModules\)(?=;\n *return mod\.links)/;
+/** Nobody has gone there yet: when it fails, nothing is to be loaded anew. */
+const ifThere = 'await import(/* @vite-ignore */ route.module).catch(() => ({}))';
+
 /**
  * Takes the router's production build, which its package does not offer to bundlers, and empties the functions above. A page
- * whose file is gone it loads as a document.
+ * whose file is gone it loads as a document, once somebody goes there.
  * @throws while building, when one of the two has changed so much that this needs another look
  */
 export function leanFramework(): Plugin {
@@ -138,11 +143,12 @@ export function leanFramework(): Plugin {
 
 function leanRouter(code: string): string {
   return (
-    leave(
-      leave(emptied(code, ofRouter), serversScript, 'let routeModulesScript = " ";'),
-      afterMissingFile,
-      goOn,
-    )
+    [
+      [serversScript, 'let routeModulesScript = " ";'] as const,
+      [afterMissingFile, goOn] as const,
+      [aheadOfTime, ifThere] as const,
+    ]
+      .reduce((lean, [what, instead]) => leave(lean, what, instead), emptied(code, ofRouter))
       // Names for developers' tools keep components alive that nobody uses.
       .replace(/^(\w+)\.displayName = "[^"]+";$/gm, '')
       .replace(/^(var \w+ = )(React\d*\.(?:forwardRef|createContext)\()/gm, '$1/* @__PURE__ */ $2')
