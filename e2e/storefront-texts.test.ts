@@ -633,6 +633,13 @@ describe('numbers that one sees', () => {
       await later(1000, 3);
       await page.getByRole('button', { name: 'Play slides' }).waitFor();
       await later(20_000, 3);
+      // On the slide itself, not only on what it is chosen by.
+      await page.clock.resume();
+      await page.getByRole('button', { name: 'Play slides' }).click();
+      await page.getByRole('button', { name: 'Pause slides' }).waitFor();
+      const size = page.viewportSize() ?? { width: 0, height: 0 };
+      await page.getByRole('group', { name: '3 of 4' }).click({ position: { x: size.width / 2, y: 250 } });
+      await page.getByRole('button', { name: 'Play slides' }).waitFor();
     },
   );
 

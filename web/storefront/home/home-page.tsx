@@ -94,6 +94,10 @@ function Flavours({ names }: { names: string[] }) {
             <Link
               to={`/shop?category=${encodeURIComponent(name)}`}
               prefetch="intent"
+              // By itself a browser leaves a link as it is of which only an edge can be seen.
+              onFocus={({ currentTarget }) =>
+                currentTarget.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+              }
               className="inline-flex min-h-11 items-center gap-2.5 rounded-pill px-3 text-sm font-semibold text-ink-soft hover:bg-paper-deep hover:text-ink"
             >
               <FlavourDot category={name} className="size-4" />
