@@ -34,7 +34,7 @@ export default defineConfig({
                 {
                   name: 'pieces',
                   priority: 3,
-                  test: /\/web\/(ui\/(badge|button|icons|error-screen|early-taps|flavour|price|product-image)|lib\/analytics|storefront\/(layout\/(header-search|navigation|newsletter-form|page-meta|practice-strip|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|product\/product-card|discovery\/data-block|last-order\/last-order-room|offline\/use-offline-reading))\.tsx?|\/domain\/(money|phone|product-picture|catalogue)\.ts/,
+                  test: /\/web\/(ui\/(badge|button|icons|error-screen|early-taps|flavour|price|product-image)|lib\/(analytics|patience)|storefront\/(layout\/(header-search|navigation|newsletter-form|page-meta|practice-strip|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|product\/product-card|discovery\/data-block|last-order\/last-order-room|offline\/use-offline-reading))\.tsx?|\/domain\/(money|phone|product-picture|catalogue)\.ts/,
                 },
               ],
             },

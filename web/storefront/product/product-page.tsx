@@ -5,6 +5,7 @@ import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
+import { inTime } from '../../lib/patience.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -30,8 +31,8 @@ const relatedCount = 3;
 // Most visitors only look: the dialog's code comes when somebody reaches for the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
-/** So long a tap waits for the dialog's code, as one does that came before the page could answer. */
-const longEnough = () => new Promise<never>((_, giveUp) => setTimeout(giveUp, 10_000));
+/** For how long a tap waits for the dialog's code, in ms: as long as one that came before the page could answer. */
+const longEnough = 10_000;
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -109,7 +110,7 @@ function Detail({ product }: { product: Product }) {
     if (isNowOpen) {
       setComing(true);
       try {
-        await Promise.race([loadOrderDialog(), longEnough()]);
+        await inTime(loadOrderDialog(), longEnough);
       } catch {
         // A page that outlived its build has the form as a page of its own; without a network there is neither.
         if (!navigator.onLine) setCutOff(true);

@@ -3,6 +3,7 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react'
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
+import { inTime } from '../../lib/patience.ts';
 import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -12,8 +13,8 @@ import type { TrackedOrder } from './tracked-order.ts';
 
 const loadPaymentDialog = () => import('../payment/payment-dialog.tsx');
 const PaymentDialog = lazy(loadPaymentDialog);
-/** So long a tap waits for the dialog's code, as one does that came before the page could answer. */
-const longEnough = () => new Promise<never>((_, giveUp) => setTimeout(giveUp, 10_000));
+/** For how long a tap waits for the dialog's code, in ms: as long as one that came before the page could answer. */
+const longEnough = 10_000;
 const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PaymentWords {
@@ -137,7 +138,7 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
   async function pay() {
     setComing(true);
     try {
-      await Promise.race([loadPaymentDialog(), longEnough()]);
+      await inTime(loadPaymentDialog(), longEnough);
     } catch {
       // A page that outlived its build has the payment as a page of its own; without a network there is neither.
       if (navigator.onLine) form.current?.submit();
