@@ -1,5 +1,6 @@
 // Whether the shop can serve: what `/readyz` tells.
 import type { Database } from '../backend/database/database.ts';
+import { inTime } from '../web/lib/patience.ts';
 
 /**
  * Asks the database. One that answers nobody counts as none: whoever asks is told all the same.
@@ -7,13 +8,8 @@ import type { Database } from '../backend/database/database.ts';
  */
 export async function isReady(database: Database | null, withinMs = 5000): Promise<boolean> {
   if (!database) return true;
-  const answer = database.query('select from platform.schema_migrations limit 1').then(
+  return inTime(database.query('select from platform.schema_migrations limit 1'), withinMs).then(
     () => true,
     () => false,
   );
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<boolean>((done) => {
-    timer = setTimeout(done, withinMs, false);
-  });
-  return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
 }

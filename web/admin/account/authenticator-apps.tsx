@@ -1,6 +1,6 @@
 // Authenticator apps as the second factor: added with a picture or a secret and a first code, and removed.
 import type { Factor } from '@supabase/auth-js';
-import { useEffect, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -12,6 +12,7 @@ import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { useStoreName } from '../use-store-name.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
+import { useWayBack } from './use-way-back.ts';
 
 interface AuthenticatorAppsProps {
   staff: Staff;
@@ -32,11 +33,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
 
   // The step that had the focus is over: one goes on where it began.
   const addButton = useRef<HTMLButtonElement>(null);
-  const wasEnrolling = useRef(false);
-  useEffect(() => {
-    if (wasEnrolling.current && !enrolment) addButton.current?.focus({ preventScroll: true });
-    wasEnrolling.current = enrolment !== null;
-  }, [enrolment]);
+  useWayBack(enrolment, () => addButton.current?.focus({ preventScroll: true }));
 
   const begin = (form: FormData) =>
     attempt(async () => {

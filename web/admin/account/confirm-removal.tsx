@@ -1,6 +1,7 @@
 // Removing takes two presses, the second one on words that say what is removed.
-import { useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
+import { useWayBack } from './use-way-back.ts';
 
 interface ConfirmRemovalProps {
   /** What is removed, in words. */
@@ -14,11 +15,7 @@ export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps)
   const frame = useRef<HTMLSpanElement>(null);
 
   // The focus goes back to the button that asked, and to the page when that goes with what is removed.
-  const wasAsking = useRef(false);
-  useEffect(() => {
-    if (wasAsking.current && !isAsking) frame.current?.querySelector('button')?.focus();
-    wasAsking.current = isAsking;
-  }, [isAsking]);
+  useWayBack(isAsking || null, () => frame.current?.querySelector('button')?.focus());
   useLayoutEffect(() => {
     const own = frame.current;
     return () => {

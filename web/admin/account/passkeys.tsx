@@ -1,6 +1,6 @@
 // Passkeys: signing in with a finger, a face or a key instead of the password.
 import type { PasskeyListItem } from '@supabase/auth-js';
-import { useEffect, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -10,6 +10,7 @@ import { showToast } from '../../ui/toasts.tsx';
 import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
+import { useWayBack } from './use-way-back.ts';
 
 interface PasskeysProps {
   staff: Staff;
@@ -23,13 +24,9 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
 
   // The field that had the focus is gone: it goes back to the button that showed it.
   const list = useRef<HTMLUListElement>(null);
-  const last = useRef<string | null>(null);
-  useEffect(() => {
-    if (renamed === null && last.current) {
-      list.current?.querySelector<HTMLElement>(`[data-rename="${last.current}"]`)?.focus();
-    }
-    last.current = renamed;
-  }, [renamed]);
+  useWayBack(renamed, (passkeyId) =>
+    list.current?.querySelector<HTMLElement>(`[data-rename="${passkeyId}"]`)?.focus(),
+  );
 
   const change = (told: string, work: () => Promise<{ error: Error | null }>) =>
     attempt(async () => {

@@ -69,7 +69,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   const [problems, setProblems] = useState<DeliveryFormProblems>({});
   const unsaved = useUnsaved(fields.some((field) => form[field] !== formOf(seen)[field]));
   const save = useAssignment(() => {
-    unsaved.done();
+    unsaved.note(false);
     onClose();
   });
   useKeepOpen(save.isPending);

@@ -65,7 +65,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   const [isChecked, setChecked] = useState(false);
   const unsaved = useUnsaved(!isSame(typed, formOf(seen)));
   const save = useTemplateSave(() => {
-    unsaved.done();
+    unsaved.note(false);
     onClose();
   });
   useKeepOpen(save.isPending);

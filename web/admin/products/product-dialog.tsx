@@ -1,12 +1,13 @@
 // The dialog in which a product is added or edited. It is open while the address says so: `?new=1` or `?edit=<id>`.
 import { useQuery } from '@tanstack/react-query';
-import { useCallback, useEffect, useId, useRef } from 'react';
-import { useBlocker, useSearchParams } from 'react-router';
+import { useCallback, useId, useRef } from 'react';
+import { type Location, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { useMember } from '../use-member.tsx';
+import { useUnsaved } from '../use-unsaved.ts';
 import { ProductFormFields } from './product-form.tsx';
 import { readProduct } from './product-queries.ts';
 
@@ -25,6 +26,11 @@ export function withProductDialog(parameters: URLSearchParams, wanted: string | 
   return next;
 }
 
+/** Filters may change beside an open dialog. */
+const isAnotherDialog = (from: Location, to: Location): boolean =>
+  from.pathname !== to.pathname ||
+  wantedBy(new URLSearchParams(from.search)) !== wantedBy(new URLSearchParams(to.search));
+
 export function ProductDialog() {
   const [parameters, setParameters] = useSearchParams();
   const wanted = wantedBy(parameters);
@@ -32,25 +38,7 @@ export function ProductDialog() {
   const shown = useRef(wanted);
   if (wanted) shown.current = wanted;
 
-  const hasChanges = useRef(false);
-  const noteChanges = useCallback((has: boolean) => {
-    hasChanges.current = has;
-  }, []);
-  // However somebody leaves, by a button, a link or the way back: what is not saved is asked about.
-  const leaving = useBlocker(
-    ({ currentLocation, nextLocation }) =>
-      hasChanges.current &&
-      (currentLocation.pathname !== nextLocation.pathname ||
-        wantedBy(new URLSearchParams(currentLocation.search)) !==
-          wantedBy(new URLSearchParams(nextLocation.search))),
-  );
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent) => {
-      if (hasChanges.current) event.preventDefault();
-    };
-    window.addEventListener('beforeunload', ask);
-    return () => window.removeEventListener('beforeunload', ask);
-  }, []);
+  const unsaved = useUnsaved(false, isAnotherDialog);
 
   const close = useCallback(
     () =>
@@ -59,13 +47,10 @@ export function ProductDialog() {
   );
   const content = {
     onClose: close,
-    onChanges: noteChanges,
-    isLeaving: leaving.state === 'blocked',
-    onStay: () => leaving.reset?.(),
-    onLeave() {
-      hasChanges.current = false;
-      leaving.proceed?.();
-    },
+    onChanges: unsaved.note,
+    isLeaving: unsaved.isAsked,
+    onStay: unsaved.stay,
+    onLeave: unsaved.leave,
   };
   return (
     <DialogOrDrawer size="large" open={wanted !== null} onOpenChange={(isOpen) => isOpen || close()}>

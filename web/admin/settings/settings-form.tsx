@@ -1,7 +1,7 @@
 // The form of the settings. What was typed stays until it is saved or given up, whatever somebody else does meanwhile.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { Link, useBlocker, useRevalidator } from 'react-router';
+import { Link, type Location, useRevalidator } from 'react-router';
 import {
   changedSettings,
   checkSettingsForm,
@@ -22,13 +22,16 @@ import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { ChangedMeanwhile } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { useUnsaved } from '../use-unsaved.ts';
 import { ChangedByOther } from './changed-by-other.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
 
-/** @param latest the settings as they are now, which may be others than the member began with */
 /** Of a button that would change nothing. */
 const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
 
+const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
+
+/** @param latest the settings as they are now, which may be others than the member began with */
 export function SettingsForm({ latest }: { latest: Settings }) {
   const { tables } = useMember().staff;
   const { revalidate } = useRevalidator();
@@ -74,15 +77,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     if (isInConflict) conflict.current?.focus();
   }, [isInConflict]);
 
-  const leaving = useBlocker(
-    ({ currentLocation, nextLocation }) => isDirty && currentLocation.pathname !== nextLocation.pathname,
-  );
-  useEffect(() => {
-    if (!isDirty) return;
-    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener('beforeunload', ask);
-    return () => window.removeEventListener('beforeunload', ask);
-  }, [isDirty]);
+  const leaving = useUnsaved(isDirty, isAnotherScreen);
 
   function submit() {
     if (!isDirty || save.isPending) return;
@@ -260,12 +255,12 @@ export function SettingsForm({ latest }: { latest: Settings }) {
         </div>
       </form>
       <ConfirmDialog
-        open={leaving.state === 'blocked'}
+        open={leaving.isAsked}
         title="Leave without saving?"
         text={`What you changed (${changed.map((name) => settingsLabels[name]).join(', ')}) is not saved yet.`}
         confirm="Leave without saving"
-        onConfirm={() => leaving.proceed?.()}
-        onCancel={() => leaving.reset?.()}
+        onConfirm={() => leaving.leave()}
+        onCancel={() => leaving.stay()}
       />
     </>
   );
