@@ -24,7 +24,7 @@ export default defineConfig({
                 {
                   name: 'order-pieces',
                   priority: 2,
-                  test: /\/web\/(ui\/(copy-button|field|notice|toasts)|lib\/remembered-orders|storefront\/(layout\/share-button|tracking\/order-date))\.tsx?|\/domain\/order-link\.ts/,
+                  test: /\/web\/(ui\/(copy-button|field|notice|toasts)|lib\/remembered-orders|storefront\/(layout\/(share-button|use-dialog-code)|tracking\/order-date))\.tsx?|\/domain\/order-link\.ts/,
                 },
                 {
                   name: 'tracking-pieces',

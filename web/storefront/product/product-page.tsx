@@ -1,11 +1,10 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKes, formatKsh } from '../../../domain/money.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
-import { inTime } from '../../lib/patience.ts';
 import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -20,6 +19,7 @@ import { describeProduct } from '../discovery/structured-data.ts';
 import { describeTrail } from '../discovery/trail.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
+import { useDialogCode } from '../layout/use-dialog-code.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/product-page.ts';
 import { OrderBar } from './order-bar.tsx';
@@ -31,8 +31,6 @@ const relatedCount = 3;
 // Most visitors only look: the dialog's code comes when somebody reaches for the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
-/** For how long a tap waits for the dialog's code, in ms: as long as one that came before the page could answer. */
-const longEnough = 10_000;
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -102,28 +100,18 @@ function Detail({ product }: { product: Product }) {
   const [isWanted, setIsWanted] = useState(false);
   const isOutOfStock = product.stock_quantity === 0;
 
-  const [isCutOff, setCutOff] = useState(false);
-  const [isComing, setComing] = useState(false);
-  const form = useRef<HTMLFormElement>(null);
+  const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadOrderDialog);
 
-  const open = useCallback(async (isNowOpen: boolean, isAsked = true) => {
-    if (isNowOpen) {
-      setComing(true);
-      try {
-        await inTime(loadOrderDialog(), longEnough);
-      } catch {
-        // A page that outlived its build has the form as a page of its own; without a network there is neither.
-        if (!navigator.onLine) setCutOff(true);
-        else if (isAsked) form.current?.submit();
-        return;
-      } finally {
-        setComing(false);
+  const open = useCallback(
+    async (isNowOpen: boolean, isAsked = true) => {
+      if (isNowOpen) {
+        if (!(await fetchCode(isAsked))) return;
+        setIsWanted(true);
       }
-      setCutOff(false);
-      setIsWanted(true);
-    }
-    setIsOpen(isNowOpen);
-  }, []);
+      setIsOpen(isNowOpen);
+    },
+    [fetchCode],
+  );
 
   // Somebody who reloads in the middle of paying goes on where they were.
   useEffect(() => {

@@ -1,20 +1,18 @@
 // Whether an order is paid, in words, and the way to pay while it is not.
-import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
-import { inTime } from '../../lib/patience.ts';
 import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { useDialogCode } from '../layout/use-dialog-code.ts';
 import { PayByTill, useTakesTill } from '../payment/pay-by-till.tsx';
 import { formatOrderTime } from './order-date.ts';
 import type { TrackedOrder } from './tracked-order.ts';
 
 const loadPaymentDialog = () => import('../payment/payment-dialog.tsx');
 const PaymentDialog = lazy(loadPaymentDialog);
-/** For how long a tap waits for the dialog's code, in ms: as long as one that came before the page could answer. */
-const longEnough = 10_000;
 const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PaymentWords {
@@ -131,23 +129,10 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
-  const [isCutOff, setCutOff] = useState(false);
-  const [isComing, setComing] = useState(false);
-  const form = useRef<HTMLFormElement>(null);
+  const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadPaymentDialog);
 
   async function pay() {
-    setComing(true);
-    try {
-      await inTime(loadPaymentDialog(), longEnough);
-    } catch {
-      // A page that outlived its build has the payment as a page of its own; without a network there is neither.
-      if (navigator.onLine) form.current?.submit();
-      else setCutOff(true);
-      return;
-    } finally {
-      setComing(false);
-    }
-    setCutOff(false);
+    if (!(await fetchCode())) return;
     // A prompt may have been sent since: it is waited for, not asked for again.
     readKnown();
     setIsWanted(true);
