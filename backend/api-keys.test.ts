@@ -1,8 +1,8 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadApiKeys, rotateSigningKey } from './api-keys.ts';
+import { loadApiKeys, rotateSigningKey, UnusableKeysFile } from './api-keys.ts';
 import { createAccessTokens } from './authenticate.ts';
 
 let folder: string;
@@ -51,4 +51,34 @@ test('what a person sets wins over what is kept, and is never written down', asy
   await expect(loadApiKeys(folder, { signingKeys: [{ kty: 'EC', alg: 'HS256', kid: 'x' }] })).rejects.toThrow(
     'a signing key must be a private JWK',
   );
+});
+
+test('a keys file that cannot be used is reported without what it holds', async () => {
+  const path = join(folder, 'keys.json');
+  const keys = await loadApiKeys(folder);
+  const [signingKey] = keys.signingKeys;
+  const broken = [
+    '',
+    'sb_secret_hidden',
+    '"sb_secret_hidden"',
+    'null',
+    '[]',
+    '{"secret":"sb_secret_hidden"',
+    JSON.stringify({ ...keys, secret: 7 }),
+    JSON.stringify({ ...keys, publishable: undefined }),
+    JSON.stringify({ ...keys, signingKeys: [] }),
+    JSON.stringify({ ...keys, signingKeys: [null] }),
+    JSON.stringify({ ...keys, signingKeys: [{ ...signingKey, alg: 'HS256' }] }),
+    JSON.stringify({ ...keys, signingKeys: [{ ...signingKey, x: 'not a point' }] }),
+  ];
+  for (const text of broken) {
+    await writeFile(path, text);
+    const error = await loadApiKeys(folder).catch((thrown: unknown) => thrown);
+    expect(error, text).toBeInstanceOf(UnusableKeysFile);
+    expect(String(error), text).toMatch(/keys\.json does not hold API keys and signing keys; restore /);
+    expect(String(error)).not.toContain('hidden');
+    await expect(rotateSigningKey(folder)).rejects.toBeInstanceOf(UnusableKeysFile);
+  }
+  await writeFile(path, JSON.stringify(keys));
+  expect(await loadApiKeys(folder)).toEqual(keys);
 });

@@ -2,7 +2,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exportJWK, generateKeyPair, type JWK } from 'jose';
+import { exportJWK, generateKeyPair, importJWK, type JWK } from 'jose';
 
 export interface ApiKeys {
   /** `sb_publishable_…`: names the role anon, may be in any browser. */
@@ -13,6 +13,11 @@ export interface ApiKeys {
   signingKeys: JWK[];
   /** A secret shared with others that sign or verify tokens by it (HS256). It signs when there is no private key. */
   sharedSecret?: string | undefined;
+}
+
+/** `keys.json` cannot be used. The message is one sentence for the operator and never repeats what the file holds. */
+export class UnusableKeysFile extends Error {
+  override readonly name = 'UnusableKeysFile';
 }
 
 /** Keys set by a person. */
@@ -27,6 +32,7 @@ export interface GivenKeys {
  * Reads the keys, or makes them on the first start. Processes that start at once end up with the same ones.
  * @param folder where `keys.json` is kept, readable by its owner alone
  * @param given keys set by a person, which win over the kept ones
+ * @throws UnusableKeysFile
  */
 export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -47,6 +53,7 @@ export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promis
  * that run take it up when they start again.
  * @param folder where `keys.json` is kept
  * @returns the new key's id
+ * @throws UnusableKeysFile
  */
 export async function rotateSigningKey(folder: string): Promise<string> {
   const path = join(folder, 'keys.json');
@@ -60,8 +67,12 @@ export async function rotateSigningKey(folder: string): Promise<string> {
 }
 
 function checkSigningKey(key: JWK): JWK {
-  if (key.kid && key.d && (key.alg === 'ES256' || key.alg === 'RS256')) return key;
+  if (isSigningKey(key)) return key;
   throw new Error('a signing key must be a private JWK with "kid" and "alg" ES256 or RS256');
+}
+
+function isSigningKey(key: JWK): key is JWK & { alg: string } {
+  return Boolean(key.kid && key.d && (key.alg === 'ES256' || key.alg === 'RS256'));
 }
 
 async function makeSigningKey(): Promise<JWK & { kid: string }> {
@@ -70,12 +81,31 @@ async function makeSigningKey(): Promise<JWK & { kid: string }> {
 }
 
 async function readKeys(path: string): Promise<ApiKeys | null> {
+  let text: string;
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as ApiKeys;
+    text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw new Error(`${path} cannot be read: ${(error as Error).message}`);
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    throw new UnusableKeysFile(`${path} cannot be read (${code}).`);
   }
+  // What JSON.parse reports quotes the file.
+  const keys = await parseKeys(text).catch(() => null);
+  if (keys) return keys;
+  throw new UnusableKeysFile(
+    `${path} does not hold API keys and signing keys; restore the file from a backup, or delete it to make new keys (everyone is signed out then).`,
+  );
+}
+
+async function parseKeys(text: string): Promise<ApiKeys | null> {
+  const keys = JSON.parse(text) as ApiKeys;
+  const isComplete =
+    [keys.publishable, keys.secret].every((key) => typeof key === 'string' && key !== '') &&
+    keys.signingKeys.length > 0 &&
+    keys.signingKeys.every(isSigningKey);
+  if (!isComplete) return null;
+  for (const { key_ops: _uses, ...key } of keys.signingKeys) await importJWK(key as JWK, key.alg);
+  return keys;
 }
 
 async function makeKeys(path: string): Promise<ApiKeys> {

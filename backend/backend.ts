@@ -5,39 +5,61 @@ import type { ApiKeys } from './api-keys.ts';
 import type { Messages } from './auth/messages.ts';
 import { createAuthService } from './auth/service.ts';
 import { completeSettings, type GivenAuthSettings } from './auth/settings.ts';
-import { createAuthenticate, InvalidToken } from './authenticate.ts';
+import { createAuthenticate, InvalidToken, roleOfKey } from './authenticate.ts';
 import type { Caller, Service } from './caller.ts';
+import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
+import type { Claims } from './database/as-role.ts';
 import type { Database } from './database/database.ts';
-import { createFunctionsService, type FunctionHandler } from './functions/service.ts';
+import { isTurnedAway, QueueFull } from './fair-queue.ts';
+import { clientOf, type FairShare } from './fair-share.ts';
+import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
 import { isHangUp } from './hang-up.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
 import { PlainResponse } from './plain-response.ts';
-import { createRealtimeService } from './realtime/service.ts';
+import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
+import { refuseUpgrade } from './refuse-upgrade.ts';
 import type { FileStore } from './storage/file-store.ts';
 import { createStorageService } from './storage/service.ts';
 
 export interface BackendOptions {
   database: Database;
   keys: ApiKeys;
-  functions: Record<string, FunctionHandler>;
+  functions: Record<string, DeployedFunction>;
   /** Where stored objects are; without it there is no storage. */
   files?: FileStore;
   /** What the outside calls us; access tokens name it as their issuer. `http://localhost:3000` unless told. */
   publicUrl?: string;
   /** How people sign in, and what sends them mails and texts. */
   auth?: { settings?: Partial<GivenAuthSettings>; messages?: Messages; now?: () => Date };
+  /** Who may send to public topics, and bounds. */
+  realtime?: Pick<RealtimeOptions, 'publicSenders' | 'limits'>;
   /** Origins besides the services' own that may call them from a browser. */
   allowedOrigins?: readonly string[];
+  /** The fair queues that requests from the network wait in. Absent: none waits. */
+  fairShare?: FairShare;
+  /**
+   * Further bounds of table queries in the anonymous role, where an application knows what its visitors need. `maxBodyBytes` holds for
+   * their calls of the other services, too.
+   */
+  visitorLimits?: Partial<SizeLimits>;
+  /** Sides in pixels of the image renderings that visitors may ask for. Default: any. */
+  visitorImageSides?: readonly number[];
   /** Told of faults no caller is told the details of. */
   onFault?: (error: unknown, where: string) => void;
 }
 
 export interface Backend {
-  /** Answers a request to one of the services; `x-forwarded-for` in it must be trustworthy. */
+  /**
+   * Answers a request of this process to one of the services; it waits in no queue. `x-forwarded-for` in it must be trustworthy.
+   */
   fetch(request: Request): Promise<Response>;
-  /** The same for plain requests too, and without a stream for a body that is at hand. */
-  answer(request: Request | PlainRequest): Promise<Response | PlainResponse>;
+  /**
+   * Answers a request from the network, which waits in the fair queues. Takes plain requests too, and makes no stream of a body that is
+   * at hand.
+   * @param signal gives what is aborted when the client goes away
+   */
+  answer(request: Request | PlainRequest, signal: () => AbortSignal): Promise<Response | PlainResponse>;
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -49,7 +71,7 @@ export interface Backend {
  * @throws DatabaseError when the database cannot be reached
  */
 export async function createBackend(options: BackendOptions): Promise<Backend> {
-  const { database, keys, functions, allowedOrigins = [] } = options;
+  const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
   const onFault = (error: unknown, where: string) => {
     if (!isHangUp(error)) options.onFault?.(error, where);
   };
@@ -63,6 +85,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     issuer: authSettings.externalUrl,
     audience: authSettings.audience,
   });
+  const visitorBodyBytes = options.visitorLimits?.maxBodyBytes ?? 1024 * 1024;
   const auth = await createAuthService({
     database,
     keys,
@@ -76,13 +99,14 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     schemas: ['public'],
     // Visitors write queries too: none may multiply rows without end, nor keep a connection for long.
     allowsCircles: false,
-    allowsCostlyPatterns: false,
-    // What planning costs grows with their third power.
-    maxEmbeds: 12,
+    limits: visitorsLimits,
+    anonymousLimits: options.visitorLimits ?? {},
+    cachesDescriptions: true,
     statementTimeout: 8000,
     onFault: (error) => onFault(error, 'data'),
   });
-  const realtime = await createRealtimeService({
+  const realtime = createRealtimeService({
+    ...options.realtime,
     database,
     authenticate,
     onFault: (error) => onFault(error, 'realtime'),
@@ -92,12 +116,21 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
         database,
         files: options.files,
         signingSecret: keys.secret,
+        settings: {
+          anonymousJsonBytes: visitorBodyBytes,
+          anonymousSides: options.visitorImageSides ?? null,
+        },
+        ...(fairShare ? { imageQueue: fairShare.images } : {}),
         onFault: (error) => onFault(error, 'storage'),
       })
     : null;
   const services: Record<string, Service> = {
     '/rest/v1': data,
-    '/functions/v1': createFunctionsService({ functions, onFault: (error) => onFault(error, 'functions') }),
+    '/functions/v1': createFunctionsService({
+      functions,
+      anonymousBodyBytes: visitorBodyBytes,
+      onFault: (error) => onFault(error, 'functions'),
+    }),
     '/realtime/v1': realtime,
     ...(storage ? { '/storage/v1': storage } : {}),
     '/auth/v1': auth,
@@ -105,8 +138,13 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   const serviceOf = (path: string) =>
     Object.keys(services).find((prefix) => path === prefix || path.startsWith(`${prefix}/`));
 
-  const route = async (request: Request | PlainRequest): Promise<Response | PlainResponse> => {
-    const { pathname, search } = addressOf(request);
+  const isSecretKey = (key: string | null) => key !== null && roleOfKey(keys, key) === 'service_role';
+
+  const route = async (
+    request: Request | PlainRequest,
+    signal: (() => AbortSignal) | null,
+  ): Promise<Response | PlainResponse> => {
+    const { pathname } = addressOf(request);
     const prefix = serviceOf(pathname);
     const service = prefix && services[prefix];
     if (!service) return problem(404, 'not_found', 'No service has this path');
@@ -117,45 +155,56 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     }
     const isPreflight = request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
     if (origin && isPreflight && !answersPreflights.has(prefix)) return allowRequest(request);
-    if (prefix === '/auth/v1') {
-      // Who has no session yet brings no key either: links in mails, providers that send people back.
-      return service.fetch(whole(request), { claims: { role: 'anon' }, address: senderOf(request) });
+    const token = bearer(request) ?? apiKeyOf(request);
+    if (isBrowser(request.headers.get('user-agent')) && [token, apiKeyOf(request)].some(isSecretKey)) {
+      return Response.json(secretInBrowser, {
+        status: 401,
+        headers: { 'sb-error-code': secretInBrowserCode },
+      });
     }
-    const token =
-      bearer(request) ?? request.headers.get('apikey') ?? new URLSearchParams(search).get('apikey');
-    if (!token && prefix === '/storage/v1') {
-      // Public and signed addresses are open to everyone; the service knows which they are.
-      const caller: Caller = { claims: { role: 'anon' }, address: senderOf(request) };
-      return service.fetch(whole(request), { ...caller, tokenFault: { token: '', message: '' } });
-    }
-    // Third parties that report to a function bring no key of ours.
-    if (!token && prefix !== '/functions/v1') {
-      return problem(401, 'no_api_key', 'No API key found in request');
+    const callerWith = (claims: Claims): Caller => {
+      const caller: Caller = { claims, address: senderOf(request) };
+      if (!signal || !fairShare) return caller;
+      const client = clientOf(caller);
+      const inShare: Caller['inShare'] = (queue, cost, job) =>
+        fairShare[queue].run(client, ({ addCost }) => job(addCost), { cost, signal });
+      return { ...caller, inShare };
+    };
+    const visitor = callerWith({ role: 'anon' });
+    // Requests without a session bring no key either: links in emails, providers that redirect people back.
+    if (prefix === '/auth/v1') return service.fetch(whole(request), visitor);
+    const refuse = (token: string | null, message: string, refusal: () => Response) =>
+      answersTokenFaults.has(prefix)
+        ? service.fetch(whole(request), { ...visitor, tokenFault: { token, message } })
+        : refusal();
+    if (!token) {
+      return refuse(request.headers.has('authorization') ? '' : null, '', () =>
+        problem(401, 'no_api_key', 'No API key found in request'),
+      );
     }
     try {
-      const caller: Caller = {
-        claims: token ? await authenticate(token) : { role: 'anon' },
-        address: senderOf(request),
-      };
+      const caller = callerWith(await authenticate(token));
       return await (service.answer ? service.answer(request, caller) : service.fetch(whole(request), caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
-      if (prefix === '/storage/v1' && token) {
-        const caller: Caller = { claims: { role: 'anon' }, address: senderOf(request) };
-        return service.fetch(whole(request), { ...caller, tokenFault: { token, message: error.message } });
-      }
-      // A function may take tokens of its own; an unknown one is nobody's.
-      if (prefix === '/functions/v1')
-        return service.fetch(whole(request), { claims: { role: 'anon' }, address: senderOf(request) });
-      return problem(401, error.code, error.message, {
-        'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
-      });
+      return refuse(token, error.message, () =>
+        problem(401, error.code, error.message, {
+          'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
+        }),
+      );
     }
   };
 
-  const answer = async (request: Request | PlainRequest): Promise<Response | PlainResponse> => {
+  const answer = async (
+    request: Request | PlainRequest,
+    signal: (() => AbortSignal) | null,
+  ): Promise<Response | PlainResponse> => {
     try {
-      return withCors(await route(request), request, allowedOrigins);
+      const answered = await route(request, signal).catch((error) => {
+        if (isTurnedAway(error)) return tooBusy(error);
+        throw error;
+      });
+      return withCors(answered, request, allowedOrigins);
     } catch (error) {
       onFault(error, 'backend');
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
@@ -165,14 +214,19 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   return {
     answer,
     async fetch(request) {
-      const answered = await answer(request);
+      const answered = await answer(request, null);
       return answered instanceof PlainResponse ? answered.toResponse() : answered;
     },
     serves: (path) => serviceOf(path) !== undefined,
     upgrade(request, socket, head) {
       const { origin, host } = request.headers;
       if (origin && hostOf(origin) !== host && !allowedOrigins.includes(origin)) {
-        socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+        refuseUpgrade(socket, 403, '');
+        return;
+      }
+      const given = [handshakeQuery(request).get('apikey'), request.headers['x-api-key']?.toString() ?? null];
+      if (isBrowser(request.headers['user-agent']) && given.some(isSecretKey)) {
+        refuseUpgrade(socket, 401, JSON.stringify({ error: secretInBrowser.message }));
         return;
       }
       realtime.upgrade(request, socket, head);
@@ -185,6 +239,17 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     },
   };
 }
+
+// Services that answer a missing or wrong token in their own words; some of their requests need none.
+const answersTokenFaults = new Set(['/storage/v1', '/functions/v1']);
+
+// What a hosted project answers to the secret key from a browser; it too looks at User-Agent alone. A script sets that header
+// as it likes: this is to make a mistake of the operator's visible, not to keep anyone out.
+const secretInBrowserCode = 'UNAUTHORIZED_INVALID_API_KEY_TYPE';
+const secretInBrowser = {
+  message: 'Forbidden use of secret API key in browser',
+  hint: 'Secret API keys can only be used in a protected environment and should never be used in a browser. Delete this secret API key immediately!',
+};
 
 // Where other sites' pages send their people back to with a form.
 const formPosts = new Set(['/auth/v1/callback', '/auth/v1/sso/saml/acs']);
@@ -225,6 +290,22 @@ const exposedHeaders = [
   'x-supabase-api-version',
 ];
 
+/** What one request may ask of the database at most, whoever sends it. */
+const visitorsLimits: Partial<SizeLimits> = {
+  // Planning takes time that grows with their third power.
+  maxEmbeds: 12,
+  maxPatternStates: 200,
+  // PostgreSQL's parser calls itself for each word, and the embedded one breaks at about 7,000 characters.
+  maxSearchLength: 4000,
+};
+
+function tooBusy(error: Error): Response {
+  const isOwn = error instanceof QueueFull && error.isOwn;
+  return problem(isOwn ? 429 : 503, 'too_busy', `${error.message}. Please try again.`, {
+    'retry-after': '5',
+  });
+}
+
 const noMessages: Messages = {
   sendMail: async () => {
     throw new Error('nothing is set that sends mails');
@@ -244,6 +325,15 @@ function senderOf(request: Request | PlainRequest): string | null {
 
 function bearer(request: Request | PlainRequest): string | null {
   return /^bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? null;
+}
+
+function apiKeyOf(request: Request | PlainRequest): string | null {
+  return request.headers.get('apikey') ?? new URLSearchParams(addressOf(request).search).get('apikey');
+}
+
+/** All browsers begin their User-Agent with `Mozilla/`. */
+function isBrowser(userAgent: string | null | undefined): boolean {
+  return userAgent?.includes('Mozilla/') ?? false;
 }
 
 function isOwnOrigin(origin: string, request: Request | PlainRequest): boolean {

@@ -8,8 +8,30 @@ export interface Caller {
   claims: Claims;
   /** The network address the request came from, where known. */
   address: string | null;
-  /** Set when a token was needed and is missing ('') or not accepted; for services that answer it in their own words. */
-  tokenFault?: { token: string; message: string };
+  /**
+   * Set when the request has no valid token or API key; for services that answer it in their own words. `token` is null without
+   * an Authorization header and '' when that header holds no bearer token.
+   */
+  tokenFault?: { token: string | null; message: string };
+  /**
+   * Runs work in the caller's share of a fair queue. Never within another call of it. Absent: the work needs no queue, as it is part
+   * of a request that has its place already, or a job of this process.
+   * @throws QueueFull, ClientGone
+   */
+  inShare?: <T>(queue: 'work' | 'outbound', cost: number, job: JobOf<T>) => Promise<T>;
+}
+
+/** A job that may add to its cost, where only it can tell. */
+export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;
+
+/** Runs work in the caller's share of a fair queue, or at once where the caller has none. */
+export function inShareOf<T>(
+  { inShare }: Pick<Caller, 'inShare'>,
+  queue: 'work' | 'outbound',
+  cost: number,
+  job: JobOf<T>,
+): Promise<T> {
+  return inShare ? inShare(queue, cost, job) : job(() => {});
 }
 
 /** What every service of the backend is to its root. */

@@ -13,6 +13,9 @@ it.each([
   ['((a{1,200}){1,200}){1,200}', 8_040_200],
   ['a{250}b{250}c{250}', 750],
   ['a{', 2],
+  ['[\\]]x', 2],
+  ['[^]a]b', 2],
+  ['a{2,}', 2],
   ['(', 0],
 ])('the pattern %s has about %i states', (pattern, states) => {
   expect(patternCost(pattern)).toBe(states);
@@ -24,4 +27,15 @@ it.each([
   ['length', 'a'.repeat(2000)],
 ])('a pattern with %s has too many', (_why, pattern) => {
   expect(patternCost(pattern)).toBe(Number.POSITIVE_INFINITY);
+});
+
+it.each([
+  ['escapes in a bracket', '[\\', '0}\\0}\\'],
+  ['classes in a bracket', '[', '[:'],
+  ['brackets', '', '['],
+  ['repetitions', '', '{1'],
+])('a pattern of many %s is read once from left to right', (_what, prefix, repeated) => {
+  const pattern = (prefix + repeated.repeat(1000)).slice(0, 1000);
+  // Tried in every possible way, these would take longer than the test may.
+  expect(patternCost(pattern)).toBeLessThanOrEqual(1000);
 });

@@ -1,16 +1,16 @@
-// How much a regular expression of a stranger may cost. PostgreSQL builds a machine for it before it reads a sign, and
-// the embedded database cannot be stopped at that: one pattern would hold up everybody, for ever.
+// How much a regular expression of a stranger may cost. PostgreSQL builds an automaton for it before it reads a character, and the
+// embedded database cannot be stopped at that: one pattern would block every request, for ever.
 
-const longest = 1000;
-const deepest = 30;
+const maxLength = 1000;
+const maxDepth = 30;
 
 /**
- * How many states the machine for a pattern has, about; building it may take as long as their third power.
- * @param pattern PostgreSQL's advanced regular expression; of one that is none the answer means nothing
- * @returns Infinity for long and deeply nested ones, and for references back, which are tried in every possible way
+ * Estimates how many states the automaton for a pattern has; building it may take as long as their third power.
+ * @param pattern PostgreSQL's advanced regular expression; the result means nothing for an invalid one
+ * @returns Infinity for long and deeply nested patterns, and for back references, which are tried in every possible way
  */
 export function patternCost(pattern: string): number {
-  if (pattern.length > longest || /\\[1-9]/.test(pattern)) return Number.POSITIVE_INFINITY;
+  if (pattern.length > maxLength || /\\[1-9]/.test(pattern)) return Number.POSITIVE_INFINITY;
   // States of each group that is open, and of what came last in it, which a count may multiply.
   const groups = [{ states: 0, last: 0 }];
   const add = (states: number) => {
@@ -19,25 +19,55 @@ export function patternCost(pattern: string): number {
     group.states += states;
     group.last = states;
   };
-  // A bracket expression, an escape, a counted repetition, or any one sign.
-  for (const [token] of pattern.matchAll(
-    /\[\^?\]?(?:\[[:.=].*?[:.=]\]|\\.|[^\]])*\]|\\.|\{\d+(?:,\d*)?\}\??|./gs,
-  )) {
-    if (token === '(') {
+  // A scanner and no regular expression: a stranger writes this text, and nothing in it may be tried in two ways.
+  for (let at = 0, end = 0; at < pattern.length; at = end) {
+    end = tokenEnd(pattern, at);
+    const first = pattern.charAt(at);
+    if (first === '(') {
       groups.push({ states: 0, last: 0 });
-      if (groups.length > deepest) return Number.POSITIVE_INFINITY;
-    } else if (token === ')') {
+      if (groups.length > maxDepth) return Number.POSITIVE_INFINITY;
+    } else if (first === ')') {
       const closed = groups.length > 1 ? groups.pop() : undefined;
       add(1 + (closed?.states ?? 0));
-    } else if (/^\{\d/.test(token)) {
+    } else if (first === '{' && end > at + 1) {
       const group = groups.at(-1);
-      const times = Math.max(1, ...[...token.matchAll(/\d+/g)].map(Number));
+      const times = Math.max(1, ...pattern.slice(at, end).split(/\D/).map(Number));
       if (group) {
         const repeated = group.last * times;
         group.states += repeated - group.last;
         group.last = repeated;
       }
-    } else if (!'*+?|^$'.includes(token)) add(1);
+    } else if (!'*+?|^$'.includes(first)) add(1);
   }
   return groups.reduce((sum, { states }) => sum + states, 0);
+}
+
+const repetition = /\{\d{1,5}(?:,\d{0,5})?\}\??/y;
+
+/** Where the token at a position ends: a bracket expression, an escape, a counted repetition, or one character. */
+function tokenEnd(pattern: string, start: number): number {
+  const first = pattern[start];
+  if (first === '[') return bracketEnd(pattern, start);
+  if (first === '\\') return Math.min(start + 2, pattern.length);
+  if (first !== '{') return start + 1;
+  repetition.lastIndex = start;
+  return repetition.test(pattern) ? repetition.lastIndex : start + 1;
+}
+
+/** Where a bracket expression ends; one that is never closed takes the rest of the pattern, which PostgreSQL refuses. */
+function bracketEnd(pattern: string, start: number): number {
+  let at = start + 1;
+  if (pattern[at] === '^') at += 1;
+  // In the first place it stands for itself.
+  if (pattern[at] === ']') at += 1;
+  while (at < pattern.length) {
+    const character = pattern[at];
+    if (character === ']') return at + 1;
+    const next = pattern[at + 1] ?? '';
+    const isClass = character === '[' && (next === ':' || next === '.' || next === '=');
+    const classEnd = isClass ? pattern.indexOf(`${next}]`, at + 2) : -1;
+    if (classEnd >= 0) at = classEnd + 2;
+    else at += character === '\\' ? 2 : 1;
+  }
+  return pattern.length;
 }

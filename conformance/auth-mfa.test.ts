@@ -417,6 +417,33 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect((await client.mfa.challengeAndVerify({ ...right, code: factor.code() })).error).toBeNull();
       pass(60);
     });
+
+    test('by someone who has the password leaves the owner the codes of a session begun by e-mail', async () => {
+      const person = await newPerson();
+      const factor = await enrolledApp(person.client);
+      expect(
+        (await person.client.mfa.challengeAndVerify({ factorId: factor.id, code: factor.code() })).error,
+      ).toBeNull();
+      pass(60);
+      const thief = await signedInAgain(person);
+      const guess = async () => {
+        const { data } = await thief.mfa.challenge({ factorId: factor.id });
+        const answer = { factorId: factor.id, challengeId: data?.id ?? '', code: factor.code(9) };
+        await Promise.all(Array.from({ length: 10 }, () => thief.mfa.verify(answer)));
+      };
+      for (let round = 0; round < 5; round += 1) await guess();
+      const right = () => ({ factorId: factor.id, code: factor.code() });
+      const byPassword = await signedInAgain(person);
+      const { error } = await byPassword.mfa.challengeAndVerify(right());
+      expect(refusal(error)).toEqual({ status: 429, code: 'over_request_rate_limit' });
+
+      const byEmail = newClient();
+      await byEmail.resetPasswordForEmail(person.email);
+      const token = service.mails.at(-1)?.code ?? '';
+      expect((await byEmail.verifyOtp({ email: person.email, token, type: 'recovery' })).error).toBeNull();
+      expect((await byEmail.mfa.challengeAndVerify(right())).error).toBeNull();
+      pass(60);
+    });
   });
 
   describe('a phone', () => {

@@ -248,6 +248,34 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of Object.values(clients)) await client.disconnect();
   });
 
+  test('staff and the shop itself send to a public topic, everyone else only receives', async () => {
+    const clients = await everyone();
+    const topic = `order-${id(999)}`;
+    const heard: string[] = [];
+    const listener = clients.visitor.channel(topic);
+    listener.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
+    await joined(listener);
+    const senders = Object.entries(clients).filter(([person]) => person !== 'visitor');
+    for (const [person, client] of [...senders, ['visitor', await services.live()] as const]) {
+      const outside = client.channel(`${topic}`);
+      const answer = await outside.httpSend(`${person} by HTTP`, {}).catch((error: Error) => error);
+      const channel = client.channel(topic, { config: { broadcast: { ack: false } } });
+      await joined(channel);
+      await channel.send({ type: 'broadcast', event: `${person} by socket`, payload: {} });
+      expect(answer instanceof Error || !answer.success, person).toBe(!['staff', 'service'].includes(person));
+    }
+    await services.database.query(`select realtime.send('{}', 'from SQL', $1, false)`, [topic]);
+    await vi.waitFor(() => expect(heard).toContain('from SQL'), { timeout: 20_000 });
+    expect(heard.sort()).toEqual([
+      'from SQL',
+      'service by HTTP',
+      'service by socket',
+      'staff by HTTP',
+      'staff by socket',
+    ]);
+    for (const client of Object.values(clients)) await client.disconnect();
+  });
+
   test("an order's topic tells whoever knows the order its status, and nothing of the person", async () => {
     const order = await business();
     const visitor = await services.live();
@@ -255,7 +283,10 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     const channel = visitor.channel(`order-${order}`);
     channel.on('broadcast', { event: 'UPDATE' }, ({ payload }) => heard.push(payload));
     await joined(channel);
-    await services.database.query(`update public.orders set status = 'delivered' where id = $1`, [order]);
+    await services.database.query(
+      `update public.orders set status = 'delivered', payment_status = 'paid' where id = $1`,
+      [order],
+    );
     await vi.waitFor(() => expect(heard.at(-1)).toMatchObject({ id: order, status: 'delivered' }), {
       timeout: 20_000,
     });

@@ -80,20 +80,80 @@ describe('a visitor', () => {
     expect(order.tracking_number).toMatch(/^JJ-\d{8}-\d{4,6}$/);
     const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
     expect(masked).toMatchObject({
-      id: order.id,
+      live_handle: expect.any(String),
       status: 'pending',
       is_masked: true,
       customer_name: 'W••• K•••',
     });
+    expect(JSON.stringify(masked)).not.toContain(order.id);
     const { data: full } = await visitor.rpc('track_order', {
       tracking_number: order.tracking_number,
       access_key: order.access_key,
     });
     expect(full).toMatchObject({
+      id: order.id,
       is_masked: false,
       customer_phone: '+254712345678',
       shipping_address: 'Kilimani',
     });
+  });
+
+  test('reads a refused order as an error with its status, code, sentence and hint', async () => {
+    const { data: product } = await visitor.from('products').select('id').eq('slug', 'mango-bottle').single();
+    const { data, error, status } = await visitor.rpc('place_order', {
+      idempotency_key: crypto.randomUUID(),
+      product_id: product?.id,
+      quantity: 1,
+      customer_name: 'Wanjiru Kamau',
+      customer_email: 'wanjiru@example.com',
+      customer_phone: '0712345678',
+      delivery_location: 'Kilimani',
+      expected_total: 1,
+    });
+    expect({ data, status }).toEqual({ data: null, status: 409 });
+    expect({ ...error }).toMatchObject({
+      code: 'PT409',
+      message: 'The price has changed since you opened this page. Please check the new total',
+      details: 'total_changed',
+      hint: expect.stringMatching(/^\d+$/),
+    });
+  });
+
+  test('follows the masked order live by its handle, and cannot pay with it', async () => {
+    const order = await placeOrder('0712345679');
+    const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
+    const realtime = new RealtimeClient(`${url.replace(/^http/, 'ws')}/realtime/v1`, {
+      params: { apikey: keys.publishable },
+      transport: WebSocket as never,
+    });
+    const received: { id: string; status: string }[] = [];
+    await new Promise<void>((done, fail) => {
+      realtime
+        .channel(`order-${masked.live_handle}`)
+        .on('broadcast', { event: 'UPDATE' }, ({ payload }) => received.push(payload as never))
+        .subscribe((status, error) => {
+          if (status === 'SUBSCRIBED') done();
+          else if (status !== 'CLOSED') fail(error ?? new Error(status));
+        });
+    });
+    const { error } = await house.from('orders').update({ status: 'processing' }).eq('id', order.id);
+    expect(error).toBeNull();
+    await until(async () => received.length > 0, 'the change is received');
+    expect(received).toMatchObject([{ id: masked.live_handle, status: 'processing' }]);
+    expect(JSON.stringify(received)).not.toContain(order.id);
+    await realtime.disconnect();
+
+    const functions = new FunctionsClient(`${url}/functions/v1`, { headers: { apikey: keys.publishable } });
+    const { data: started } = await functions.invoke('mobile-money', {
+      body: {
+        action: 'initiate',
+        phoneNumber: '0712345679',
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: masked.live_handle,
+      },
+    });
+    expect(started).toMatchObject({ success: false, code: 'order_not_found' });
   });
 
   test('is told of an unknown tracking number by null, and reads no table of orders', async () => {

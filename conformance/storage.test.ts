@@ -615,7 +615,21 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     test('nobody without a token or with a bad one, in the words of the hosted service', async () => {
       const refused = async (token?: string) => refusal((await storage.client(token).listBuckets()).error);
       const denied = (message: string) => ({ status: 400, statusCode: '403', message });
-      expect(await refused()).toEqual(denied('Invalid Compact JWS'));
+      expect(await refused()).toEqual({
+        status: 400,
+        statusCode: '400',
+        message: "headers must have required property 'authorization'",
+      });
+      const empty = await fetch(`${storage.url}/bucket`, { headers: { authorization: '' } });
+      expect([empty.status, await empty.json()]).toEqual([
+        400,
+        {
+          statusCode: '403',
+          error: 'Unauthorized',
+          message: 'Invalid Compact JWS',
+          code: 'AccessDenied',
+        },
+      ]);
       expect(await refused('nonsense')).toEqual(denied('Invalid Compact JWS'));
       expect(await refused('a.b.c')).toEqual(denied('JWS Protected Header is invalid'));
       const old = await storage.token({ sub: crypto.randomUUID(), exp: 1_700_000_000, iat: 1_600_000_000 });

@@ -59,6 +59,21 @@ export function selectProducts<Entry extends CatalogueEntry>(
     .sort(comparisons[query.sort]);
 }
 
+/** Characters of a search text. */
+const maxSearchLength = 100;
+
+/**
+ * The search text of a URL, cut to the length that the form takes.
+ * @returns well-formed text; '' when there is none
+ */
+export function searchIn(parameters: URLSearchParams): string {
+  const search = parameters.get('search') ?? '';
+  // Not through the middle of a surrogate pair.
+  return search.length <= maxSearchLength
+    ? search
+    : search.slice(0, maxSearchLength).replace(/[\ud800-\udbff]$/, '');
+}
+
 /**
  * What the address of the shop page presets (specification §2, Shop): `search` the text, `filter` the sort.
  * The form's own fields `brand`, `category` and `sort` are read too, so that it works before scripts do.
@@ -66,7 +81,7 @@ export function selectProducts<Entry extends CatalogueEntry>(
 export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery {
   const sort = parameters.get('sort') ?? parameters.get('filter');
   return {
-    search: parameters.get('search') ?? '',
+    search: searchIn(parameters),
     brand: parameters.get('brand') || null,
     category: parameters.get('category') || null,
     sort: sortOrders.find((known) => known === sort) ?? 'popularity',

@@ -62,7 +62,9 @@ describe('a template', () => {
     const body = Object.keys(placeholders)
       .map((name) => `{${name}}`)
       .join(' ');
-    expect(checkTemplate({ subject: body.slice(0, 100).replace(/\{\w*$/, ''), body }, 'mail')).toEqual({});
+    expect(
+      checkTemplate({ subject: body.slice(0, 100).replace(/\{\w*$/, ''), body }, 'mail', 'order_paid'),
+    ).toEqual({});
   });
 
   test.each([
@@ -75,13 +77,41 @@ describe('a template', () => {
     ['Hello [there [{name}]]', 'A bracket is not closed, or stands within another'],
     ['a'.repeat(481), 'At most 480 characters'],
   ])('%j is refused: %s', (body, problem) => {
-    expect(checkTemplate({ subject: null, body }, 'text')).toEqual({ body: problem });
+    expect(checkTemplate({ subject: null, body }, 'text', 'order_paid')).toEqual({ body: problem });
   });
 
   test('of a mail has a subject of one line', () => {
-    expect(checkTemplate({ subject: '', body: 'x' }, 'mail')).toEqual({ subject: 'A message needs words' });
-    expect(checkTemplate({ subject: 'a\nb', body: 'x' }, 'mail')).toEqual({
+    expect(checkTemplate({ subject: '', body: 'x' }, 'mail', 'order_paid')).toEqual({
+      subject: 'A message needs words',
+    });
+    expect(checkTemplate({ subject: 'a\nb', body: 'x' }, 'mail', 'order_paid')).toEqual({
       subject: 'A subject is one line',
     });
   });
+
+  test('of the newsletter has its own placeholders and needs both links', () => {
+    const check = (body: string) =>
+      checkTemplate({ subject: 'News', body }, 'mail', 'newsletter_confirmation');
+    expect(check('{shop} {confirm_link} {unsubscribe_link}')).toEqual({});
+    expect(check('{order} {confirm_link} {unsubscribe_link}')).toEqual({
+      body: 'There is no placeholder {order}',
+    });
+    expect(check('{confirm_link}')).toEqual({ body: 'This message needs {unsubscribe_link}' });
+    expect(check('{unsubscribe_link}')).toEqual({ body: 'This message needs {confirm_link}' });
+    expect(checkTemplate({ subject: null, body: '{confirm_link}' }, 'text', 'order_paid')).toEqual({
+      body: 'There is no placeholder {confirm_link}',
+    });
+  });
+});
+
+test('a newsletter mail has links with its tokens, and none in the record of what was sent', () => {
+  const template = { subject: 'News from {shop}', body: '{confirm_link}\n{unsubscribe_link}' };
+  const facts = { shop: exampleFacts.shop, tokens: { confirm: 'a1', unsubscribe: 'b2' } };
+  expect(writeMessage(template, 'mail', facts, shop)).toEqual({
+    subject: 'News from Jani Juice',
+    body: `${shop}/newsletter/confirm?token=a1\n${shop}/newsletter/unsubscribe?token=b2`,
+  });
+  expect(writeMessage(template, 'mail', { ...facts, tokens: null }, shop).body).toBe(
+    `${shop}/newsletter/confirm\n${shop}/newsletter/unsubscribe`,
+  );
 });

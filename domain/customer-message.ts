@@ -1,5 +1,6 @@
-// Messages to customers: what can be said in them, and how a template becomes the words of one order.
+// Messages to customers: what can be said in them, and how a template becomes the words of one order or newsletter mail.
 import { formatKsh } from './money.ts';
+import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
 import { formatPhone } from './phone.ts';
 import { plainText } from './text-message.ts';
@@ -14,6 +15,7 @@ export const messageKinds: Record<string, string> = {
   order_on_its_way: 'On its way',
   order_delivered: 'Delivered',
   order_refunded: 'Money sent back',
+  newsletter_confirmation: 'Newsletter confirmation',
 };
 
 /** What `lease_messages` tells of an order; amounts in cents. */
@@ -29,17 +31,27 @@ export interface MessageFacts {
   payment: { amount: number; receipt: string | null; refund_receipt: string | null } | null;
 }
 
+/** Values for a newsletter mail. */
+export interface NewsletterFacts {
+  shop: MessageFacts['shop'];
+  /** Null where the link is shown but must not work: in the record of what was sent, and in examples. */
+  tokens: { confirm: string; unsubscribe: string } | null;
+}
+
 export interface MessageTemplate {
   /** Null for texts. */
   subject: string | null;
   body: string;
 }
 
-/** The placeholders and what each stands for; `private.check_message_template` knows the same ones. */
-export const placeholders = {
+const shopPlaceholders = {
   shop: 'the name of the shop',
   shop_phone: 'the phone of the shop',
   shop_email: 'the mail address of the shop',
+} as const;
+/** The placeholders of an order's messages and what each stands for; `private.check_message_template` lists the same ones. */
+export const placeholders = {
+  ...shopPlaceholders,
   name: 'the name of the customer',
   order: 'the order number',
   tracking: 'the tracking number',
@@ -53,7 +65,18 @@ export const placeholders = {
   link: 'the link to the order',
   receipt_link: 'the link to the receipt',
 } as const;
-export type Placeholder = keyof typeof placeholders;
+const newsletterPlaceholders = {
+  ...shopPlaceholders,
+  confirm_link: 'the link that confirms the address',
+  unsubscribe_link: 'the link that removes the address',
+} as const;
+export type Placeholder = keyof typeof placeholders | keyof typeof newsletterPlaceholders;
+
+export const isNewsletter = (kind: string): boolean => kind === 'newsletter_confirmation';
+
+/** Placeholders that a kind of message knows, with what each stands for. */
+export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholder, string>>> =>
+  isNewsletter(kind) ? newsletterPlaceholders : placeholders;
 
 /** An order such as messages tell of, to show what a template makes of one. */
 export const exampleFacts: MessageFacts = {
@@ -76,10 +99,11 @@ export const exampleFacts: MessageFacts = {
 export function writeMessage(
   template: MessageTemplate,
   channel: MessageChannel,
-  facts: MessageFacts,
+  facts: MessageFacts | NewsletterFacts,
   publicUrl: string,
 ): MessageTemplate {
-  const values = valuesOf(facts, channel, publicUrl);
+  const values =
+    'tokens' in facts ? newsletterValues(facts, publicUrl) : orderValues(facts, channel, publicUrl);
   if (channel === 'text') return { subject: null, body: plainText(filled(template.body, values).trim()) };
   return {
     subject: filled(template.subject ?? '', values)
@@ -89,11 +113,28 @@ export function writeMessage(
   };
 }
 
-function valuesOf(
+const shopValues = ({ name, phone, email }: MessageFacts['shop']) => ({
+  shop: name,
+  shop_phone: formatPhone(phone),
+  shop_email: email,
+});
+
+function newsletterValues(
+  { shop, tokens }: NewsletterFacts,
+  publicUrl: string,
+): Record<keyof typeof newsletterPlaceholders, string> {
+  return {
+    ...shopValues(shop),
+    confirm_link: newsletterLink(publicUrl, 'confirm', tokens?.confirm ?? null),
+    unsubscribe_link: newsletterLink(publicUrl, 'unsubscribe', tokens?.unsubscribe ?? null),
+  };
+}
+
+function orderValues(
   facts: MessageFacts,
   channel: MessageChannel,
   publicUrl: string,
-): Record<Placeholder, string> {
+): Record<keyof typeof placeholders, string> {
   const { shop, payment, tracking_number, access_key, items } = facts;
   const linkTo = channel === 'text' ? shortOrderLink : orderLink;
   // What came is only known once there is a payment; until then the total is what it would be.
@@ -104,9 +145,7 @@ function valuesOf(
       : `${quantity} × ${name}: ${formatKsh(quantity * unit_price)}`,
   );
   return {
-    shop: shop.name,
-    shop_phone: formatPhone(shop.phone),
-    shop_email: shop.email,
+    ...shopValues(shop),
     name: harmless(facts.customer_name),
     order: facts.order_number,
     tracking: tracking_number,
@@ -154,10 +193,13 @@ const longest: Record<MessageChannel, number> = { mail: 5000, text: 480 };
 export function checkTemplate(
   { subject, body }: MessageTemplate,
   channel: MessageChannel,
+  kind: string,
 ): { subject?: string; body?: string } {
+  const known = placeholdersOf(kind);
   const subjectProblem =
-    channel === 'text' ? undefined : (problemOf(subject ?? '', 150) ?? lineProblem(subject ?? ''));
-  const bodyProblem = problemOf(body, longest[channel]);
+    channel === 'text' ? undefined : (problemOf(subject ?? '', 150, known) ?? lineProblem(subject ?? ''));
+  const bodyProblem =
+    problemOf(body, longest[channel], known) ?? (isNewsletter(kind) ? missingLink(body) : undefined);
   return {
     ...(subjectProblem ? { subject: subjectProblem } : {}),
     ...(bodyProblem ? { body: bodyProblem } : {}),
@@ -166,12 +208,16 @@ export function checkTemplate(
 
 const lineProblem = (subject: string) => (/[\n\r]/.test(subject) ? 'A subject is one line' : undefined);
 
-function problemOf(text: string, most: number): string | undefined {
+/** A newsletter mail without its links could be neither confirmed nor ended. */
+function missingLink(body: string): string | undefined {
+  const missing = ['{confirm_link}', '{unsubscribe_link}'].find((link) => !body.includes(link));
+  return missing && `This message needs ${missing}`;
+}
+
+function problemOf(text: string, most: number, known: object): string | undefined {
   if (text.trim() === '') return 'A message needs words';
   if ([...text].length > most) return `At most ${most.toLocaleString('en-KE')} characters`;
-  const unknown = [...text.matchAll(/\{([^{}]*)\}/g)].find(
-    ([, name = '']) => !Object.hasOwn(placeholders, name),
-  );
+  const unknown = [...text.matchAll(/\{([^{}]*)\}/g)].find(([, name = '']) => !Object.hasOwn(known, name));
   if (unknown) return `There is no placeholder ${unknown[0]}`;
   const rest = text.replace(/\{[a-z_]+\}/g, '').replace(/\[[^[\]]*\]/g, '');
   return /[[\]{}]/.test(rest) ? 'A bracket is not closed, or stands within another' : undefined;

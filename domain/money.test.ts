@@ -1,6 +1,6 @@
 import { assert, integer, property } from 'fast-check';
 import { expect, test } from 'vitest';
-import { chargeAmount, formatKes, formatKsh, orderTotal } from './money.ts';
+import { chargeAmount, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
 
 test('shoppers see KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
@@ -31,3 +31,9 @@ test('M-PESA is asked for whole shillings, rounded up', () => {
 
 test('the total is price times quantity and the delivery fee', () =>
   expect(orderTotal(95000, 3, 100)).toBe(285100));
+
+test('an offer saves whole percents, rounded down', () => {
+  expect(savingPercent(75_000, 89_000)).toBe(15);
+  expect(savingPercent(99_900, 100_000)).toBe(0);
+  expect(savingPercent(75_000, null)).toBe(0);
+});

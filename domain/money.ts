@@ -39,6 +39,18 @@ export function orderTotal(unitPrice: number, quantity: number, deliveryFee: num
   return unitPrice * quantity + deliveryFee;
 }
 
+/**
+ * What an offer saves.
+ * @param price cents
+ * @param previousPrice cents; null when the product is not on offer
+ * @returns whole percent of the previous price, rounded down; 0 when it is not on offer
+ */
+export function savingPercent(price: number, previousPrice: number | null): number {
+  return previousPrice && previousPrice > price
+    ? Math.floor((100 * (previousPrice - price)) / previousPrice)
+    : 0;
+}
+
 /** Written by hand: a phone takes longer to set up its own number formats than to draw a page with them. */
 function parts(cents: number): { whole: string; rest: string } {
   const digits = String(Math.abs(Math.round(cents))).padStart(3, '0');

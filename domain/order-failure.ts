@@ -24,7 +24,6 @@ const itemCodes = new Set([
   'quantity_invalid',
   'total_changed',
   'total_too_large',
-  'too_many_units_unpaid',
 ]);
 
 /**

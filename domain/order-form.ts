@@ -1,4 +1,5 @@
 // The customer's order form: what must hold, in the order it is checked, in the words it is told.
+import { isEmail } from './email.ts';
 import { normalisePhone } from './phone.ts';
 
 export interface OrderForm {
@@ -36,7 +37,7 @@ const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
  */
 export function checkOrderForm(form: OrderForm): OrderFormProblem | null {
   if (seen(form.name).length < 2) return problems.name;
-  if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(form.email.trim())) return problems.email;
+  if (!isEmail(form.email.trim())) return problems.email;
   if (!normalisePhone(form.phone)) return problems.phone;
   if (seen(form.location).length < 3) return problems.location;
   return null;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatPhone, maskPhone, msisdn, normalisePhone } from './phone.ts';
+import { formatPhone, maskPhone, msisdn, normaliseAnyPhone, normalisePhone } from './phone.ts';
 
 test.each([
   '0712345678',
@@ -52,3 +52,24 @@ test('a number is read in groups', () => expect(formatPhone('+254712345678')).to
 
 test('a number that is told in part keeps its end to itself', () =>
   expect(maskPhone('+254712345678')).toBe('0712 ••• •••'));
+
+test.each([
+  ['0712 345 678', '+254712345678'],
+  ['0112-345-678', '+254112345678'],
+  ['+254 712 345 678', '+254712345678'],
+  ['254712345678', '+254712345678'],
+  ['020 2345678', '+254202345678'],
+  ['+44 20 7946 0000', '+442079460000'],
+  ['712345678', null],
+  ['+0712345678', null],
+  ['+1234', null],
+])('reads %s, of whatever country, as %s', (written, number) => {
+  expect(normaliseAnyPhone(written)).toBe(number);
+});
+
+test('looks at no more of a long text than its length', () => {
+  const text = ' '.repeat(10_000_000);
+  for (let call = 0; call < 1000; call += 1) {
+    expect([normalisePhone(text), normaliseAnyPhone(text)]).toEqual([null, null]);
+  }
+});

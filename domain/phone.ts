@@ -1,6 +1,8 @@
-// Kenyan mobile numbers: written in many ways, kept in one.
+// Phone numbers: written in many ways, stored in one.
 
 const specified = /^(\+254|0)[17]\d{8}$/;
+/** Characters of a number with all the signs people put around its digits. */
+const maxWrittenLength = 60;
 
 /**
  * Brings the ways Kenyans write a mobile number into one: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
@@ -9,12 +11,29 @@ const specified = /^(\+254|0)[17]\d{8}$/;
  * @returns `+254` and nine digits, or null when it is no Kenyan mobile number (specification §5, Customer order form, 3)
  */
 export function normalisePhone(input: string): string | null {
+  if (input.length > maxWrittenLength) return null;
   const compact = input
     .replace(/[\s\p{Cf}\p{Pd}.()]/gu, '')
     .replace(/^00254/, '+254')
     .replace(/^\+?2540/, '+254');
   const withPrefix = /^254\d/.test(compact) ? `+${compact}` : /^[17]/.test(compact) ? `0${compact}` : compact;
   return specified.test(withPrefix) ? `+254${withPrefix.replace(/^(\+254|0)/, '')}` : null;
+}
+
+/**
+ * Brings a phone number of any country into international form. One that begins with 0 is Kenyan, landlines included.
+ * @param input what was typed
+ * @returns `+` and 8 to 15 digits, or null when it is no number
+ */
+export function normaliseAnyPhone(input: string): string | null {
+  if (input.length > maxWrittenLength) return null;
+  const compact = input.replace(/[\s().-]/g, '');
+  const international = /^0[1-9]\d{7,8}$/.test(compact)
+    ? `+254${compact.slice(1)}`
+    : /^254\d{8,9}$/.test(compact)
+      ? `+${compact}`
+      : compact;
+  return /^\+[1-9]\d{7,14}$/.test(international) ? international : null;
 }
 
 /**

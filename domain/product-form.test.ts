@@ -22,6 +22,7 @@ const good: ProductForm = {
   slug: 'embu-fresh-mango',
   tagline: '',
   price: '950.50',
+  previousPrice: '',
   stock: '12',
   category: 'Mango',
   description: '',
@@ -52,6 +53,15 @@ describe('checking the form', () => {
     [{ price: '10000000.01' }, { price: 'Price is more than KES 10,000,000' }],
     [{ price: 'dear' }, { price: 'Price must be a number with at most two decimals' }],
     [{ price: '9.505' }, { price: 'Price must be a number with at most two decimals' }],
+    [{ previousPrice: '950.50' }, { previousPrice: 'The price before an offer must be above the price' }],
+    [
+      { previousPrice: 'dear' },
+      { previousPrice: 'The price before an offer must be a number with at most two decimals' },
+    ],
+    [
+      { previousPrice: '10000000.01' },
+      { previousPrice: 'The price before an offer is more than KES 10,000,000' },
+    ],
     [{ stock: '-1' }, { stock: 'Stock quantity must be non-negative' }],
     [{ stock: '1.5' }, { stock: 'Stock quantity must be a whole number' }],
     [{ stock: '2147483648' }, { stock: 'Stock quantity is more than 2,147,483,647' }],
@@ -119,11 +129,16 @@ test('a form becomes columns, trimmed and with null for what was left empty, and
     slug: 'embu-fresh-mango',
     tagline: null,
     price: 95_050,
+    previous_price: null,
     stock_quantity: 12,
     category: 'Mango',
     description: 'Cold.',
   });
   expect(productFormOf(values)).toEqual({ ...good, description: 'Cold.' });
+  const onOffer = { ...good, previousPrice: '1100' };
+  expect(checkProductForm(onOffer)).toEqual({});
+  expect(productValues(onOffer).previous_price).toBe(110_000);
+  expect(productFormOf(productValues(onOffer)).previousPrice).toBe('1100');
   expect(() => productValues({ ...good, price: 'dear' })).toThrow(RangeError);
 });
 
@@ -186,6 +201,9 @@ describe('what the database says', () => {
     });
     expect(productProblemOf(refusal('23503', "a product's category exists"))?.field).toBe('category');
     expect(productProblemOf(refusal('23514', 'a price is not negative'))?.field).toBe('price');
+    expect(productProblemOf(refusal('23514', 'a previous price is above the price'))?.field).toBe(
+      'previousPrice',
+    );
   });
 
   test('what is about no field is left to the message', () => {

@@ -7,18 +7,21 @@ export interface ProductForm {
   tagline: string;
   /** In shillings, such as `950` or `950.50`. */
   price: string;
+  /** In shillings: the price before an offer. Empty: no offer. */
+  previousPrice: string;
   stock: string;
   category: string;
   description: string;
 }
 export type ProductField = keyof ProductForm;
 
-/** The columns of a product that its form holds. Price in cents. */
+/** The columns of a product that its form holds. Prices in cents. */
 export interface ProductValues {
   name: string;
   slug: string;
   tagline: string | null;
   price: number;
+  previous_price: number | null;
   stock_quantity: number;
   category: string | null;
   description: string | null;
@@ -41,6 +44,7 @@ export const emptyProductForm: ProductForm = {
   slug: '',
   tagline: '',
   price: '',
+  previousPrice: '',
   stock: '0',
   category: '',
   description: '',
@@ -73,6 +77,14 @@ export function checkProductForm(form: ProductForm): ProductProblems {
   else if (price > productLimits.price) {
     problems.price = `Price is more than KES ${inWords.format(productLimits.price / 100)}`;
   }
+  const previousPrice = readShillings(form.previousPrice);
+  if (form.previousPrice.trim()) {
+    if (previousPrice === null) {
+      problems.previousPrice = 'The price before an offer must be a number with at most two decimals';
+    } else if (previousPrice > productLimits.price) {
+      problems.previousPrice = `The price before an offer is more than KES ${inWords.format(productLimits.price / 100)}`;
+    } else if (price !== null && previousPrice <= price) problems.previousPrice = notAbovePrice;
+  }
   const stock = readWhole(form.stock);
   if (stock === null) problems.stock = 'Stock quantity must be a whole number';
   else if (stock < 0) problems.stock = 'Stock quantity must be non-negative';
@@ -96,6 +108,7 @@ export function productValues(form: ProductForm): ProductValues {
     slug: form.slug.trim(),
     tagline: form.tagline.trim() || null,
     price,
+    previous_price: readShillings(form.previousPrice),
     stock_quantity: stock,
     category: form.category || null,
     description: form.description.trim() || null,
@@ -109,6 +122,7 @@ export function productFormOf(product: ProductValues): ProductForm {
     slug: product.slug,
     tagline: product.tagline ?? '',
     price: writeShillings(product.price),
+    previousPrice: product.previous_price === null ? '' : writeShillings(product.previous_price),
     stock: String(product.stock_quantity ?? 0),
     category: product.category ?? '',
     description: product.description ?? '',
@@ -209,6 +223,7 @@ export function tidyCategoryName(name: string): string {
   return name.trim().replace(/\s+/g, ' ');
 }
 
+const notAbovePrice = 'The price before an offer must be above the price';
 const categoryTaken = 'There is a category of this name already';
 
 /** An answer of the table service that refuses a change. */
@@ -227,6 +242,7 @@ const brokenPromises: [string, ProductField, string][] = [
     'Product slug takes small letters a-z and digits, with single hyphens between them',
   ],
   ['a price is not negative', 'price', 'Price must be positive'],
+  ['a previous price is above the price', 'previousPrice', notAbovePrice],
   ['stock is never below zero', 'stock', 'Stock quantity must be non-negative'],
   ["a product's category exists", 'category', 'This category was renamed or removed: choose again'],
 ];

@@ -55,6 +55,18 @@ export function newPictureName({ name, type }: PictureFile, random: string): str
   return `${folder}${random}.${own && known.includes(own) ? own : (known[0] ?? 'jpg')}`;
 }
 
+/**
+ * Whether an address may be shown as a picture: https, plain http on the same machine, or a path of this site. The
+ * constraint on `products.image_url` holds the same rule.
+ */
+export function isPictureAddress(address: string): boolean {
+  return (
+    address.length <= 2000 &&
+    /^(https:\/\/[^/]|http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?\/|\/[^/])/.test(address) &&
+    !/[\\\s\p{Cc}]/u.test(address)
+  );
+}
+
 const publicPath = '/storage/v1/object/public/';
 
 /** An address split into the services' origin and the bucket and name in storage, or null when it is no such address. */
@@ -76,10 +88,13 @@ export function uploadedPictureName(address: string | null): string | null {
   return /^products\/[a-z0-9.-]+$/i.test(name) ? name : null;
 }
 
+/** Sides in pixels of the square renderings that the shop's pages show, and the only ones that visitors may ask for. */
+export const renderedSides: readonly number[] = [120, 240, 360, 480, 720, 960];
+
 /**
  * The address of a square rendering of a picture in storage; the format is the best the browser takes.
  * @param address the picture's public address, with or without an origin
- * @param side pixels
+ * @param side pixels; one of `renderedSides`
  * @returns null when the picture is not in storage
  */
 export function renderedPicture(address: string, side: number): string | null {

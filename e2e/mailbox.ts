@@ -34,6 +34,13 @@ export async function linkInMail(outbox: string, address: string, known = 0): Pr
   return link.replaceAll('&amp;', '&');
 }
 
+/** The link in a newsletter mail that confirms the address, or removes it. */
+export function newsletterLinkIn(mail: string, step: 'confirm' | 'unsubscribe'): string {
+  const link = new RegExp(`https?://[^\\s"<>]+/newsletter/${step}\\?token=\\w+`).exec(mail)?.[0];
+  if (!link) throw new Error(`no link to ${step} in: ${mail}`);
+  return link;
+}
+
 export async function nextMail(outbox: string, address: string, known = 0): Promise<string> {
   let mails: string[] = [];
   await until(async () => {

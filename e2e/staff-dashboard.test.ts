@@ -109,6 +109,7 @@ story(
     expect(await line(page, 'Database').textContent()).toMatch(/Answered in \d+ ms/);
     await line(page, 'Authentication').getByText('Active').waitFor();
     await line(page, 'Payments').getByText('Simulated').waitFor();
+    await line(page, 'Messages').getByText('Texts today 0 of 300, mails 0 of 1,000').waitFor();
     await line(page, 'Last Backup').getByText('None yet').waitFor();
     await line(page, 'Last Backup').getByText('Needs attention').waitFor();
     await expectAccessible(page, 'a new shop’s dashboard');

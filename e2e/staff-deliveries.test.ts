@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { asOwner, enterAsStaff } from './staff-member.ts';
+import { asOwner, chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -93,22 +93,20 @@ const rowOf = (page: Page, { order_number }: Order) =>
     .filter({ has: page.getByRole('link', { name: order_number, exact: true }) });
 const toast = (page: Page, text: string | RegExp) =>
   page.locator('[data-sonner-toast]').filter({ hasText: text });
-const statusSelect = (page: Page, { order_number }: Order) =>
-  page.getByLabel(`Delivery status of ${order_number}`);
-const move = async (page: Page, order: Order, label: string): Promise<void> => {
-  const select = statusSelect(page, order);
-  await select.selectOption({ label });
+const statusOfDelivery = (page: Page, { order_number }: Order) =>
+  statusButton(page, `Delivery status of ${order_number}`);
+const move = async (page: Page, order: Order, label: string, confirm?: string): Promise<void> => {
+  const button = statusOfDelivery(page, order);
+  await chooseStatus(button, label, confirm);
   await until(
-    () =>
-      select.evaluate(
-        (element, wanted) =>
-          !element.ariaBusy && (element as HTMLSelectElement).selectedOptions[0]?.text === wanted,
-        label,
-      ),
+    () => button.evaluate((element, wanted) => !element.ariaBusy && element.textContent === wanted, label),
     `${order.order_number} is ${label}`,
   );
 };
 const dialogOf = (page: Page) => page.getByRole('dialog');
+/** Nothing fades any more. */
+const isStill = (page: Page) =>
+  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 const fill = async (page: Page, fields: Record<string, string>): Promise<void> => {
   for (const [label, text] of Object.entries(fields)) {
     await dialogOf(page)
@@ -142,7 +140,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     expect(await row.getByRole('link', { name: /^Mpaka Road/ }).getAttribute('href')).toContain(
       encodeURIComponent('Mpaka Road, Westlands, Nairobi, Kenya'),
     );
-    expect(await statusSelect(page, order).count()).toBe(0);
+    expect(await statusOfDelivery(page, order).count()).toBe(0);
     if (viewport === desktop) {
       expect(await page.getByRole('columnheader').allTextContents()).toEqual([
         'Order #',
@@ -216,7 +214,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     ).toBe('');
     await fill(page, { 'Delivery Person': 'Nobody yet' });
     await page.keyboard.press('Escape');
-    const asked = dialogOf(page).getByRole('alertdialog', { name: 'Discard what you have not saved?' });
+    const asked = dialogOf(page).getByRole('alertdialog', { name: 'Discard unsaved changes?' });
     await asked.getByRole('button', { name: 'Keep editing' }).click();
     await asked.waitFor({ state: 'detached' });
     expect(
@@ -229,14 +227,17 @@ describe.each(sizes)('%s', (size, viewport) => {
     await dialogOf(page).waitFor({ state: 'hidden' });
 
     // Moving: the times are the database's, the order follows.
-    const select = statusSelect(page, order);
-    expect(await select.locator('option').allTextContents()).toEqual([
+    await statusOfDelivery(page, order).click();
+    expect(await page.getByRole('menuitemradio').allTextContents()).toEqual([
       'Assigned',
       'Picked Up',
       'In Transit',
       'Delivered',
       'Failed',
     ]);
+    await isStill(page);
+    await expectAccessible(page, 'the menu of statuses');
+    await page.keyboard.press('Escape');
     await move(page, order, 'Picked Up');
     await toast(page, 'Delivery status updated successfully').first().waitFor();
     await row.getByText('Picked:').waitFor();
@@ -249,7 +250,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       pickup_time: expect.any(String),
       delivery_time: expect.any(String),
     });
-    await move(page, order, 'Failed');
+    await move(page, order, 'Failed', 'Set to Failed');
     await row.getByText('Delivered:').waitFor({ state: 'detached' });
     expect(await statusOf(order)).toBe('processing');
 
@@ -303,13 +304,13 @@ describe('two members', () => {
     await first.page.getByRole('button', { name: 'Assign Delivery' }).click();
     await toast(first.page, 'Delivery assigned successfully').waitFor();
 
-    const told = second.page.getByRole('alert', { name: 'Changed meanwhile' });
+    const told = second.page.getByRole('alert', { name: 'Someone else changed this' });
     await told.getByText('Joseph Otieno has this delivery now').waitFor();
     await told.getByText(`Assigned by ${member.email}`, { exact: false }).waitFor();
     await expectAccessible(second.page, 'two members assign one delivery');
     expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
     // What was typed is still there, and is saved by who has seen the other's.
-    await told.getByRole('button', { name: 'Save mine over it' }).click();
+    await told.getByRole('button', { name: 'Save mine instead' }).click();
     await dialogOf(second.page).waitFor({ state: 'hidden' });
     expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
     await rowOf(first.page, order).getByText('Kamau').waitFor();
@@ -339,10 +340,10 @@ describe('two members', () => {
         { times: 1 },
       );
       await page.getByRole('button', { name: 'Assign Delivery' }).click();
-      const told = page.getByRole('alert', { name: 'Changed meanwhile' });
+      const told = page.getByRole('alert', { name: 'Someone else changed this' });
       await told.getByText('Kamau has this delivery now').waitFor();
       expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
-      await told.getByRole('button', { name: 'Take theirs' }).click();
+      await told.getByRole('button', { name: 'Keep their changes' }).click();
       expect(
         await dialogOf(page)
           .getByLabel(/^Phone Number/)
@@ -362,34 +363,41 @@ describe('two members', () => {
       delivery_vehicle: 'Van',
     });
     const { page } = await newVisitor({
-      expectedFailures: /Failed to update delivery status|409 .*deliveries/,
+      expectedFailures: /Failed to update delivery status|409 .*set_delivery_status/,
     });
     await enterAsStaff(shop, page);
     await openDeliveries(page);
-    await statusSelect(page, order).waitFor();
+    await statusOfDelivery(page, order).waitFor();
     let isFirst = true;
-    await page.route('**/rest/v1/deliveries*', async (route) => {
-      if (route.request().method() !== 'PATCH' || !isFirst) return route.fallback();
+    await page.route('**/rest/v1/rpc/set_delivery_status*', async (route) => {
+      if (!isFirst) return route.fallback();
       isFirst = false;
       await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
         delivery_status: 'delivered',
       });
       await route.continue();
     });
-    await statusSelect(page, order).selectOption({ label: 'Picked Up' });
+    await chooseStatus(statusOfDelivery(page, order), 'Picked Up');
     await toast(page, `set the delivery of ${order.order_number} to Delivered`).waitFor();
     await until(
-      async () => (await statusSelect(page, order).inputValue()) === 'delivered',
+      async () => (await statusOfDelivery(page, order).textContent()) === 'Delivered',
       'the status that stays is shown',
     );
     expect((await deliveryOf(order)).delivery_status).toBe('delivered');
 
-    // A cancelled order is not brought: the database says so in words.
+    // A cancelled order is not brought to anyone: there is nothing to assign, and its delivery can only fail.
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
     await rowOf(page, order).getByText('Order cancelled').waitFor();
-    await statusSelect(page, order).selectOption({ label: 'In Transit' });
-    await toast(page, 'This order was cancelled. To deliver it after all, change the order first').waitFor();
-    expect((await deliveryOf(order)).delivery_status).toBe('delivered');
+    expect(
+      await rowOf(page, order)
+        .getByRole('button', { name: /Assign|Edit assignment/ })
+        .count(),
+    ).toBe(0);
+    await statusOfDelivery(page, order).click();
+    const inTransit = page.getByRole('menuitemradio', { name: 'In Transit Order cancelled' });
+    expect(await inTransit.getAttribute('aria-disabled')).toBe('true');
+    await page.getByRole('menuitemradio', { name: 'Failed' }).click();
+    await expect.poll(async () => (await deliveryOf(order)).delivery_status).toBe('failed');
   });
 });
 

@@ -114,3 +114,15 @@ export async function pressUnlessTaken(button: Locator, outcome: Locator): Promi
   await Promise.race([button.click().catch(() => {}), outcome.waitFor()]);
   await outcome.waitFor();
 }
+
+/** The button that shows a status and opens the menu of statuses. */
+export const statusButton = (within: Page | Locator, label: string): Locator =>
+  within.getByRole('button', { name: `${label}: ` });
+
+/** Chooses a status from its menu, and confirms where the panel asks. */
+export async function chooseStatus(button: Locator, status: string, confirm?: string): Promise<void> {
+  const page = button.page();
+  await button.click();
+  await page.getByRole('menuitemradio', { name: status }).click();
+  if (confirm) await page.getByRole('dialog').getByRole('button', { name: confirm, exact: true }).click();
+}

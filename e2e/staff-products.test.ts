@@ -239,6 +239,10 @@ describe.each([
     await dialogOf(page).getByText('Stock quantity must be non-negative').waitFor();
     await field(page, 'Price \\(KES\\)').fill('950.50');
     await field(page, 'Stock Quantity').fill('25');
+    await field(page, 'Before Offer \\(KES\\)').fill('950.50');
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await dialogOf(page).getByText('The price before an offer must be above the price').waitFor();
+    await field(page, 'Before Offer \\(KES\\)').fill('1100');
     await field(page, 'Product Tagline').fill('Ubuyu with a spark');
     await field(page, 'Category').selectOption('Tamarind');
     await field(page, 'Description').fill('Cold.\nVery cold.');
@@ -285,6 +289,7 @@ describe.each([
     const customer = await context.newPage();
     await customer.goto(`${shop.url}/shop/${slug}`);
     await customer.getByText('KSh 950.50').first().waitFor();
+    await customer.getByText('Previous price KSh 1,100.00').first().waitFor();
     const shown = customer.getByRole('img', { name });
     await until(
       () => shown.evaluate((image: HTMLImageElement) => image.naturalWidth > 0),
@@ -428,7 +433,7 @@ describe.each([
     await page.getByRole('link', { name: `Edit Unsaved ${size}` }).click();
     await field(page, 'Product Tagline').fill('Hardly typed');
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('Discard what you have not saved?').waitFor();
+    await page.getByText('Discard unsaved changes?').waitFor();
     await expectAccessible(page, 'the question');
     await page.getByRole('button', { name: 'Keep editing' }).click();
     expect(await field(page, 'Product Tagline').inputValue()).toBe('Hardly typed');
@@ -442,7 +447,7 @@ describe.each([
       await page.mouse.move(x, y + 200, { steps: 5 });
       await page.mouse.move(x, y + 500, { steps: 5 });
       await page.mouse.up();
-      await page.getByText('Discard what you have not saved?').waitFor();
+      await page.getByText('Discard unsaved changes?').waitFor();
       await until(
         async () => ((await dialogOf(page).boundingBox())?.y ?? 740) < 100,
         'the drawer is up again with its question',
@@ -450,7 +455,7 @@ describe.each([
       await page.getByRole('button', { name: 'Keep editing' }).click();
     }
     await page.goBack();
-    await page.getByText('Discard what you have not saved?').waitFor();
+    await page.getByText('Discard unsaved changes?').waitFor();
     expect(page.url()).toContain(`edit=${product.id}`);
     await page.getByRole('button', { name: 'Discard' }).click();
     await dialogOf(page).waitFor({ state: 'detached' });

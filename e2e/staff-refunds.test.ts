@@ -264,6 +264,7 @@ describe.each([
     const begun = (await (
       await asOwner(shop, '/rest/v1/rpc/begin_payment', 'POST', {
         order_id: order.id,
+        tracking_number: order.tracking_number,
         phone: `${payer}35555`,
         notice_secret: randomUUID(),
       })

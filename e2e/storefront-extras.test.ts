@@ -42,25 +42,23 @@ const kept = (page: Page, key: string) => page.evaluate((name) => localStorage.g
 
 describe.each(viewports)('%s', (_, viewport, which) => {
   story(
-    'an unpaid order is paid later from its page, by somebody else if they like',
+    "an unpaid order is paid later from the customer's own link, with another person's phone",
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport });
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: `071100660${which}` });
       const number = await trackingNumberIn(page);
+      const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
       const { page: friend } = await newVisitor({ viewport });
-      await friend.goto(`${shop.url}/track-order/${number}`);
+      await friend.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
       await friend.getByRole('heading', { name: /^Payment due/ }).waitFor();
       await expectAccessible(friend, 'an unpaid order');
       await friend.getByRole('button', { name: 'Pay now' }).click();
       const field = dialogOf(friend).getByLabel('M-PESA phone number');
-      // Whose order it is stays hidden, and the prompt goes to the phone that is typed.
-      expect(await field.inputValue()).toBe('');
+      expect(await field.inputValue()).toBe(`071100660${which}`);
       await field.fill(`072200660${which}`);
       await payButton(friend).click();
       await dialogOf(friend).getByRole('button', { name: 'Track Your Order' }).click();
       await friend.getByText('Paid with M-PESA').waitFor();
-      await friend.getByText('A••• O•••').waitFor();
-      expect(await friend.content()).not.toContain(amina.email);
     },
   );
 
@@ -215,7 +213,7 @@ describe('found and unfolded', () => {
     const picture = meta(text, 'og:image') ?? '';
     expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
     expect(meta(text, 'og:title')).toBe('Dusk Energy Mango · Jani Juice');
-    expect(meta(text, 'og:description')).toBe('Mango with a spark, slim and ready for the road');
+    expect(meta(text, 'og:description')).toBe('Ripe mango with bubbles, for the last matatu home');
     expect(meta(text, 'twitter:card')).toBe('summary_large_image');
     expect(meta(text, 'og:url')).toBe(`${shop.url}/shop/mango-can`);
     const answer = await fetch(picture);

@@ -123,10 +123,10 @@ describe('on a desktop', () => {
             ['Delivery', '/delivery'],
             ['Contact', '/contact'],
             ['Track Your Order', '/track-order'],
-            ['FAQ', '/contact'],
+            ['FAQ', '/contact#faq'],
             ['Contact Support', '/contact'],
-            ['Privacy Policy', '/contact'],
-            ['Terms of Service', '/contact'],
+            ['Privacy Policy', '/contact#privacy'],
+            ['Terms of Service', '/contact#terms'],
           ] as const
         ).map(
           ([name, target]): Shown =>
@@ -529,7 +529,7 @@ describe('on a phone', () => {
       heading('Delivery notes'),
       'Ring twice',
       heading('Paid, then cancelled'),
-      'KSh 1,501.00 reached us for this order. Our team will send it back or call you.',
+      "We received KSh 1,501.00 for this order. We'll refund you or give you a call.",
     ]);
     await expectAccessible(page, 'a cancelled order');
   });

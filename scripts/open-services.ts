@@ -1,4 +1,4 @@
-// The backend on the shop's database and a folder of its own, behind a real HTTP listener, and the official clients of
+// The backend on the shop's database, with the shop's realtime settings, and a folder of its own, behind a real HTTP listener, and the official clients of
 // its storage and realtime services, for tests.
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -15,6 +15,7 @@ import type { Database } from '../backend/database/database.ts';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
 import { createDiskFiles } from '../backend/storage/disk-files.ts';
 import type { FileStore } from '../backend/storage/file-store.ts';
+import { shopRealtime } from '../server/shop-realtime.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
 export interface OpenServices {
@@ -55,6 +56,7 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
     functions: {},
     files,
     publicUrl,
+    realtime: shopRealtime,
     onFault: (error) => faults.push(error),
   });
   const server = createAdaptorServer({

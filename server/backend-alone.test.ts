@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { AuthClient } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { layDatabase } from '../backend/database/throwaway.ts';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
 import { readConfig } from './config.ts';
@@ -130,4 +131,63 @@ test('the page of an allowed site may read how far an answer goes', async () => 
   });
   expect(headers.get('content-range')).toBe('0-0/1');
   expect(headers.get('access-control-expose-headers')).toMatch(/content-range.*upload-offset/);
+});
+
+describe('the secret key', () => {
+  const browser = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
+  const ask = async (path: string, headers: Record<string, string>) => {
+    const answer = await fetch(`${backend.url}${path}`, { headers });
+    return { status: answer.status, code: answer.headers.get('sb-error-code'), body: await answer.text() };
+  };
+  const paths = [
+    '/rest/v1/notes',
+    '/auth/v1/admin/users',
+    '/storage/v1/bucket',
+    '/functions/v1/hello',
+    '/realtime/v1/api/broadcast',
+  ];
+
+  test.each(paths)('is refused from a browser at %s, wherever the request carries it', async (path) => {
+    const { publishable, secret } = backend.keys;
+    const carriers: [string, Record<string, string>][] = [
+      [path, { apikey: secret }],
+      [path, { authorization: `Bearer ${secret}`, apikey: publishable }],
+      [path, { authorization: `Bearer ${publishable}`, apikey: secret }],
+      [`${path}?apikey=${secret}`, {}],
+    ];
+    for (const [url, headers] of carriers) {
+      expect(await ask(url, { ...headers, 'user-agent': browser })).toEqual({
+        status: 401,
+        code: 'UNAUTHORIZED_INVALID_API_KEY_TYPE',
+        body: JSON.stringify({
+          message: 'Forbidden use of secret API key in browser',
+          hint: 'Secret API keys can only be used in a protected environment and should never be used in a browser. Delete this secret API key immediately!',
+        }),
+      });
+      expect((await ask(url, headers)).body).not.toContain('in browser');
+    }
+    const visitor = await ask(path, { apikey: publishable, 'user-agent': browser });
+    expect(visitor.body).not.toContain('in browser');
+  });
+
+  test('opens no WebSocket from a browser', async () => {
+    const open = (key: string, userAgent: string, header = false) =>
+      new Promise<number | undefined>((done) => {
+        const query = header ? '' : `&apikey=${key}`;
+        const socket = new WebSocket(
+          `${backend.url.replace('http', 'ws')}/realtime/v1/websocket?vsn=2.0.0${query}`,
+          { headers: { 'user-agent': userAgent, ...(header ? { 'x-api-key': key } : {}) } },
+        );
+        socket.on('open', () => {
+          socket.close();
+          done(101);
+        });
+        socket.on('unexpected-response', (_, response) => done(response.statusCode));
+      });
+    const { publishable, secret } = backend.keys;
+    expect(await open(secret, browser)).toBe(401);
+    expect(await open(secret, browser, true)).toBe(401);
+    expect(await open(secret, 'node')).toBe(101);
+    expect(await open(publishable, browser)).toBe(101);
+  });
 });

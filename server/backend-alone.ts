@@ -7,6 +7,7 @@ import { createBackend } from '../backend/backend.ts';
 import { migrate } from '../backend/database/migrate.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
+import { limitConnections } from './connection-limits.ts';
 import { type DataAlone, startDataAlone } from './data-alone.ts';
 import { endBroken } from './end-broken.ts';
 import { closeServer, listen } from './listen.ts';
@@ -81,6 +82,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       establishClientAddress(request, config.trustedProxies);
       backend.upgrade(request, socket, head);
     });
+    limitConnections(server, config.trustedProxies);
     await listen(server, config);
     const address = server.address();
     const port = address && typeof address === 'object' ? address.port : config.port;

@@ -22,6 +22,7 @@ test('nothing needs to be set', () => {
       mailFrom: 'Jani Juice <no-reply@localhost>',
       sms: null,
       outbox: '/shop/data/outbox',
+      outboxDays: 30,
     },
   });
 });
@@ -132,6 +133,7 @@ test.each([
   [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but it takes a mail address.'],
   [{ ADMIN_PASSWORD: 'secret' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
   [{ SMTP_URL: 'mail.example' }, 'SMTP_URL is not a URL that begins with smtp:// or smtps://.'],
+  [{ OUTBOX_DAYS: '0' }, 'OUTBOX_DAYS is "0", but it takes a whole number from 1 to 3650.'],
   [{ SMS_API_KEY: 'key' }, 'SMS_USERNAME and SMS_API_KEY must be set together.'],
   [
     { DATABASE_URL: 'mysql://u:secret@h/d' },

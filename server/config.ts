@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { isEmail } from '../domain/email.ts';
 import { msisdn, normalisePhone } from '../domain/phone.ts';
 import { type BackendConfig, readBackendConfig } from './backend-config.ts';
 import type { MessagesConfig } from './messages.ts';
@@ -108,6 +109,7 @@ export function readConfig(environment: Environment, root: string): Config {
       mailFrom: text('MAIL_FROM') ?? `Jani Juice <no-reply@${new URL(publicUrl).hostname}>`,
       sms: readSms(text),
       outbox: resolve(dataDir, 'outbox'),
+      outboxDays: readNumber('OUTBOX_DAYS', text('OUTBOX_DAYS') ?? '30', 1, 3650),
     },
     s3: readS3(text),
     trustedProxies: readNumber('TRUSTED_PROXIES', text('TRUSTED_PROXIES') ?? '0', 0, 10),
@@ -139,7 +141,7 @@ function readSupabase(text: (name: string) => string | undefined): Config['supab
 
 function readFirstAdmin(text: (name: string) => string | undefined): Config['firstAdmin'] {
   const email = text('ADMIN_EMAIL') ?? 'admin@jani.example';
-  if (!/^[^\s@]+@[^\s@]+$/.test(email)) {
+  if (!isEmail(email)) {
     throw new WrongSetting(`ADMIN_EMAIL is "${email}", but it takes a mail address.`);
   }
   const password = text('ADMIN_PASSWORD') ?? null;

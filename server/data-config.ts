@@ -117,7 +117,7 @@ export function readDataConfig(
     service: {
       schemas,
       maxRows: numberOf('DB_MAX_ROWS', text('DB_MAX_ROWS'), Number.POSITIVE_INFINITY),
-      maxBodyBytes: 10 * 1024 * 1024,
+      limits: { maxBodyBytes: 10 * 1024 * 1024 },
       allowsAnyRole: true,
       anonymousRole: text('DB_ANON_ROLE') ?? '',
       extraSearchPath: listOf(given('DB_EXTRA_SEARCH_PATH') ?? 'public'),

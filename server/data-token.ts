@@ -70,8 +70,8 @@ export function createTokenCheck(settings: TokenSettings): (header: string | nul
   // What was verified stays verified; times and audience are looked at anew.
   const remembered = new Map<string, TokenClaims>();
   return async (header) => {
-    const token = /^bearer(?:\s+(.*))?$/i.exec(header?.trim() ?? '');
-    const claims = token ? await verified(token[1] ?? '') : {};
+    const token = /^bearer(?:\s(.*))?$/i.exec(header?.trim() ?? '');
+    const claims = token ? await verified(token[1]?.trimStart() ?? '') : {};
     if (token) checkClaims(claims, audience);
     const claimed = valueAt(claims, roleClaim);
     if (claimed !== undefined) {

@@ -11,6 +11,7 @@ import { readConfig } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
+import { WrongSetting } from './wrong-setting.ts';
 
 const email = 'admin@jani.example';
 
@@ -109,6 +110,18 @@ test('an account that somebody else made is not made staff', async () => {
   expect(await ensure()).toEqual({ outcome: 'taken', email });
   expect(await staff()).toEqual([]);
 });
+
+test.each(['password', '12345678', 'janijuice1'])(
+  'a common password (%s) stops the start with one sentence',
+  async (password) => {
+    const attempt = ensure(password);
+    await expect(attempt).rejects.toThrow(WrongSetting);
+    await expect(attempt).rejects.toThrow(
+      'ADMIN_PASSWORD is not accepted: Password is known to be weak and easy to guess, please choose a different one.',
+    );
+    expect(await accounts()).toEqual([]);
+  },
+);
 
 test('services that refuse are an error, not a shop without staff that nobody notices', async () => {
   const attempt = ensureFirstAdmin({

@@ -3,6 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
 import type { Store } from '../web/lib/store.ts';
+import { WrongSetting } from './wrong-setting.ts';
 
 export interface FirstAdminOptions {
   /** Asks with the secret key. */
@@ -30,7 +31,7 @@ const mark = 'first_admin';
 /**
  * Makes the first staff account unless there is staff. Processes that start at once end up with one account, and a start
  * that was interrupted in the middle is brought to its end by the next one.
- * @throws what the services answered when they could not do it
+ * @throws WrongSetting when `password` is too weak; what the services answered when they could not do it
  */
 export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<FirstAdmin> {
   const { store, servicesUrl, secretKey, serviceFetch, email } = options;
@@ -55,6 +56,9 @@ export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<Firs
   if (data.user) {
     await makeStaff(store, data.user.id);
     return { outcome: 'made', email, password: options.password ? null : password };
+  }
+  if (refusal?.code === 'weak_password' && options.password) {
+    throw new WrongSetting(`ADMIN_PASSWORD is not accepted: ${refusal.message}`);
   }
   if (refusal?.code !== 'email_exists') throw refusal ?? new Error('the first account was not made');
   const owner = await findUser(admin, email);

@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createFairShare } from '../backend/fair-share.ts';
 import { addressOf, PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { createHttpServer } from './http-server.ts';
@@ -31,6 +32,7 @@ beforeAll(async () => {
       ),
     assets: folder,
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
+    fairShare: createFairShare('pglite'),
     isReady: async () => true,
     trustedProxies: 0,
     publicUrl: 'http://shop.example',
@@ -75,20 +77,23 @@ test('a page is sent in the encoding that is read there, and not once more to wh
   expect([head.headers.get('content-length'), await head.text()]).toEqual(['7', '']);
 });
 
-test('whoever asks for many pages waits for himself, and nobody waits for what is sent', async () => {
-  const begun: string[] = [];
+test('a network that asks for many pages waits for itself alone, and what waits for a function holds nobody up', async () => {
+  const started: string[] = [];
   const ends: (() => void)[] = [];
+  const pause = () => new Promise<void>((done) => ends.push(done));
   const busy = createHttpServer({
     backend: null,
     pages: new PageCache(),
-    renderPage: async (request, effort) => {
+    renderPage: async (request, effort, callFunction = (call) => call()) => {
       const { pathname } = new URL(request.url);
-      begun.push(pathname);
-      if (pathname.startsWith('/slow')) await new Promise<void>((done) => ends.push(done));
+      started.push(pathname);
+      if (pathname.startsWith('/slow')) await pause();
+      if (pathname.startsWith('/paid')) await callFunction(pause);
       return compressPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname), effort);
     },
     assets: folder,
     pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
     isReady: async () => true,
     trustedProxies: 1,
     publicUrl: 'http://shop.example',
@@ -101,18 +106,25 @@ test('whoever asks for many pages waits for himself, and nobody waits for what i
       headers: { 'x-forwarded-for': address },
       ...(method === 'POST' ? { body: new URLSearchParams() } : {}),
     }).then((response) => response.text());
-  const flood = Array.from({ length: 12 }, (_, n) => from('192.0.2.1', `/slow/${n}`));
-  await expect.poll(() => begun.length).toBe(3);
-  expect(await from('192.0.2.2', '/page')).toBe('/page');
-  expect(await from('192.0.2.1', '/sent', 'POST')).toBe('/sent');
-  const answers = Promise.all(flood);
+  const payments = Array.from({ length: 3 }, (_, n) => from('198.51.100.1', `/paid/${n}`, 'POST'));
+  await expect.poll(() => ends.length).toBe(3);
+  expect(await from('198.51.100.1', '/page')).toBe('/page');
+
+  // Addresses of one network.
+  const flood = Array.from({ length: 12 }, (_, n) => from(`192.0.2.${n}`, `/slow/${n}`));
+  await expect.poll(() => started.filter((path) => path.startsWith('/slow')).length).toBe(2);
+  expect(await from('203.0.113.2', '/page')).toBe('/page');
+  expect(await from('203.0.113.3', '/sent', 'POST')).toBe('/sent');
+  expect(started.filter((path) => path.startsWith('/slow')).length).toBe(2);
+
   const endAll = () => {
     for (const end of ends.splice(0)) end();
-    return begun.length;
+    return started.filter((path) => path.startsWith('/slow')).length;
   };
-  await expect.poll(endAll).toBe(14);
+  await expect.poll(endAll).toBe(12);
   endAll();
-  expect(await answers).toContain('/slow/11');
+  expect(await Promise.all(flood)).toContain('/slow/11');
+  expect(await Promise.all(payments)).toContain('/paid/2');
   busy.closeAllConnections();
   await new Promise((done) => busy.close(done));
 });
@@ -138,6 +150,7 @@ test('reads of the tables are answered in one piece or as they come, with or wit
     renderPage: async () => Promise.reject(new Error('this is no page')),
     assets: folder,
     pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
     isReady: async () => true,
     trustedProxies: 1,
     publicUrl: 'http://shop.example',
@@ -205,25 +218,50 @@ test('a file that went away ends its own answer and nothing else', async () => {
 
 describe('what a page is sent', () => {
   const post = (body: BodyInit) =>
-    fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body, duplex: 'half' } as RequestInit);
+    fetch(`http://127.0.0.1:${port}/contact`, {
+      method: 'POST',
+      body,
+      duplex: 'half',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    } as RequestInit);
 
   test('a form reaches its page whole', async () => {
     expect(await (await post(new URLSearchParams({ name: 'Amina' }))).text()).toBe('<p>name=Amina</p>');
   });
 
-  test('what is no form, or a broken one, is refused with a sentence', async () => {
-    for (const type of ['application/json', 'multipart/form-data; boundary=x']) {
+  test('what is no form of a page is refused with a sentence, before anything reads it', async () => {
+    for (const type of ['application/json', 'multipart/form-data; boundary=x', 'text/plain']) {
       const sent = { method: 'POST', body: '{', headers: { 'content-type': type } };
       const answer = await fetch(`http://127.0.0.1:${port}/contact`, sent);
-      expect([answer.status, await answer.text()]).toEqual([400, 'This form cannot be read.\n']);
+      expect([answer.status, await answer.text()]).toEqual([415, 'This form cannot be read.\n']);
     }
+  });
+
+  test('a form of 101 fields is refused, one of 100 is not', async () => {
+    const fields = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=x`).join('&');
+    const status = async (count: number) => (await post(new URLSearchParams(fields(count)))).status;
+    expect([await status(100), await status(101)]).toEqual([200, 413]);
+  });
+
+  test('a form of another site is refused, one of the shop is not, whatever proxy it came through', async () => {
+    const from = async (origin: string) => {
+      const sent = { method: 'POST', body: new URLSearchParams('a=b'), headers: { origin } };
+      return (await fetch(`http://127.0.0.1:${port}/contact`, sent)).status;
+    };
+    expect(await from('https://evil.example')).toBe(403);
+    expect(await from('null')).toBe(403);
+    expect(await from(`http://127.0.0.1:${port}`)).toBe(200);
+    expect(await from(`https://127.0.0.1:${port}`)).toBe(200);
+    expect(await from('https://shop.example')).toBe(200);
   });
 
   test('a form that breaks off on its way is nothing to look into', async () => {
     const told = vi.spyOn(log, 'error');
     const socket = await open();
     const gone = new Promise((done) => server.once('request', (request) => request.once('close', done)));
-    socket.write('POST /contact HTTP/1.1\r\nHost: shop\r\nContent-Length: 9\r\n\r\na=b');
+    socket.write(
+      'POST /contact HTTP/1.1\r\nHost: shop\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\na=b',
+    );
     await new Promise((done) => server.once('request', done));
     socket.destroy();
     await gone;
@@ -234,7 +272,7 @@ describe('what a page is sent', () => {
   });
 
   test('more than any form holds is refused and not kept in memory, whether its length is told or not', async () => {
-    expect((await post('a'.repeat(2 * 1024 * 1024))).status).toBe(413);
+    expect((await post('a'.repeat(33 * 1024))).status).toBe(413);
     let sent = 0;
     const endless = new ReadableStream({
       pull(controller) {
@@ -266,6 +304,7 @@ test('a connection is not left open behind a body that nobody reads to its end',
     renderPage: () => Promise.reject(new Error('no page is asked for')),
     assets: folder,
     pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
     isReady: async () => true,
     trustedProxies: 0,
     publicUrl: 'http://shop.example',

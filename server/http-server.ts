@@ -1,21 +1,24 @@
-// The one listener: kept pages straight from memory, then files, then the services, then rendering.
+// The one listener: cached pages straight from memory, then files, then the services, then rendering.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
+import { ClientGone, QueueFull, type Turn } from '../backend/fair-queue.ts';
+import { type FairShare, visitorAt } from '../backend/fair-share.ts';
 import { isHangUp } from '../backend/hang-up.ts';
-import { networkOf } from '../backend/network.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
-import { createTurns, TooBusy } from '../backend/turns.ts';
-import { boundedRequest, hasReadableForm } from './bounded-request.ts';
+import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
+import { limitConnections } from './connection-limits.ts';
 import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
+import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
 import { readPlain } from './read-plain.ts';
+import { createRefusalLog } from './refused-requests.ts';
 import { sendPlain } from './send-plain.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
@@ -32,6 +35,8 @@ export interface HttpServerOptions {
   pageViews: Pick<PageViews, 'fetch'>;
   /** The pictures of shared products. */
   shareImages?: ShareImages;
+  /** The fair queues of everything that takes work. Cached pages and files wait in none. */
+  fairShare: FairShare;
   isReady: () => Promise<boolean>;
   trustedProxies: number;
   /** What the outside calls the shop. */
@@ -39,14 +44,16 @@ export interface HttpServerOptions {
   log: Log;
 }
 
-/** Bytes of a form. */
-const largestForm = 1024 * 1024;
+/** What rendering a page costs, where 1 is a plain read of the tables. */
+const pageCost = 10;
+/** Statuses of the services' refusals that go to the log; others are part of everyday use. */
+const loggedStatuses = new Set([403, 413, 414, 415, 429]);
 const year = 365 * 24 * 60 * 60;
 
 /** Puts the listener together; it is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
-  const { shareImages } = options;
+  const { shareImages, fairShare } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -90,26 +97,57 @@ export function createHttpServer(options: HttpServerOptions): Server {
     response.end(request.method === 'HEAD' ? undefined : page.bodies[encoding]);
   };
 
-  // Whoever asks for page after page that nobody has asked for before waits for himself: others' pages come in between.
-  const turns = createTurns({ atOnce: 4, mostWaiting: 2000, mostWaitingOfOne: 400 });
+  const logRefusal = createRefusalLog({ log });
+  const noteRefusal = (request: IncomingMessage, status: number, reason: string) =>
+    logRefusal({
+      method: request.method ?? '',
+      path: request.url ?? '',
+      status,
+      address: addressOf(request),
+      reason,
+    });
 
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
     // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
-    const render = () =>
-      key
-        ? pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'))
-        : renderPage(webRequest, 'once');
-    const from = networkOf(String(request.headers['x-forwarded-for'] ?? ''));
-    // What is sent may wait for others, such as M-PESA: nobody's page waits with it.
-    const page = await (isRead(request) ? turns.take(from, render) : render());
+    const client = visitorAt(addressOf(request));
+    const signal = signalOf(response);
+    const render = (turn: Turn) => {
+      if (key) return pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'));
+      // A function may wait for M-PESA: the page's place is for others in the meantime.
+      return renderPage(webRequest, 'once', (call) =>
+        turn.pause(() => fairShare.outbound.run(client, call, { signal })),
+      );
+    };
+    const page = await fairShare.work.run(client, render, { cost: pageCost, signal });
     sendPage(request, response, page);
+  };
+
+  /** The answer to a page or image, or to a client that too many others wait with. */
+  const turnedAwayOr = async (answer: () => Promise<Response>, request: IncomingMessage) => {
+    try {
+      return await answer();
+    } catch (error) {
+      if (error instanceof ClientGone) return new Response(null, { status: 503 });
+      if (!(error instanceof QueueFull)) throw error;
+      const status = error.isOwn ? 429 : 503;
+      noteRefusal(request, status, 'queue full');
+      return new Response('Many people are here right now. Please try again in a moment.\n', {
+        status,
+        headers: { ...securityHeaders, 'retry-after': '5' },
+      });
+    }
+  };
+
+  const noteStatus = (request: IncomingMessage, status: number) => {
+    if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
 
   // Answers that are streams go out as all others do that are no plain ones.
   const streams = new WeakMap<object, Response>();
   const answerPlain = async (request: IncomingMessage, response: ServerResponse, read: PlainRequest) => {
-    const answer = await backend?.answer(read);
+    const answer = await backend?.answer(read, signalOf(response));
+    if (answer) noteStatus(request, answer.status);
     if (answer instanceof PlainResponse) {
       sendPlain(request, response, answer, securityHeaders);
       return;
@@ -129,10 +167,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
       }
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
       if (shareImages?.serves(pathname)) {
-        return withHeaders(await shareImages.fetch(webRequest), securityHeaders);
+        const client = visitorAt(addressOf(incoming as IncomingMessage));
+        const signal = signalOf(outgoing as ServerResponse);
+        const inShare = <T>(read: () => Promise<T>) => fairShare.work.run(client, read, { cost: 2, signal });
+        const fetchImage = () => shareImages.fetch(webRequest, client, inShare);
+        return withHeaders(await turnedAwayOr(fetchImage, incoming as IncomingMessage), securityHeaders);
       }
       if (backend?.serves(pathname)) {
-        const answer = await backend.answer(webRequest);
+        const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));
+        noteStatus(incoming as IncomingMessage, answer.status);
         const headers = isGivenUp(incoming as IncomingMessage)
           ? { ...securityHeaders, connection: 'close' }
           : securityHeaders;
@@ -140,18 +183,17 @@ export function createHttpServer(options: HttpServerOptions): Server {
         sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, headers);
         return RESPONSE_ALREADY_SENT;
       }
-      if (!isReadableAddress(webRequest.url)) return new Response('Bad request\n', { status: 400 });
-      const bounded = await boundedRequest(webRequest, largestForm);
-      if (!bounded) {
-        // The rest of the body is not read, so nothing more can come on this connection.
-        const headers = { ...securityHeaders, connection: 'close' };
-        return new Response('This form is too large.\n', { status: 413, headers });
+      const pageRequest = await readPageRequest(webRequest, publicUrl);
+      if (!(pageRequest instanceof Request)) {
+        const { status, text, reason, headers } = pageRequest;
+        noteRefusal(incoming as IncomingMessage, status, reason);
+        return new Response(text, { status, headers: { ...securityHeaders, ...headers } });
       }
-      if (!(await hasReadableForm(bounded))) {
-        return new Response('This form cannot be read.\n', { status: 400, headers: securityHeaders });
-      }
-      await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, bounded);
-      return RESPONSE_ALREADY_SENT;
+      const answer = async () => {
+        await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, pageRequest);
+        return RESPONSE_ALREADY_SENT;
+      };
+      return turnedAwayOr(answer, incoming as IncomingMessage);
     },
     {
       overrideGlobalObjects: false,
@@ -160,17 +202,24 @@ export function createHttpServer(options: HttpServerOptions): Server {
         if (error instanceof RequestError || isHangUp(error)) {
           return new Response('Bad request\n', { status: 400 });
         }
-        if (error instanceof TooBusy) {
-          return new Response('Too many pages are asked for at once. Please try again.\n', {
-            status: 503,
-            headers: { 'retry-after': '5' },
-          });
-        }
         log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
         return new Response('Something went wrong on our side. Please try again.\n', { status: 500 });
       },
     },
   );
+
+  /** Begins to answer a request when it is its client's turn. */
+  const enter = (request: IncomingMessage, response: ServerResponse) => {
+    const begin = async () => void web(request, response);
+    fairShare.entry
+      .run(visitorAt(addressOf(request)), begin, { signal: signalOf(response) })
+      .catch((error) => {
+        if (error instanceof ClientGone) return;
+        const status = error instanceof QueueFull && error.isOwn ? 429 : 503;
+        noteRefusal(request, status, 'queue full');
+        response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
+      });
+  };
 
   const server = createServer((request, response) => {
     const path = request.url ?? '/';
@@ -193,30 +242,32 @@ export function createHttpServer(options: HttpServerOptions): Server {
           log.error({ error: (error as Error).stack ?? String(error) }, 'a read could not be answered');
           response.destroy();
         });
-      } else void web(request, response);
+      } else enter(request, response);
       return;
     }
-    const page = isRead(request) ? pages.find(path) : undefined;
+    const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page) {
       sendPage(request, response, page);
       return;
     }
     establishClientAddress(request, trustedProxies);
-    if (isRead(request) && path.startsWith('/')) {
+    if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
-        files(request, response, () => void web(request, response));
+        files(request, response, () => enter(request, response));
         return;
       }
     }
-    void web(request, response);
+    enter(request, response);
   });
+  server.maxHeadersCount = 100;
   server.on('upgrade', (request, socket, head) => {
     // From here on nobody else listens: a client that goes away must not bring the process down.
     socket.on('error', () => socket.destroy());
     establishClientAddress(request, trustedProxies);
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
-    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+    else refuseUpgrade(socket, 404, '');
   });
+  limitConnections(server, trustedProxies);
   return server;
 }
 
@@ -241,14 +292,19 @@ function isGivenUp(request: IncomingMessage): boolean {
   return request.readableDidRead && !request.complete;
 }
 
-/** Whether an address can be one of a page: in letters that can be read, without zero characters, which no database takes. */
-function isReadableAddress(url: string): boolean {
-  try {
-    decodeURIComponent(new URL(url).pathname);
-    return !url.includes('%00');
-  } catch {
-    return false;
-  }
+/** The IP address a request came from; only once `establishClientAddress` has seen it. */
+function addressOf({ headers }: IncomingMessage): string {
+  return String(headers['x-forwarded-for'] ?? '');
+}
+
+/** Gives what is aborted when the client goes away before its response is complete. */
+function signalOf(response: ServerResponse): () => AbortSignal {
+  return () => {
+    const gone = new AbortController();
+    if (response.destroyed) gone.abort();
+    else response.once('close', () => gone.abort());
+    return gone.signal;
+  };
 }
 
 /** The one value of a header, read where it lies: the object of all headers would be made for this alone. */

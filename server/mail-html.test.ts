@@ -1,16 +1,19 @@
 import { expect, test } from 'vitest';
 import { mailHtml } from './mail-html.ts';
 
-const links = {
-  order: 'https://jani.example/track-order/JJ-1?key=a&b=1',
-  receipt: 'https://jani.example/track-order/JJ-1/receipt?key=a',
-};
+const origin = 'https://jani.example';
+const receipt = `${origin}/track-order/JJ-1/receipt?key=a`;
+const buttons = new Map([
+  [`${origin}/track-order/JJ-1?key=a&b=1`, 'Open your order'],
+  [receipt, 'Open the receipt'],
+]);
 
 test('a page of the order on its own line becomes a button, one of the shop within a line a link, and signs of HTML stay signs', () => {
   const html = mailHtml(
     'Habari <b>Amina</b> & "co",\n\nyour order:\nhttps://jani.example/track-order/JJ-1?key=a&b=1\n\nsee https://jani.example/shop.',
     'Jani & Juice',
-    links,
+    origin,
+    buttons,
   );
   expect(html).toContain('Habari &lt;b&gt;Amina&lt;/b&gt; &amp; &quot;co&quot;,');
   expect(html).toMatch(
@@ -18,7 +21,7 @@ test('a page of the order on its own line becomes a button, one of the shop with
   );
   expect(html).toContain('see <a href="https://jani.example/shop.">');
   expect(html).toContain('Jani &amp; Juice</title>');
-  expect(mailHtml(links.receipt, 'x', links)).toContain('>Open the receipt<');
+  expect(mailHtml(receipt, 'x', origin, buttons)).toContain('>Open the receipt<');
 });
 
 test.each([
@@ -27,5 +30,5 @@ test.each([
   'https://jani.example@evil.example/',
   'Confirm your PIN at https://evil.example/pin now',
 ])('no other host is linked, let alone as a button: %s', (text) => {
-  expect(mailHtml(text, 'x', links)).not.toContain('<a ');
+  expect(mailHtml(text, 'x', origin, buttons)).not.toContain('<a ');
 });

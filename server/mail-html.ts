@@ -1,24 +1,21 @@
 // A plain mail as simple HTML: the same words, with links that can be tapped.
 
-/** The addresses of the pages that a mail may lead to. */
-export interface MailLinks {
-  order: string;
-  receipt: string;
-}
+/** Pages that a mail leads to by a button: label by address. */
+export type MailButtons = ReadonlyMap<string, string>;
 
 /**
- * @param text paragraphs are parted by empty lines; a line that is one of the pages becomes a button
+ * @param text paragraphs are parted by empty lines; a line that is the address of a button becomes that button
  * @param heading said above it, such as the name of the shop
- * @param links of the order; no other host than theirs is linked, whatever the text says
+ * @param origin of the shop; no other host is linked, whatever the text says
  */
-export function mailHtml(text: string, heading: string, links: MailLinks): string {
+export function mailHtml(text: string, heading: string, origin: string, buttons: MailButtons): string {
   const paragraphs = text
     .split(/\n{2,}/)
     .map(
       (paragraph) =>
         `<p style="margin:0 0 18px">${paragraph
           .split('\n')
-          .map((words) => line(words, links))
+          .map((words) => line(words, origin, buttons))
           .join('<br>')}</p>`,
     )
     .join('\n');
@@ -40,13 +37,10 @@ ${paragraphs}
 const button =
   'display:inline-block;margin-top:6px;padding:12px 20px;border-radius:8px;background:#1f5a34;color:#ffffff;font-weight:bold;text-decoration:none';
 
-function line(text: string, links: MailLinks): string {
+function line(text: string, origin: string, buttons: MailButtons): string {
   const address = text.trim();
-  if (address === links.order || address === links.receipt) {
-    const label = address === links.receipt ? 'Open the receipt' : 'Open your order';
-    return `<a href="${escaped(address)}" style="${button}">${label}</a>`;
-  }
-  const { origin } = new URL(links.order);
+  const label = buttons.get(address);
+  if (label) return `<a href="${escaped(address)}" style="${button}">${escaped(label)}</a>`;
   return text
     .split(/(https?:\/\/[^\s<>"]+)/)
     .map((part, index) =>

@@ -35,6 +35,7 @@ const messagesWith = (config: Partial<MessagesConfig>) =>
       mailFrom: 'Jani Juice <hello@jani.example>',
       sms: null,
       outbox: join(folder, 'outbox'),
+      outboxDays: 30,
       ...config,
     },
     pino(
@@ -162,6 +163,18 @@ test('a mail server or gateway that nobody answers for was not reached, so it is
   );
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
   expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe('passing');
+});
+
+test('a mail that can be unsubscribed from offers it to mail programs', async () => {
+  const server = await mailServer();
+  const messages = messagesWith({ smtpUrl: server.url });
+  const unsubscribeUrl = 'https://jani.example/newsletter/unsubscribe?token=a1';
+  await messages.sendMail({ ...mail, unsubscribeUrl });
+  expect(server.received).toContain(`List-Unsubscribe: <${unsubscribeUrl}>`);
+  expect(server.received).toContain('List-Unsubscribe-Post: List-Unsubscribe=One-Click');
+  server.received.splice(0);
+  await messages.sendMail(mail);
+  expect(server.received.filter((line) => line.startsWith('List-'))).toEqual([]);
 });
 
 test('a mail is known by its id', async () => {

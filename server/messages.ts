@@ -1,15 +1,15 @@
 // How mails and text messages leave the house: SMTP, Africa's Talking, or a folder that a person looks into.
-import { randomBytes } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Mail, TextMessage } from '../backend/auth/messages.ts';
 import type { Log } from './log.ts';
+import { writeToOutboxFolder } from './outbox-folder.ts';
 
 /** A mail of whatever kind. */
 export interface OutgoingMail extends Omit<Mail, 'kind'> {
   kind: string;
   /** Stays the same when the mail is sent again, so that a mailbox may know it: `<…@…>`. */
   messageId?: string;
+  /** Address that ends a subscription when it is posted to (RFC 8058). */
+  unsubscribeUrl?: string;
 }
 
 export interface OutgoingText extends Omit<TextMessage, 'kind'> {
@@ -45,6 +45,8 @@ export interface MessagesConfig {
   sms: SmsGateway | null;
   /** The folder. */
   outbox: string;
+  /** For how many days the folder keeps a file. */
+  outboxDays: number;
 }
 
 export interface SmsGateway {
@@ -67,7 +69,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         await sendBySmtp(config.smtpUrl, config.mailFrom, mail);
         log.info(told, 'mail sent');
       } else {
-        const file = await keep(config.outbox, 'eml', await asEml(config.mailFrom, mail));
+        const file = await putIntoOutbox(config.outbox, 'eml', await asEml(config.mailFrom, mail));
         log.info({ ...told, file }, 'mail put into the outbox');
       }
     },
@@ -78,7 +80,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         log.info({ ...told, messageId }, 'text message sent');
         return { messageId };
       }
-      const file = await keep(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
+      const file = await putIntoOutbox(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
       log.info({ ...told, file }, 'text message put into the outbox');
       return undefined;
     },
@@ -146,7 +148,7 @@ async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
   return message as Buffer;
 }
 
-const envelope = (from: string, { to, subject, text, html, messageId }: OutgoingMail) => ({
+const envelope = (from: string, { to, subject, text, html, messageId, unsubscribeUrl }: OutgoingMail) => ({
   from,
   // An object is one address whatever is in it; a string is read as a list of them.
   to: { name: '', address: to },
@@ -154,7 +156,15 @@ const envelope = (from: string, { to, subject, text, html, messageId }: Outgoing
   text,
   ...(html ? { html } : {}),
   ...(messageId ? { messageId } : {}),
-  headers: { 'Auto-Submitted': 'auto-generated' },
+  headers: {
+    'Auto-Submitted': 'auto-generated',
+    ...(unsubscribeUrl
+      ? {
+          'List-Unsubscribe': `<${unsubscribeUrl}>`,
+          'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+        }
+      : {}),
+  },
 });
 
 interface GatewayAnswer {
@@ -212,14 +222,13 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
   return recipient.messageId ?? '';
 }
 
-/** Writes a file that its owner alone may read: it opens accounts. */
-async function keep(outbox: string, ending: string, content: string | Buffer): Promise<string> {
-  // Names sort by time.
-  const stamp = new Date().toISOString().replaceAll(':', '-');
-  const file = join(outbox, `${stamp}-${randomBytes(3).toString('hex')}.${ending}`);
+async function putIntoOutbox(
+  outbox: string,
+  ending: 'eml' | 'json',
+  content: string | Buffer,
+): Promise<string> {
   try {
-    await mkdir(outbox, { recursive: true, mode: 0o700 });
-    await writeFile(file, content, { mode: 0o600, flag: 'wx' });
+    return await writeToOutboxFolder(outbox, ending, content);
   } catch (error) {
     throw new SendFault(
       `the outbox folder cannot be written: ${(error as NodeJS.ErrnoException).code}`,
@@ -227,7 +236,6 @@ async function keep(outbox: string, ending: string, content: string | Buffer): P
       error,
     );
   }
-  return file;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDataService } from '../backend/data/service.ts';
@@ -69,6 +70,17 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query('delete from private.rate_limits');
     return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...form });
   };
+  /** Places an order whose customer has been sent an M-PESA prompt. */
+  const promptOrder = async (form: Record<string, unknown> = {}): Promise<PlacedOrder> => {
+    const order = await placeOrder(form);
+    await call(database, 'service', 'begin_payment', {
+      order_id: order.id,
+      tracking_number: order.tracking_number,
+      phone: order.customer_phone,
+      notice_secret: randomUUID(),
+    });
+    return order;
+  };
   /** The messages of an order, the mail first. */
   const messagesOf = async ({ id }: PlacedOrder) => {
     const { rows } = await database.query<Record<string, unknown>>(
@@ -87,7 +99,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     `);
 
   test('mail and text of an order leave once, with its link, its number and its total', async () => {
-    const order = await placeOrder();
+    const order = await promptOrder();
     await Promise.all([sendDueMessages(options), sendDueMessages(options), sendDueMessages(options)]);
     await sendDueMessages(options);
     expect(mails).toHaveLength(1);
@@ -111,7 +123,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('every message as it comes fits one text and names what it is about', async () => {
-    const order = await placeOrder();
+    const order = await promptOrder();
     await database.query(
       `insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
        values ($1, '+254712345678', 95100, 'completed', 'UKL3AB12CD', now())`,
@@ -125,8 +137,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       `payment_status = 'refunded'`,
     ]) {
       await database.query(`update public.orders set ${change} where id = $1`, [order.id]);
+      // Messages about a status wait until it can no longer be undone.
+      await later('15 seconds');
+      await sendDueMessages(options);
     }
-    await sendDueMessages(options);
     expect(texts.map(({ kind: told }) => told).sort()).toEqual([
       'order_delivered',
       'order_on_its_way',
@@ -150,7 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     onSend = () => {
       throw new SendFault('451 amina@example.com: try later', 'passing');
     };
-    const order = await placeOrder();
+    const order = await promptOrder();
     const waits: unknown[] = [];
     for (let attempt = 0; attempt < 4; attempt++) {
       await sendDueMessages(options);
@@ -188,7 +202,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     onSend = (message) => {
       if ('subject' in message) throw new SendFault('550 no such person', 'final');
     };
-    const order = await placeOrder();
+    const order = await promptOrder();
     await sendDueMessages(options);
     await later('1 hour');
     await sendDueMessages(options);
@@ -202,7 +216,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     onSend = (message) => {
       if ('subject' in message) throw new SendFault('Connection closed', 'unsure');
     };
-    const order = await placeOrder();
+    const order = await promptOrder();
     await sendDueMessages(options);
     await later('2 hours');
     await sendDueMessages(options);
@@ -220,7 +234,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a message whose process died while sending it becomes unsure, one it had only taken is sent', async () => {
-    const order = await placeOrder();
+    const order = await promptOrder();
     const { data: leased } = await options.tables.rpc('lease_messages', { at_most: 10 });
     const [died] = (leased ?? []) as unknown as { id: string; lease: string; channel: string }[];
     expect(leased).toHaveLength(2);
@@ -247,14 +261,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a kind that is switched off is neither queued nor sent', async () => {
-    const order = await placeOrder();
+    const order = await promptOrder();
     const turn = (state: boolean) =>
       database.query(
         `update public.message_templates set is_on = $1 where kind = 'order_received' and channel = 'text'`,
         [state],
       );
     await turn(false);
-    const other = await placeOrder();
+    const other = await promptOrder();
     await sendDueMessages(options);
     expect(await messagesOf(order)).toMatchObject([
       { channel: 'mail', status: 'sent' },
@@ -264,8 +278,58 @@ describe.each(testDatabases())('on %s', (kind) => {
     await turn(true);
   });
 
+  test('a newsletter mail has working links, which neither its record nor the log repeats', async () => {
+    await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'reader@example.com' });
+    await sendDueMessages(options);
+    const [mail] = mails;
+    expect(mail).toMatchObject({ to: 'reader@example.com', subject: 'Please confirm: news from Jani Juice' });
+    const token = (step: string) =>
+      new RegExp(`https://jani\\.example/newsletter/${step}\\?token=(\\w{32})`).exec(mail?.text ?? '')?.[1];
+    const [confirm, unsubscribe] = [token('confirm'), token('unsubscribe')];
+    expect(mail?.unsubscribeUrl).toBe(`${publicUrl}/newsletter/unsubscribe?token=${unsubscribe}`);
+    expect(mail?.html).toContain(`<a href="${publicUrl}/newsletter/confirm?token=${confirm}" style=`);
+    const { rows } = await database.query<{ status: string; body: string }>(
+      'select status, body from public.outbox_messages',
+    );
+    expect(rows).toMatchObject([
+      { status: 'sent', body: expect.stringContaining(`${publicUrl}/newsletter/confirm`) },
+    ]);
+    for (const secret of [confirm, unsubscribe, 'reader@']) {
+      expect(secret).toBeTruthy();
+      expect(rows[0]?.body).not.toContain(secret);
+      expect(logged).not.toContain(secret);
+    }
+    expect(await call(database, 'visitor', 'confirm_newsletter', { token: confirm })).toBe(true);
+    expect(await call(database, 'visitor', 'unsubscribe_from_newsletter', { token: unsubscribe })).toBe(true);
+  });
+
+  test('a message over the daily budget is not handed over, and leaves when staff send it with budget again', async () => {
+    const setBudget = (texts: number) =>
+      database.query('update public.store_settings set texts_per_day = $1', [texts]);
+    await database.query('delete from private.messages_sent');
+    await setBudget(1);
+    const orders = [await placeOrder(), await placeOrder()];
+    for (const { id } of orders) {
+      await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
+    }
+    await sendDueMessages(options);
+    await sendDueMessages(options);
+    expect(mails).toHaveLength(2);
+    expect(texts).toHaveLength(1);
+    const { rows } = await database.query<{ id: string; attempts: number; problem: string }>(
+      `select id, attempts, problem from public.outbox_messages where status = 'over_budget'`,
+    );
+    expect(rows).toMatchObject([{ attempts: 0, problem: "Not sent: today's budget of texts is used up" }]);
+    await setBudget(300);
+    await sendDueMessages(options);
+    expect(texts, 'not by itself').toHaveLength(1);
+    await call(database, 'staff', 'send_message_again', { message_id: rows[0]?.id });
+    await sendDueMessages(options);
+    expect(texts).toHaveLength(2);
+  });
+
   test('a mail server that hangs keeps no text waiting', async () => {
-    await placeOrder();
+    await promptOrder();
     let answer = () => {};
     const hanging = new Promise<void>((resolve) => {
       answer = resolve;
@@ -274,7 +338,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const turn = sendDueMessages(options);
     await vi.waitFor(() => expect(texts).toHaveLength(1));
     // Texts that come meanwhile leave with the next turn of whoever is free.
-    const next = await placeOrder();
+    const next = await promptOrder();
     onSend = (message) => ('subject' in message ? hanging : undefined);
     const other = sendDueMessages(options);
     await vi.waitFor(() => expect(texts).toHaveLength(2));
@@ -286,7 +350,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a stop begins nothing more: what is under way is finished, the rest waits for the next process', async () => {
     const orders: PlacedOrder[] = [];
-    for (let count = 0; count < 20; count += 1) orders.push(await placeOrder());
+    for (let count = 0; count < 20; count += 1) orders.push(await promptOrder());
     const stop = new AbortController();
     onSend = () => stop.abort();
     await sendDueMessages({ ...options, signal: stop.signal });
@@ -306,7 +370,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a full outbox is emptied in one turn, each message once', async () => {
     const orders = await Promise.all(
       Array.from({ length: 12 }, (_, index) =>
-        placeOrder({ customer_phone: `07123456${10 + index}`, customer_email: `a${index}@example.com` }),
+        promptOrder({ customer_phone: `07123456${10 + index}`, customer_email: `a${index}@example.com` }),
       ),
     );
     await Promise.all([sendDueMessages(options), sendDueMessages(options)]);

@@ -1,10 +1,17 @@
 // Sends what waits in the outbox for customers: each message is marked before it leaves, and its end is noted after.
-import { type MessageFacts, type MessageTemplate, writeMessage } from '../domain/customer-message.ts';
+import {
+  isNewsletter,
+  type MessageFacts,
+  type MessageTemplate,
+  type NewsletterFacts,
+  writeMessage,
+} from '../domain/customer-message.ts';
+import { newsletterLink } from '../domain/newsletter-link.ts';
 import { orderLink } from '../domain/order-link.ts';
 import { msisdn } from '../domain/phone.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Log } from './log.ts';
-import { mailHtml } from './mail-html.ts';
+import { type MailButtons, mailHtml } from './mail-html.ts';
 import { maskRecipient, type OutgoingMessages, SendFault } from './messages.ts';
 
 export interface OutboxOptions {
@@ -26,7 +33,7 @@ interface LeasedMessage {
   channel: 'mail' | 'text';
   recipient: string;
   template: MessageTemplate;
-  facts: MessageFacts;
+  facts: MessageFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
 
 /** At once, and so many times in one turn: a full outbox must not keep a stop waiting. */
@@ -61,18 +68,24 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   const { id, channel, kind, recipient } = message;
   // Nobody has it then: it is leased again in a minute.
   if (signal?.aborted) return;
-  const written = writeMessage(message.template, channel, message.facts, options.publicUrl);
+  const facts = await factsOf(message, tables);
+  const written = writeMessage(message.template, channel, facts, options.publicUrl);
+  // Tokens of newsletter links are stored as hashes only, so the record has the mail without them.
+  const recorded =
+    'tokens' in facts
+      ? writeMessage(message.template, channel, { ...facts, tokens: null }, options.publicUrl)
+      : written;
   // From here on it may have left, whatever becomes of this process.
   const begun = await tables.rpc('begin_message', {
     message_id: id,
     lease: message.lease,
-    subject: written.subject,
-    body: written.body,
+    subject: recorded.subject,
+    body: recorded.body,
   });
   if (begun.error) throw new Error(begun.error.message);
   if (begun.data === null) return;
 
-  const end = await handOver(message, written, options);
+  const end = await handOver(message, written, facts, options);
   if (end.outcome !== 'sent') {
     log.warn(
       {
@@ -96,6 +109,19 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   if (noted.error) throw new Error(noted.error.message);
 }
 
+/** The facts of a message as its template needs them; tokens of a newsletter mail are issued for this attempt. */
+async function factsOf(
+  { kind, facts }: LeasedMessage,
+  tables: OutboxOptions['tables'],
+): Promise<MessageFacts | NewsletterFacts> {
+  if (!isNewsletter(kind) || !('subscription_id' in facts)) return facts as MessageFacts;
+  const { data, error } = await tables.rpc('issue_newsletter_tokens', {
+    subscription_id: facts.subscription_id,
+  });
+  if (error) throw new Error(error.message);
+  return { shop: facts.shop, tokens: data as unknown as NewsletterFacts['tokens'] };
+}
+
 interface End {
   outcome: 'sent' | 'refused' | 'failed' | 'unsure';
   problem: string | null;
@@ -103,8 +129,9 @@ interface End {
 }
 
 async function handOver(
-  { id, kind, channel, recipient, facts }: LeasedMessage,
+  { id, kind, channel, recipient }: LeasedMessage,
   { subject, body }: MessageTemplate,
+  facts: MessageFacts | NewsletterFacts,
   { messages, publicUrl }: OutboxOptions,
 ): Promise<End> {
   try {
@@ -116,12 +143,12 @@ async function handOver(
       to: recipient,
       subject: subject ?? '',
       text: body,
-      html: mailHtml(body, facts.shop.name, {
-        order: orderLink(publicUrl, facts.tracking_number, facts.access_key),
-        receipt: orderLink(publicUrl, facts.tracking_number, facts.access_key, 'receipt'),
-      }),
+      html: mailHtml(body, facts.shop.name, new URL(publicUrl).origin, buttonsOf(facts, publicUrl)),
       kind,
       messageId: `<${id}@${new URL(publicUrl).hostname}>`,
+      ...('tokens' in facts && facts.tokens
+        ? { unsubscribeUrl: newsletterLink(publicUrl, 'unsubscribe', facts.tokens.unsubscribe) }
+        : {}),
     });
     return { outcome: 'sent', problem: null, reference: null };
   } catch (error) {
@@ -129,6 +156,18 @@ async function handOver(
     const outcome = verdict === 'passing' ? 'refused' : verdict === 'final' ? 'failed' : 'unsure';
     return { outcome, problem: (error as Error).message, reference: null };
   }
+}
+
+function buttonsOf(facts: MessageFacts | NewsletterFacts, publicUrl: string): MailButtons {
+  if ('tokens' in facts) {
+    const confirm = newsletterLink(publicUrl, 'confirm', facts.tokens?.confirm ?? null);
+    return new Map([[confirm, 'Yes, send me news']]);
+  }
+  const { tracking_number, access_key } = facts;
+  return new Map([
+    [orderLink(publicUrl, tracking_number, access_key), 'Open your order'],
+    [orderLink(publicUrl, tracking_number, access_key, 'receipt'), 'Open the receipt'],
+  ]);
 }
 
 /** Servers like to repeat whom they refuse. */

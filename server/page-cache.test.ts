@@ -18,6 +18,11 @@ describe('page keys', () => {
     expect(key('/?a=b')).toBe('/?');
   });
 
+  test('cut a search to the length that the form takes, never through a character', () => {
+    expect(key(`/shop?search=${'x'.repeat(600)}`)).toBe(`/shop?search=${'x'.repeat(100)}`);
+    expect(key(`/shop?search=${'x'.repeat(99)}%F0%9F%A7%83`)).toBe(`/shop?search=${'x'.repeat(99)}`);
+  });
+
   test('exist for the data of a page too, apart from the page itself', () => {
     expect(key('/shop.data?search=x')).toBe('/shop.data?search=x');
     expect(key('/shop.data')).not.toBe(key('/shop'));
@@ -36,7 +41,7 @@ describe('page keys', () => {
     '/admin/orders',
     '/shop/UPPER',
     '/rest/v1/products',
-    `/shop?search=${'x'.repeat(600)}`,
+    `/shop?brand=${'x'.repeat(600)}`,
   ])('%s is never kept', (path) => expect(key(path)).toBeNull());
 });
 
@@ -163,5 +168,15 @@ describe('the page cache', () => {
       cache.get('b') !== undefined,
       cache.get('c') !== undefined,
     ]).toEqual([true, false, true]);
+  });
+
+  test('searches take no other page out', async () => {
+    const cache = new PageCache(10);
+    await cache.getOrRender('/?', () => page('home'));
+    for (let n = 0; n < 50; n += 1) await cache.getOrRender(`/shop?search=${n}`, () => page('found'));
+    expect(textOf(cache.get('/?'))).toBe('home');
+    expect(
+      ['/shop?search=47', '/shop?search=48', '/shop?search=49'].map((each) => textOf(cache.get(each))),
+    ).toEqual([undefined, 'found', 'found']);
   });
 });

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import { searchIn } from '../domain/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
@@ -48,7 +49,7 @@ export function pageKey(url: URL): string | null {
   if (path === '/track-order' && (url.searchParams.has('tracking') || url.searchParams.has('key')))
     return null;
   const kept = parameters.flatMap((name) => {
-    const value = url.searchParams.get(name);
+    const value = name === 'search' ? searchIn(url.searchParams) : url.searchParams.get(name);
     return value ? [`${name}=${encodeURIComponent(value)}`] : [];
   });
   const routes = isData ? url.searchParams.get('_routes') : null;
@@ -92,6 +93,12 @@ interface Entry {
   page: CachedPage | null;
 }
 
+/** The latest used are last. */
+interface Pages {
+  limit: number;
+  entries: Map<string, Entry>;
+}
+
 /** What has changed since a render began. */
 interface Render {
   changed: Set<string>;
@@ -102,27 +109,38 @@ interface Render {
 /** Pages that name nothing they were made from. */
 const unnamed = '';
 
-/** Keeps pages by key until something they were made from changes; bounded, least recently used out first. */
+/**
+ * Caches pages by key until something they were made from changes; bounded, least recently used out first. Pages with parameters have
+ * a bound of their own: a visitor who asks for one search after the other takes no other page out.
+ */
 export class PageCache {
-  readonly #entries = new Map<string, Entry>();
+  readonly #plain: Pages;
+  readonly #withParameters: Pages;
   readonly #byFact = new Map<string, Set<Entry>>();
   // The same pages by the addresses they were last asked for under, so that a hit costs no parsing.
   readonly #byAddress = new Map<string, Entry>();
   readonly #sharing = new Map<string, Promise<CachedPage>>();
   readonly #renders = new Set<Render>();
-  readonly #limit: number;
   #isDeaf = false;
 
+  /** @param limit pages without parameters; of those with parameters a fifth as many are cached */
   constructor(limit = 500) {
-    this.#limit = limit;
+    this.#plain = { limit, entries: new Map() };
+    this.#withParameters = { limit: Math.floor(limit / 5), entries: new Map() };
   }
 
   get(key: string): CachedPage | undefined {
-    const entry = this.#entries.get(key);
+    const { entries } = this.#pagesOf(key);
+    const entry = entries.get(key);
     if (!entry?.page) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    entries.delete(key);
+    entries.set(key, entry);
     return entry.page;
+  }
+
+  #pagesOf(key: string): Pages {
+    const parameters = key.indexOf('?') + 1;
+    return parameters > 0 && parameters < key.length ? this.#withParameters : this.#plain;
   }
 
   /**
@@ -138,9 +156,10 @@ export class PageCache {
         ? pageKey(new URL(address, 'http://shop'))
         : null;
     const page = key === null ? undefined : this.get(key);
-    const entry = page && key !== null && address.length <= 500 ? this.#entries.get(key) : undefined;
+    const entry =
+      page && key !== null && address.length <= 500 ? this.#pagesOf(key).entries.get(key) : undefined;
     if (entry) {
-      if (this.#byAddress.size >= 2 * this.#limit) this.#byAddress.clear();
+      if (this.#byAddress.size >= 2 * this.#plain.limit) this.#byAddress.clear();
       this.#byAddress.set(address, entry);
     }
     return page;
@@ -185,7 +204,9 @@ export class PageCache {
 
   /** Forgets every page: what they show has changed, or may have. */
   clear(): void {
-    for (const entry of [...this.#entries.values()]) this.#drop(entry);
+    for (const { entries } of [this.#plain, this.#withParameters]) {
+      for (const entry of [...entries.values()]) this.#drop(entry);
+    }
     this.#byAddress.clear();
     for (const render of this.#renders) render.isDoubtful = true;
     this.#sharing.clear();
@@ -204,17 +225,18 @@ export class PageCache {
   }
 
   #keep(key: string, page: CachedPage): void {
-    const old = this.#entries.get(key);
+    const { entries, limit } = this.#pagesOf(key);
+    const old = entries.get(key);
     if (old) this.#drop(old);
     const entry = { key, page };
-    this.#entries.set(key, entry);
+    entries.set(key, entry);
     for (const fact of page.facts.length > 0 ? page.facts : [unnamed]) {
       const sharers = this.#byFact.get(fact);
       if (sharers) sharers.add(entry);
       else this.#byFact.set(fact, new Set([entry]));
     }
-    if (this.#entries.size > this.#limit) {
-      const [oldest] = this.#entries.values();
+    if (entries.size > limit) {
+      const [oldest] = entries.values();
       if (oldest) this.#drop(oldest);
     }
   }
@@ -228,7 +250,7 @@ export class PageCache {
     }
     // Addresses that lead to it find it empty.
     entry.page = null;
-    this.#entries.delete(entry.key);
+    this.#pagesOf(entry.key).entries.delete(entry.key);
   }
 }
 

@@ -51,9 +51,11 @@ test('a product that visitors do not see touches nothing', () => {
   expect(change({ new: hidden })).toEqual([]);
 });
 
-test('settings and categories are facts as a whole', () => {
+test('settings, categories, texts and synonyms are facts as a whole', () => {
   expect(factsChanged('{"table":"store_settings"}')).toEqual(['store_settings']);
   expect(factsChanged('{"table":"categories"}')).toEqual(['categories']);
+  expect(factsChanged('{"table":"shop_texts"}')).toEqual(['shop_texts']);
+  expect(factsChanged('{"table":"search_synonyms"}')).toEqual(['search_synonyms']);
 });
 
 test.each([

@@ -6,6 +6,8 @@ import {
   productFact,
   productsFact,
   settingsFact,
+  shopTextsFact,
+  synonymsFact,
 } from '../web/lib/page-facts.ts';
 
 interface ProductRow {
@@ -29,8 +31,9 @@ export function factsChanged(payload: string): string[] | null {
     return null;
   }
   if (change === null || typeof change !== 'object') return null;
-  if (change.table === settingsFact) return [settingsFact];
-  if (change.table === categoriesFact) return [categoriesFact];
+  for (const fact of [settingsFact, shopTextsFact, categoriesFact, synonymsFact]) {
+    if (change.table === fact) return [fact];
+  }
   if (change.table !== productsFact) return null;
 
   const rows = [change.old, change.new].filter((row) => row !== undefined);

@@ -20,7 +20,15 @@ export interface PageRendererOptions {
   log: Log;
 }
 
-export type PageRenderer = (request: Request, effort: 'kept' | 'once') => Promise<CachedPage>;
+/**
+ * Renders a page.
+ * @param callFunction makes the calls of functions, which may wait for a third party. Default: at once
+ */
+export type PageRenderer = (
+  request: Request,
+  effort: 'kept' | 'once',
+  callFunction?: <T>(call: () => Promise<T>) => Promise<T>,
+) => Promise<CachedPage>;
 
 /**
  * Makes the renderer.
@@ -30,7 +38,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   const { build, mode, config, servicesUrl, serviceFetch, log } = options;
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
-  return async (request, effort) => {
+  return async (request, effort, callFunction = (call) => call()) => {
     const address = request.headers.get('x-forwarded-for');
     const facts = new Set<string>();
     const tables = new Set<string>();
@@ -42,7 +50,8 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           const [, table] = /\/rest\/v1\/(\w+)(?:\?|$)/.exec(addressOf(input)) ?? [];
           if (table) tables.add(table);
           reads += 1;
-          return (serviceFetch ?? fetch)(input, init);
+          const call = () => (serviceFetch ?? fetch)(input, init);
+          return addressOf(input).startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
         },
         // A page that is kept must not depend on who asked for it first.
         headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
@@ -76,7 +85,9 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       const { pathname, search } = new URL(request.url);
       log.debug({ page: pathname + search, reads, facts: [...facts] }, 'page rendered');
     }
-    return compressPage(response.status, headers, body, effort, [...facts]);
+    // A page with parameters may never be asked for again.
+    const isWorthIt = effort === 'kept' && new URL(request.url).search === '';
+    return compressPage(response.status, headers, body, isWorthIt ? 'kept' : 'once', [...facts]);
   };
 }
 

@@ -1,8 +1,8 @@
 // Page views as the storefront reports them, in the words of Plausible's event protocol: gathered for a moment, then
 // counted in the database. Nothing of a visitor is kept; the address only limits how often one may be counted, in memory.
 import { isbot } from 'isbot';
-import { networkOf } from '../backend/network.ts';
-import { boundedRequest } from './bounded-request.ts';
+import { networksOf } from '../backend/network.ts';
+import { readBody } from './read-body.ts';
 
 export interface PageViewsOptions {
   /** Adds views to the counts of today. */
@@ -21,10 +21,13 @@ export interface PageViews {
 
 /** Bytes of a report. */
 const largestReport = 8 * 1024;
+const longestUserAgent = 1000;
 const mostWaiting = 500;
-const mostAddresses = 20_000;
-/** Mobile networks put thousands behind one address, so this only stops machines. */
-const mostPerAddress = 1000;
+const mostNetworks = 50_000;
+/** Views of the narrowest network of an address in a window. Mobile networks put thousands behind one address: this only stops machines. */
+const mostPerNetwork = 1000;
+/** Views of its widest network. */
+const mostPerWideNetwork = 8 * mostPerNetwork;
 const windowMs = 10 * 60 * 1000;
 
 /** Makes the receiver. */
@@ -35,15 +38,23 @@ export function createPageViews({ record, onFault, writeAfterMs = 2000 }: PageVi
   const seen = new Map<string, number>();
   let windowEnds = 0;
 
-  const isTooMany = (address: string): boolean => {
+  const isCountedWithin = (network: string, most: number): boolean => {
+    const views = (seen.get(network) ?? 0) + 1;
+    if (views > most || (views === 1 && seen.size >= mostNetworks)) return false;
+    seen.set(network, views);
+    return true;
+  };
+  const isWithinLimits = (address: string): boolean => {
     if (Date.now() >= windowEnds) {
       seen.clear();
       windowEnds = Date.now() + windowMs;
     }
-    const views = (seen.get(address) ?? 0) + 1;
-    if (views === 1 && seen.size >= mostAddresses) return true;
-    seen.set(address, views);
-    return views > mostPerAddress;
+    const networks = networksOf(address);
+    // The wide network first: one that has used up its views adds no more narrow ones to those in memory.
+    return (
+      isCountedWithin(networks.at(-1) ?? '', mostPerWideNetwork) &&
+      isCountedWithin(networks[0] ?? '', mostPerNetwork)
+    );
   };
 
   const write = () => {
@@ -67,19 +78,20 @@ export function createPageViews({ record, onFault, writeAfterMs = 2000 }: PageVi
       if (request.method !== 'POST') {
         return new Response('Page views are posted.\n', { status: 405, headers: { allow: 'POST' } });
       }
-      const bounded = await boundedRequest(request, largestReport);
-      if (!bounded) {
+      const body = await readBody(request, largestReport);
+      if (!body) {
         return new Response('This report is too large.\n', { status: 413, headers: { connection: 'close' } });
       }
-      const path = reportedPath(await bounded.text());
+      const path = reportedPath(Buffer.from(body).toString());
       if (path === 'unreadable') return new Response('This is no report.\n', { status: 400 });
       const userAgent = request.headers.get('user-agent');
       const isCounted =
         path !== null &&
         userAgent !== null &&
+        userAgent.length <= longestUserAgent &&
         !isbot(userAgent) &&
         !isForeign(request) &&
-        !isTooMany(networkOf(request.headers.get('x-forwarded-for') ?? ''));
+        isWithinLimits(request.headers.get('x-forwarded-for') ?? '');
       if (!isCounted) return new Response('ok', { status: 202, headers: { 'x-plausible-dropped': '1' } });
       count(path);
       return new Response('ok', { status: 202 });

@@ -3,10 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
-import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
+import { createFairShare } from '../backend/fair-share.ts';
+import { createRenderedImages } from '../backend/storage/rendered-images.ts';
+import { renderedSides } from '../domain/product-picture.ts';
 import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
 import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
@@ -23,14 +25,21 @@ import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { sendDueMessages } from './outbox.ts';
+import { emptyOutboxFolder } from './outbox-folder.ts';
 import { PageCache } from './page-cache.ts';
 import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
-import { isReady } from './readiness.ts';
+import { createReadiness } from './readiness.ts';
 import { createShareImages } from './share-images/share-images.ts';
+import { shopRealtime } from './shop-realtime.ts';
+import { staffSignIn } from './staff-sign-in.ts';
 import { AddressTaken } from './start-failure.ts';
+import { visitorLimits } from './visitor-limits.ts';
+
+/** Bytes on disk for the images of shared products, some hundred kilobytes each. */
+const shareImageBytes = 64 * 1024 * 1024;
 
 export interface Shop {
   /** Where it answers. */
@@ -96,6 +105,7 @@ async function wire(
   const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
   if (simulator) closers.push(() => simulator.close());
 
+  const fairShare = createFairShare(database?.kind ?? 'postgresql');
   let backend: Backend | null = null;
   const messages = createMessages(config.messages, log);
   const serviceFetch: typeof fetch | undefined = database
@@ -117,14 +127,19 @@ async function wire(
     backend = await createBackend({
       database,
       keys,
-      functions: { 'mobile-money': mobileMoney },
+      // M-PESA sends its callbacks without a token.
+      functions: { 'mobile-money': { handler: mobileMoney, verifyJwt: 'when-sent' } },
       files: openFiles(config),
       publicUrl: config.publicUrl,
+      realtime: shopRealtime,
       auth: {
         settings: { ...staffSignIn(config), ...config.backend.authSettings },
         messages,
       },
       allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
+      fairShare,
+      visitorLimits,
+      visitorImageSides: renderedSides,
       onFault,
     });
     const started = backend;
@@ -175,6 +190,7 @@ async function wire(
 
   // Not before the first staff account is there: who waits for the shop may sign in as soon as it is ready.
   let hasOpened = false;
+  const isReady = createReadiness(database);
   const server = createHttpServer({
     backend,
     pages,
@@ -196,8 +212,11 @@ async function wire(
       artFolder: typeof assets === 'string' ? assets : join(root, 'web/public'),
       servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
+      drawn: createRenderedImages(join(config.dataDir, 'share-images'), shareImageBytes),
+      queue: fairShare.images,
     }),
-    isReady: async () => hasOpened && (await isReady(database)),
+    fairShare,
+    isReady: async () => hasOpened && (await isReady()),
     trustedProxies: config.trustedProxies,
     publicUrl: config.publicUrl,
     log,
@@ -228,6 +247,16 @@ async function wire(
       sending.abort();
     },
   });
+  jobs.push({
+    name: 'empty the outbox folder',
+    everyMs: 60 * 60 * 1000,
+    firstAfterMs: 60_000,
+    async run() {
+      const { outbox, outboxDays } = config.messages;
+      const deleted = await emptyOutboxFolder(outbox, { days: outboxDays, maxFiles: 10_000 });
+      if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
+    },
+  });
   // A hosted project makes its own.
   if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));
   closers.push(startJobs(jobs, log));
@@ -251,19 +280,6 @@ async function wire(
     phonePageUrl: publicConfig.phonePageUrl,
     keys,
     firstAdmin,
-  };
-}
-
-/** Only staff sign in, and nobody signs up by themselves. */
-function staffSignIn({ messages }: Config): Partial<GivenAuthSettings> {
-  return {
-    passkeys: { relyingPartyName: 'Jani Juice' },
-    password: {
-      minimumLength: 8,
-      needsCurrentPassword: true,
-      // A code by mail for a session that is older than a day; without a mail server nobody would get it.
-      needsReauthentication: messages.smtpUrl !== null,
-    },
   };
 }
 
@@ -390,7 +406,7 @@ function shopJobs(store: Store, database: Database | null): Job[] {
       },
     },
     {
-      name: 'forget old messages to customers and counters',
+      name: 'forget personal data after its period',
       everyMs: 60 * 60 * 1000,
       async run() {
         const { error } = await store.tables.rpc('forget_old_rows');

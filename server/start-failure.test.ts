@@ -83,6 +83,14 @@ test('a folder that is in use, and a history that was changed', async () => {
   await unlock();
 });
 
+test('a keys file that is broken', async () => {
+  await mkdir(join(folder, 'keyless'), { recursive: true });
+  await writeFile(join(folder, 'keyless/keys.json'), '{"secret":"sb_secret_hush"');
+  const failure = await failureOf({ DATA_DIR: join(folder, 'keyless') });
+  expect(failure).toMatch(/^\S+keys\.json does not hold API keys and signing keys; [^\n]*$/);
+  expect(failure).not.toContain('hush');
+});
+
 test('a mistake of ours comes with its stack', () => {
   expect(describeStartFailure(new TypeError('x is not a function'))).toContain('start-failure.test.ts');
 });

@@ -1,4 +1,5 @@
 // Why a shop could not start, for the person who started it: one sentence where the cause is theirs to mend.
+import { UnusableKeysFile } from '../backend/api-keys.ts';
 import { DatabaseError } from '../backend/database/database.ts';
 import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
@@ -17,7 +18,8 @@ const unopened = '58030';
 
 /** @returns a sentence; with its stack for what only a programmer can mend */
 export function describeStartFailure(error: unknown): string {
-  if (error instanceof WrongSetting || error instanceof AddressTaken) return error.message;
+  if (error instanceof WrongSetting || error instanceof AddressTaken || error instanceof UnusableKeysFile)
+    return error.message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;

@@ -59,9 +59,9 @@ export type Database = {
         ];
       };
       newsletter_subscriptions: {
-        Row: { created_at: string; email: string; id: string; };
-        Insert: { created_at?: string; email: string; id?: string; };
-        Update: { created_at?: string; email?: string; id?: string; };
+        Row: { confirmation_queued_at: string | null; confirmed_at: string | null; created_at: string; email: string; id: string; };
+        Insert: { confirmation_queued_at?: string | null; confirmed_at?: string | null; created_at?: string; email: string; id?: string; };
+        Update: { confirmation_queued_at?: string | null; confirmed_at?: string | null; created_at?: string; email?: string; id?: string; };
         Relationships: [
         ];
       };
@@ -82,16 +82,16 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; id: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
-        Insert: { city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
-        Update: { city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; id?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
+        Row: { anonymised_at: string | null; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
+        Insert: { anonymised_at?: string | null; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { anonymised_at?: string | null; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
       outbox_messages: {
-        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; gateway_reference: string | null; give_up_at: string; id: string; kind: string; next_attempt_at: string | null; occasion: string; order_id: string; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
-        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; gateway_reference?: string | null; give_up_at?: string; id?: string; kind: string; next_attempt_at?: string | null; occasion?: string; order_id: string; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
-        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; gateway_reference?: string | null; give_up_at?: string; id?: string; kind?: string; next_attempt_at?: string | null; occasion?: string; order_id?: string; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
+        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: string; next_attempt_at: string | null; occasion: string; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
+        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: string; next_attempt_at?: string | null; occasion?: string; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
+        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: string; next_attempt_at?: string | null; occasion?: string; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -127,10 +127,17 @@ export type Database = {
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
       };
+      personal_data_requests: {
+        Row: { counts: Json; id: number; kind: string; person_hash: string; requested_at: string; requested_by: string | null; requested_by_email: string | null; };
+        Insert: { counts: Json; id?: never; kind: string; person_hash: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
+        Update: { counts?: Json; id?: never; kind?: string; person_hash?: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
+        Relationships: [
+        ];
+      };
       products: {
-        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
-        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
-        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
+        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; previous_price?: number | null; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
@@ -152,6 +159,20 @@ export type Database = {
           { foreignKeyName: "refunds_test_id_fkey"; columns: ['test_id']; isOneToOne: false; referencedRelation: 'payment_tests'; referencedColumns: ['id'] },
         ];
       };
+      search_synonyms: {
+        Row: { created_at: string; id: string; means: string; stem: string; word: string; };
+        Insert: { created_at?: string; id?: string; means?: string; stem?: string; word: string; };
+        Update: { created_at?: string; id?: string; means?: string; stem?: string; word?: string; };
+        Relationships: [
+        ];
+      };
+      shop_texts: {
+        Row: { body: string; default_body: string; default_title: string; slug: string; title: string; updated_at: string; };
+        Insert: { body: string; default_body: string; default_title: string; slug: string; title: string; updated_at?: string; };
+        Update: { body?: string; default_body?: string; default_title?: string; slug?: string; title?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
       statement_pulls: {
         Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; news: number | null; outcome: string; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
         Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; news?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
@@ -160,9 +181,9 @@ export type Database = {
         ];
       };
       store_settings: {
-        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; instagram_url: string; paybill_number: string; payment_messages_months: number; refund_approval_above: number; refuses_unknown_payments: boolean; reservation_minutes: number; store_name: string; support_email: string; support_phone: string; tiktok_url: string; till_number: string; unpaid_orders_per_phone: number; updated_at: string; };
-        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; payment_messages_months?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
-        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; instagram_url?: string; paybill_number?: string; payment_messages_months?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; store_name?: string; support_email?: string; support_phone?: string; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
+        Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; inquiries_months: number; instagram_url: string; mails_per_day: number; order_details_months: number; paybill_number: string; payment_messages_months: number; refund_approval_above: number; refuses_unknown_payments: boolean; reservation_minutes: number; reserved_share_percent: number; store_name: string; support_email: string; support_phone: string; texts_per_day: number; tiktok_url: string; till_number: string; unpaid_orders_per_phone: number; updated_at: string; };
+        Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; order_details_months?: number; paybill_number?: string; payment_messages_months?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
+        Update: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; order_details_months?: number; paybill_number?: string; payment_messages_months?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -173,16 +194,20 @@ export type Database = {
       approve_refund: { Args: { refund_id: string; }; Returns: Json };
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
-      begin_payment: { Args: { order_id: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
+      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; notice_secret: string; requested_by: string; }; Returns: Json };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Json };
+      confirm_newsletter: { Args: { token: string; }; Returns: boolean };
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
+      correct_search: { Args: { search: string; }; Returns: string };
       count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; paid_revenue: number; }[] };
       decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
+      erase_person: { Args: { identifier: string; }; Returns: Json };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
+      export_person: { Args: { identifier: string; }; Returns: Json };
       extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
@@ -193,6 +218,7 @@ export type Database = {
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
+      issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: Json };
       judge_till_payment: { Args: { reference: string; amount: number; }; Returns: string };
       keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
       keep_failed_notice: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
@@ -208,6 +234,7 @@ export type Database = {
       list_till_messages_to_take_up: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
+      message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; }[] };
       note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Json };
       note_transaction_refund_by_hand: { Args: { receipt: string; refund_receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Json };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
@@ -235,16 +262,21 @@ export type Database = {
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
       search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
       search_orders: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
+      search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
+      set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Json };
+      set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Json };
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       settle_payment_test: { Args: { test_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; amount?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
       settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; amount?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Json };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Json };
-      subscribe_to_newsletter: { Args: { email: string; }; Returns: undefined };
+      subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; }; Returns: Json };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+      undo_status_change: { Args: { change_id: string; }; Returns: undefined };
+      unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Json };
     };
     Enums: { [name in never]: never };

@@ -95,6 +95,22 @@ having s.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
     or (o.payment_status = 'unpaid' and o.reserved_until is not null)
 ), 0);
 
+-- the units that unpaid orders hold are counted
+select p.id::text as subject, format('%s counted', h.quantity) as found
+from public.products as p
+left join private.held_units as h on h.product_id = p.id
+where coalesce(h.quantity, 0) <> (
+  select coalesce(sum(i.quantity), 0)
+  from public.order_items as i
+  join public.orders as o on o.id = i.order_id
+  where i.product_id = p.id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+);
+
+-- no order waits beyond its limit, and none holds units for longer than it waits
+select o.id::text as subject, format('%s, %s, %s', o.reserved_until, o.expires_at, o.expiry_limit) as found
+from public.orders as o
+where o.expires_at > o.expiry_limit or o.reserved_until > o.expires_at;
+
 -- stock is never negative
 select p.id::text as subject, p.stock_quantity::text as found from public.products as p where p.stock_quantity < 0;
 

@@ -1,8 +1,9 @@
-// `npm run torture`: the long proofs that no money is lost. Options: --seed N, --only soak|kill|postgres-stop, --payments N,
-// --kills N, --stops N.
+// `npm run torture`: the long proofs that no money is lost and that no stranger stops the shop. Options: --seed N,
+// --only soak|kill|postgres-stop|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --matching TEXT (of abuse).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { abuse } from './abuse/abuse.ts';
 import { kill } from './kill.ts';
 import { stopPostgresql } from './postgres-stop.ts';
 import { describe, type Outcome, type Report, writeReport } from './report.ts';
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     payments: { type: 'string', default: '10000' },
     kills: { type: 'string', default: '200' },
     stops: { type: 'string', default: '50' },
+    matching: { type: 'string', default: '' },
   },
 });
 const seed = Number(values.seed);
@@ -29,6 +31,9 @@ const parts: Record<string, () => Promise<Outcome>> = {
   kill: () => kill({ seed, kills: Number(values.kills), logs: join(folder, 'kill') }),
   'postgres-stop': () =>
     stopPostgresql({ seed, stops: Number(values.stops), logs: join(folder, 'postgres-stop') }),
+  abuse: () => abuse({ kind: 'pglite', matching: values.matching, logs: join(folder, 'abuse') }),
+  'abuse-postgresql': () =>
+    abuse({ kind: 'postgresql', matching: values.matching, logs: join(folder, 'abuse-postgresql') }),
 };
 const wanted = values.only === undefined ? Object.keys(parts) : [values.only];
 const report: Report = { seed, startedAt: new Date().toISOString(), outcomes: [] };

@@ -13,6 +13,8 @@ export interface ShopProcess {
   port: number;
   /** Whether it answers and is ready. */
   isUp(): boolean;
+  /** The id of its process; undefined before its first start. */
+  pid(): number | undefined;
   /** Ends it at once: nothing after this call is done by it. */
   kill(): void;
   /** Starts it again; resolves when it is ready, to how long that took. */
@@ -72,6 +74,7 @@ export async function makeShopProcess(
     name,
     port,
     isUp: () => isUp,
+    pid: () => child?.pid,
     kill() {
       isUp = false;
       child?.kill('SIGKILL');

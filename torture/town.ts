@@ -211,7 +211,9 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
       async runOut(orderId) {
         // Where the database or the shop is away at the moment, the time has not passed.
         await query(
-          `update public.orders set reserved_until = now() where id = $1 and reserved_until is not null`,
+          `update public.orders
+           set expires_at = now(), reserved_until = case when reserved_until is not null then now() end
+           where id = $1 and payment_status = 'unpaid' and expires_at > now()`,
           [orderId],
         ).catch(() => {});
         await asOwner('/rest/v1/rpc/expire_reservations', {}).catch(() => {});

@@ -3,8 +3,8 @@ import { AuthFault, invalid } from './fault.ts';
 
 /** A mail address as it is kept: lower case. @throws AuthFault validation_failed */
 export function mailAddress(given: string): string {
-  const address = given.trim().toLowerCase();
   // RFC 5321 lengths, and the shape every mail server takes; whether it exists only a mail can tell.
+  const address = given.length <= 1000 ? given.trim().toLowerCase() : '';
   const [local = '', domain = ''] = address.split(/@(?=[^@]*$)/);
   const isMeant =
     address.length <= 254 &&
@@ -20,7 +20,7 @@ export function mailAddress(given: string): string {
 
 /** A phone as it is kept: digits with country code, E.164 without `+`. @throws AuthFault validation_failed */
 export function phoneNumber(given: string): string {
-  const digits = given.replace(/\s+/g, '').replace(/^\+/, '');
+  const digits = given.slice(0, 100).replace(/\s+/g, '').replace(/^\+/, '');
   if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
   return digits;
 }

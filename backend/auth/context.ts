@@ -57,6 +57,8 @@ interface RouteBase {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path below /auth/v1; `:name` stands for one part of it. */
   pattern: string;
+  /** Bytes that a body may have. Default: 64 KiB. */
+  maxBodyBytes?: number;
 }
 
 export type Handle = (request: AuthRequest, context: AuthContext) => Promise<Response>;

@@ -1,25 +1,29 @@
-// Reads the fields of a body: the type documented or the documented fault, never a guess.
-
+// Reads the fields of a body: the documented type and a length that can be meant, or the documented error.
 import { isKeepable, isKeepableText } from '../keepable.ts';
 import type { Fields } from './context.ts';
-import { AuthFault } from './fault.ts';
+import { AuthFault, invalid } from './fault.ts';
 import type { Json } from './rows.ts';
 
 const wrongType = (name: string, wanted: string) =>
   new AuthFault(400, 'bad_json', `Could not parse request body as JSON: field ${name} must be ${wanted}`);
 
-/** A text; '' when absent or null. @throws AuthFault bad_json for another type */
-export function text(fields: Fields, name: string): string {
+/**
+ * A text; '' when absent or null.
+ * @param maxLength characters. Default: 2048
+ * @throws AuthFault bad_json for another type, validation_failed when it is longer
+ */
+export function text(fields: Fields, name: string, maxLength = 2048): string {
   const value = fields[name] ?? '';
   if (typeof value !== 'string') throw wrongType(name, 'a string');
+  if (value.length > maxLength) throw invalid(`${name} is longer than ${maxLength} characters`);
   if (!isKeepableText(value))
     throw wrongType(name, 'a string without zero characters and halves of characters');
   return value;
 }
 
 /** A text, or undefined when the field is absent or null: for changes, where '' has a meaning. */
-export function optionalText(fields: Fields, name: string): string | undefined {
-  return fields[name] === undefined || fields[name] === null ? undefined : text(fields, name);
+export function optionalText(fields: Fields, name: string, maxLength?: number): string | undefined {
+  return fields[name] === undefined || fields[name] === null ? undefined : text(fields, name, maxLength);
 }
 
 /** True or false; `fallback` when absent or null. */
@@ -37,6 +41,19 @@ export function object(fields: Fields, name: string): Json | null {
   if (typeof value !== 'object' || Array.isArray(value)) throw wrongType(name, 'an object');
   if (!isKeepable(value)) throw wrongType(name, 'free of zero characters and not nested too deeply');
   return value as Json;
+}
+
+/** Limits of what users may say about themselves: it is part of every access token. */
+const maxMetadataKeys = 100;
+const maxMetadataBytes = 16 * 1024;
+
+/** @throws AuthFault validation_failed when a user's metadata has too many keys or is too large */
+export function checkMetadata(metadata: Json): Json {
+  const keys = Object.keys(metadata).length;
+  if (keys > maxMetadataKeys || Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) {
+    throw invalid(`User metadata takes at most ${maxMetadataKeys} keys and ${maxMetadataBytes / 1024} KiB`);
+  }
+  return metadata;
 }
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

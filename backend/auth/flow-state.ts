@@ -99,20 +99,16 @@ export async function startFlow(
   return id;
 }
 
-/** Finds a flow by its id, by the code it gave, or the newest of a person for a method; locked until the end. */
+/** Finds a flow by its id or by the code it gave; locked until the transaction ends. */
 export async function findFlow(
   tx: Session,
-  by: { id: string } | { authCode: string } | { userId: string; method: string },
+  by: { id: string } | { authCode: string },
 ): Promise<FlowStateRow | null> {
-  const [condition, parameters] =
-    'id' in by
-      ? ['id = $1::uuid', [by.id]]
-      : 'authCode' in by
-        ? ['auth_code = $1', [hashAuthCode(by.authCode)]]
-        : ['user_id = $1::uuid and authentication_method = $2 and used_at is null', [by.userId, by.method]];
+  const [condition, value] =
+    'id' in by ? ['id = $1::uuid', by.id] : ['auth_code = $1', hashAuthCode(by.authCode)];
   const { rows } = await tx.query<FlowStateRow>(
-    `select ${columns} from auth.flow_state where ${condition} order by created_at desc limit 1 for update`,
-    parameters,
+    `select ${columns} from auth.flow_state where ${condition} for update`,
+    [value],
   );
   return rows[0] ?? null;
 }

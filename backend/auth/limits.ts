@@ -1,131 +1,212 @@
-// How often something may be asked for. Counted in the database, so that it holds across processes.
+// Limits of calls and of guesses, counted in the database so that they hold across processes. No stranger may use up a limit for
+// the owner of an account: what can be guessed counts per account and network, and what cannot be guessed is never refused for
+// the guesses of others (docs/decisions/auth.md).
 import type { Session } from '../database/database.ts';
-import { networkOf } from '../network.ts';
+import { networksOf } from '../network.ts';
 import { type AuthContext, at } from './context.ts';
 import { AuthFault } from './fault.ts';
-import type { Limit } from './settings.ts';
+import type { AuthSettings, Limit } from './settings.ts';
+
+type LimitName = keyof AuthSettings['limits'];
 
 /**
- * Counts one use within a window.
- * @returns seconds to wait when there were too many; null when it is fine
+ * Counts a call of each of the caller's networks, over all accounts.
+ * @param ip null for calls without an address, which are not limited
+ * @throws AuthFault 429 over_request_rate_limit
  */
-export async function secondsToWait(
-  database: Session,
-  context: Pick<AuthContext, 'now'>,
-  name: string,
-  subject: string,
-  limit: Limit,
-): Promise<number | null> {
-  const { rows } = await database.query<{ used: number; wait: number }>(
-    `insert into auth.rate_limits as known (name, subject, window_start, window_end, used)
-     values ($1, $2, $3::timestamptz, $4::timestamptz, 1)
-     on conflict (name, subject) do update set
-       used = case when known.window_end <= $3::timestamptz then 1 else least(known.used + 1, 1000000) end,
-       window_start = case when known.window_end <= $3::timestamptz then $3::timestamptz else known.window_start end,
-       window_end = case when known.window_end <= $3::timestamptz then $4::timestamptz else known.window_end end
-     returning used, ceil(extract(epoch from window_end - $3::timestamptz))::integer as wait`,
-    [name, subject.slice(0, 300), at(context), at(context, limit.window)],
-  );
-  const [row] = rows;
-  return row && row.used > limit.count ? Math.max(1, row.wait) : null;
+export async function limitNetwork(context: AuthContext, name: LimitName, ip: string | null): Promise<void> {
+  if (ip === null) return;
+  const limit = context.settings.limits[name];
+  refuseUntil(await countCall(context.database, context, name, perNetwork(ip, '', limit), limit.window));
 }
 
-/** Counts a request of a network address. @throws AuthFault 429 over_request_rate_limit */
-export async function limitAddress(
+/**
+ * Counts a guess at what belongs to an account or address, known or not, for each of the caller's networks. Call it before the
+ * guess is checked, so that concurrent guesses count one by one.
+ * @throws AuthFault 429 over_request_rate_limit
+ */
+export async function limitGuesses(
   context: AuthContext,
-  name: keyof AuthContext['settings']['limits'],
+  name: LimitName,
+  subject: string,
   ip: string | null,
 ): Promise<void> {
   const limit = context.settings.limits[name];
-  if (!limit || !ip) return;
-  const wait = await secondsToWait(context.database, context, name, networkOf(ip), limit);
-  if (wait !== null) throw tooManyRequests(wait);
+  const counters = perNetwork(ip ?? 'none', subject, limit);
+  refuseUntil(await countCall(context.database, context, name, counters, limit.window));
 }
 
-/** Counts an attempt on an account, known or not. @throws AuthFault 429 over_request_rate_limit */
+/**
+ * Counts a call for a subject alone, wherever it comes from. Only for subjects that a stranger cannot name or reach, such as a
+ * session, and for totals that leave the owner another way.
+ * @throws AuthFault 429 over_request_rate_limit
+ */
 export async function limitSubject(
   context: AuthContext,
   name: string,
   subject: string,
   limit: Limit,
 ): Promise<void> {
-  const wait = await secondsToWait(context.database, context, name, subject, limit);
-  if (wait !== null) throw tooManyRequests(wait);
+  const counters = [{ subject, allowed: limit.count }];
+  refuseUntil(await countCall(context.database, context, name, counters, limit.window));
 }
 
-/**
- * Counts an attempt at the password of an account, known or not. One network alone has half of the attempts, so that it
- * keeps nobody out; from where the account is signed in, others' attempts count for nothing.
- * @throws AuthFault 429 over_request_rate_limit
- */
-export async function limitPasswords(
-  context: AuthContext,
-  account: { subject: string; userId: string | null },
-  ip: string | null,
-): Promise<void> {
-  const limit = context.settings.limits.wrongPassword;
-  const network = ip === null ? '' : networkOf(ip);
-  const share = { ...limit, count: Math.ceil(limit.count / 2) };
-  await limitSubject(context, 'wrongPasswordFrom', `${network} ${account.subject}`, share);
-  const { rows } = await context.database.query<{ ip: string }>(
-    'select distinct host(ip) as ip from auth.sessions where user_id = $1::uuid and ip is not null',
-    [account.userId],
-  );
-  if (rows.some((session) => networkOf(session.ip) === network)) return;
-  await limitSubject(context, 'wrongPassword', account.subject, limit);
-}
-
-/** Forgets the attempts at an account: somebody knew its password. */
-export async function forgetAttempts(
+/** Forgets the guesses of the caller's networks and of the subject alone: the last one was right. */
+export async function forgetGuesses(
   tx: Session,
-  name: 'wrongPassword' | 'wrongCode',
+  names: readonly string[],
   subject: string,
   ip: string | null,
 ): Promise<void> {
-  const from = `${ip === null ? '' : networkOf(ip)} ${subject}`;
+  const subjects = [
+    subject,
+    ...perNetwork(ip ?? 'none', subject, { count: 0, window: 0 }).map((counter) => counter.subject),
+  ];
   await tx.query(
-    'delete from auth.rate_limits where (name = $1 and subject = $2) or (name = $3 and subject = $4)',
-    [name, subject.slice(0, 300), `${name}From`, from.slice(0, 300)],
+    `delete from auth.rate_limits
+     where name in (select jsonb_array_elements_text($1::jsonb))
+       and subject in (select left(value, 300) from jsonb_array_elements_text($2::jsonb) as given (value))`,
+    [JSON.stringify(names), JSON.stringify(subjects)],
   );
 }
 
-/**
- * Keeps the gap between two messages to an address, whether anybody has it or not.
- * @throws AuthFault 429 over_email_send_rate_limit or over_sms_send_rate_limit
- */
-export async function keepGap(
-  context: AuthContext,
-  channel: 'email' | 'sms',
-  purpose: string,
-  address: string,
-  gap: number,
-): Promise<void> {
-  if (gap > 0) {
-    const wait = await secondsToWait(context.database, context, `gap:${purpose}`, address, {
-      count: 1,
-      window: gap,
-    });
-    if (wait !== null) {
-      throw new AuthFault(
-        429,
-        `over_${channel}_send_rate_limit`,
-        `For security purposes, you can only request this after ${wait} seconds.`,
-        { headers: { 'retry-after': String(wait) } },
-      );
-    }
-  }
-  const total = channel === 'email' ? context.settings.limits.emailsSent : context.settings.limits.textsSent;
-  if (!total) return;
-  const wait = await secondsToWait(context.database, context, `${channel}_sent`, 'all', total);
-  if (wait !== null) {
-    throw new AuthFault(429, `over_${channel}_send_rate_limit`, `${channel} rate limit exceeded`, {
-      headers: { 'retry-after': String(wait) },
-    });
-  }
+interface RequestedMessage {
+  channel: 'email' | 'sms';
+  /** Messages of one purpose keep the cooldown between each other. */
+  purpose:
+    | 'signup'
+    | 'otp'
+    | 'recovery'
+    | 'email_change'
+    | 'phone_change'
+    | 'resend'
+    | 'reauthentication'
+    | 'mfa';
+  /** Where it goes; with a prefix for messages that only a signed-in user can request. */
+  address: string;
+  ip: string | null;
 }
 
-function tooManyRequests(wait: number): AuthFault {
-  return new AuthFault(429, 'over_request_rate_limit', 'Request rate limit reached', {
+/** What counts the waiting time of a sign-in by e-mail, from `cooldown:<purpose>`. */
+const signInPurposes = ['signup', 'otp', 'recovery'];
+
+/**
+ * Holds the cooldown between two messages to an address, whether it has an account or not. A stranger may request them too, so
+ * neither may they come without end nor may the owner be left without one: after `limits.emailsSent` a day, the next e-mail
+ * waits for half the lifetime of a link. Whenever one is refused, the last one is in the mailbox and still valid.
+ * @throws AuthFault 429 over_email_send_rate_limit, over_sms_send_rate_limit
+ */
+export async function holdCooldown(
+  context: AuthContext,
+  { channel, purpose, address, ip }: RequestedMessage,
+): Promise<void> {
+  const { settings } = context;
+  const cooldown =
+    purpose === 'mfa'
+      ? settings.mfa.phoneResendGap
+      : channel === 'email'
+        ? settings.emailResendGap
+        : settings.smsResendGap;
+  if (cooldown <= 0) return;
+  const count = (name: string, counters: readonly Counter[], window: number) =>
+    countCall(context.database, context, name, counters, window);
+  const once = [{ subject: address, allowed: 1 }];
+  const isSignIn = signInPurposes.includes(purpose);
+  let wait = await count(`cooldown:${purpose}`, once, cooldown);
+  if (wait === null && channel === 'sms') {
+    const { textsSent } = settings.limits;
+    wait = await count('textsSent', perNetwork(ip ?? 'none', address, textsSent), textsSent.window);
+  }
+  if (wait === null && channel === 'email') {
+    const { emailsSent } = settings.limits;
+    const group = isSignIn ? 'sign-in' : purpose;
+    const isOften = await count(
+      `emailsSent:${group}`,
+      [{ subject: address, allowed: emailsSent.count }],
+      emailsSent.window,
+    );
+    if (isOften !== null) wait = await count(`cooldown:${group}`, once, settings.emailOtpLifetime / 2);
+  }
+  if (wait === null) return;
+  throw new AuthFault(
+    429,
+    `over_${channel}_send_rate_limit`,
+    `For security purposes, you can only request this after ${wait} seconds.`,
+    { headers: { 'retry-after': String(wait) } },
+  );
+}
+
+/** Ends the cooldown of sign-ins by e-mail: the link in the mailbox was used, so the owner may need another one. */
+export async function endSignInCooldown(tx: Session, address: string): Promise<void> {
+  const names = [...signInPurposes, 'sign-in'].map((purpose) => `cooldown:${purpose}`);
+  await tx.query(
+    `delete from auth.rate_limits
+     where subject = $2 and name in (select jsonb_array_elements_text($1::jsonb))`,
+    [JSON.stringify(names), address.slice(0, 300)],
+  );
+}
+
+interface Counter {
+  subject: string;
+  allowed: number;
+}
+
+/** Many customers of one provider share a wider network. */
+const allowanceFactors: Readonly<Record<string, number>> = { '56': 2, '48': 8, '24': 8 };
+
+function perNetwork(ip: string, subject: string, limit: Limit): Counter[] {
+  return networksOf(ip).map((network) => ({
+    subject: subject ? `${network} ${subject}` : network,
+    allowed: limit.count * (allowanceFactors[network.split('/')[1] ?? ''] ?? 1),
+  }));
+}
+
+/**
+ * Counts a call in counters of one limit. A call over the limit of one of them counts in none: one address cannot use up the
+ * allowance of its wider networks.
+ * @param window seconds
+ * @returns seconds to wait; null when every counter is within what it allows
+ */
+async function countCall(
+  database: Session,
+  context: Pick<AuthContext, 'now'>,
+  name: string,
+  counters: readonly Counter[],
+  window: number,
+): Promise<number | null> {
+  const { rows } = await database.query<{ wait: number | null }>(
+    `with asked as materialized (
+       select left(given.value ->> 'subject', 300) as subject, (given.value ->> 'allowed')::integer as allowed, given.level
+       from jsonb_array_elements($2::jsonb) with ordinality as given (value, level)
+     ), used_up as materialized (
+       select known.window_end from asked join auth.rate_limits as known on known.name = $1 and known.subject = asked.subject
+       where known.window_end > $3::timestamptz and known.used >= asked.allowed
+     ), counted as (
+       insert into auth.rate_limits as known (name, subject, window_start, window_end, used)
+       select $1, subject, $3::timestamptz, $4::timestamptz, 1 from asked
+       where not exists (select from used_up)
+       -- Concurrent calls lock their common counters in the same order.
+       order by level
+       on conflict (name, subject) do update set
+         used = case when known.window_end <= $3::timestamptz then 1 else known.used + 1 end,
+         window_start = case when known.window_end <= $3::timestamptz then $3::timestamptz else known.window_start end,
+         window_end = case when known.window_end <= $3::timestamptz then $4::timestamptz else known.window_end end
+       returning subject, used, window_end
+     ), refused as (
+       select window_end from used_up
+       union all
+       select counted.window_end from counted join asked using (subject) where counted.used > asked.allowed
+     )
+     select ceil(extract(epoch from max(window_end) - $3::timestamptz))::integer as wait from refused`,
+    [name, JSON.stringify(counters), at(context), at(context, window)],
+  );
+  const wait = rows[0]?.wait ?? null;
+  return wait === null ? null : Math.max(1, wait);
+}
+
+function refuseUntil(wait: number | null): void {
+  if (wait === null) return;
+  throw new AuthFault(429, 'over_request_rate_limit', 'Request rate limit reached', {
     headers: { 'retry-after': String(wait) },
   });
 }

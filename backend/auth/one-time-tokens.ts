@@ -1,4 +1,4 @@
-// Codes that are sent to people, and the links made of them: made, kept as hashes, taken back once.
+// One-time codes and the links made of them: sent, stored as hashes, used once.
 import { createHmac, randomInt, timingSafeEqual } from 'node:crypto';
 import type { Session } from '../database/database.ts';
 import { type AuthContext, at } from './context.ts';
@@ -17,9 +17,16 @@ export interface OneTimeTokenRow {
   token_type: TokenType;
   token_hash: string;
   relates_to: string;
-  failed_attempts: number;
+  /** The PKCE flow that the link ends. */
+  flow_state_id: string | null;
   created_at: string;
 }
+
+/** `email_change_confirm_status` of a user once the address that a token of the type was sent to has agreed. */
+export const agreedStatus: Readonly<Partial<Record<TokenType, number>>> = {
+  email_change_token_new: 1,
+  email_change_token_current: 2,
+};
 
 /** What was made: the code a person types, and the hash a link carries. */
 export interface SentToken {
@@ -28,7 +35,7 @@ export interface SentToken {
   hash: string;
 }
 
-const columns = 'id, user_id, token_type, token_hash, relates_to, failed_attempts, created_at';
+const columns = 'id, user_id, token_type, token_hash, relates_to, flow_state_id, created_at';
 const pkcePrefix = 'pkce_';
 
 /** Digits from a cryptographic source. */
@@ -43,20 +50,35 @@ export function testCode(context: Pick<AuthContext, 'settings' | 'now'>, phone: 
   return Object.hasOwn(testPhones, phone) ? (testPhones[phone] ?? null) : null;
 }
 
-/** Makes a token of a kind for a person; one of the same kind sent before is void. */
+/** Tokens of one type that a user may have at a time. The cooldown of e-mails keeps a stranger below it. */
+const maxTokens = 6;
+
+/**
+ * Makes a token. Those of its type that were sent to the same address before stay valid, because a stranger may have requested
+ * this one; those sent to another address are void.
+ * @param token `flowId` is the PKCE flow that its link ends
+ */
 export async function makeToken(
   tx: Session,
   context: AuthContext,
-  token: { userId: string; type: TokenType; address: string; isPkce?: boolean },
+  token: { userId: string; type: TokenType; address: string; flowId?: string | null },
 ): Promise<SentToken> {
   const code = testCode(context, token.address) ?? newCode(context.settings.otpLength);
-  const hash = (token.isPkce ? pkcePrefix : '') + hashOf(context, token.address, code);
+  const flowId = token.flowId ?? null;
+  const hash = (flowId === null ? '' : pkcePrefix) + hashOf(context, token.address, code);
   await tx.query(
-    `insert into auth.one_time_tokens (user_id, token_type, token_hash, relates_to, created_at, updated_at)
-     values ($1::uuid, $2::auth.one_time_token_type, $3, $4, $5::timestamptz, $5::timestamptz)
-     on conflict (user_id, token_type) do update set token_hash = excluded.token_hash, failed_attempts = 0,
-       relates_to = excluded.relates_to, created_at = excluded.created_at, updated_at = excluded.updated_at`,
-    [token.userId, token.type, hash, token.address, at(context)],
+    `delete from auth.one_time_tokens
+     where user_id = $1::uuid and token_type = $2::auth.one_time_token_type and (relates_to <> $3 or id not in (
+       select id from auth.one_time_tokens
+       where user_id = $1::uuid and token_type = $2::auth.one_time_token_type
+       order by created_at desc limit $4::bigint))`,
+    [token.userId, token.type, token.address, maxTokens - 1],
+  );
+  await tx.query(
+    `insert into auth.one_time_tokens
+       (user_id, token_type, token_hash, relates_to, flow_state_id, created_at, updated_at)
+     values ($1::uuid, $2::auth.one_time_token_type, $3, $4, $5::uuid, $6::timestamptz, $6::timestamptz)`,
+    [token.userId, token.type, hash, token.address, flowId, at(context)],
   );
   return { code, hash };
 }
@@ -77,9 +99,8 @@ export async function findTokenByHash(
 }
 
 /**
- * Finds a token by the code somebody typed. A wrong code counts; after too many the token is void.
- * @param address where the code was sent to
- * @param userId only this person's, when known
+ * Finds a token by a typed code. The caller limits how many are tried.
+ * @param typed `address` is where the code was sent to; `userId` restricts the search to one user
  */
 export async function findTokenByCode(
   tx: Session,
@@ -94,21 +115,13 @@ export async function findTokenByCode(
     [typed.address, typed.userId ?? null],
   );
   const expected = hashOf(context, typed.address, typed.code);
-  const candidates = rows.filter(
+  const found = rows.find(
     (row) =>
       typed.types.includes(row.token_type) &&
       !isExpired(context, row) &&
-      row.failed_attempts < context.settings.otpAttempts,
+      isSameHash(row.token_hash, expected),
   );
-  const found = candidates.find((row) => isSameHash(row.token_hash, expected));
-  if (found) return found;
-  for (const row of candidates) {
-    await tx.query(
-      'update auth.one_time_tokens set failed_attempts = failed_attempts + 1 where id = $1::uuid',
-      [row.id],
-    );
-  }
-  return null;
+  return found ?? null;
 }
 
 /** Voids tokens of a person: these kinds, or all. */
@@ -123,8 +136,8 @@ export async function dropTokens(tx: Session, userId: string, types?: readonly T
 /** Whether a link belongs to a PKCE flow. */
 export const isPkceHash = (hash: string) => hash.startsWith(pkcePrefix);
 
-// Attempts on a person's tokens come one after another, so that none is used twice and every wrong code counts. Sending
-// locks people before tokens, and so must taking back.
+// Attempts on a user's tokens wait for each other, so that none is used twice. Sending locks users before tokens, and so must
+// using them.
 async function lockPeople(tx: Session, column: 'token_hash' | 'relates_to', value: string): Promise<void> {
   await tx.query(
     `select from auth.users where id in (select user_id from auth.one_time_tokens where ${column} = $1)

@@ -4,20 +4,20 @@ import { mailAddress, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
 import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
-import { flag, object, text } from './fields.ts';
+import { checkMetadata, flag, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { actionLink, type LinkType, sendCode, sendLetter } from './letters.ts';
-import { keepGap, limitAddress } from './limits.ts';
-import { makeToken, type SentToken } from './one-time-tokens.ts';
+import { holdCooldown, limitNetwork } from './limits.ts';
+import { agreedStatus, dropTokens, makeToken, type SentToken, type TokenType } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
 import { inSameTime } from './same-time.ts';
 import {
   type Address,
   addUser,
-  keepSignupGap,
   makeConfirmation,
   readAddress,
   sendConfirmation,
+  sentTo,
   signupDisabled,
 } from './sign-up.ts';
 import { findUser, updateUser } from './users.ts';
@@ -60,7 +60,7 @@ async function sendOtp(
   const asked = {
     address,
     mayCreate,
-    data: object(request.body, 'data') ?? {},
+    data: checkMetadata(object(request.body, 'data') ?? {}),
     pkce: 'email' in address ? readPkce(request.body) : null,
   };
   if ('email' in address && !settings.isEmailEnabled) {
@@ -69,10 +69,9 @@ async function sendOtp(
   if ('phone' in address && !settings.isPhoneEnabled) {
     throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
   }
-  await limitAddress(context, 'otp', request.ip);
+  await limitNetwork(context, 'otp', request.ip);
   return inSameTime(context, async () => {
-    if ('email' in address) await keepGap(context, 'email', 'otp', address.email, settings.emailResendGap);
-    else await keepGap(context, 'sms', 'otp', address.phone, settings.smsResendGap);
+    await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
     const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
     const prepared = await prepare().catch((error) => {
       // Somebody was made with this address at the same moment: now they are found.
@@ -125,13 +124,14 @@ export async function makeRecovery(
   method: Extract<LinkType, 'magiclink' | 'recovery'>,
   pkce: Pkce | null,
 ): Promise<SentToken> {
-  if (pkce) await startFlow(tx, context, { providerType: 'email', method, pkce, userId: user.id });
+  const flowId =
+    pkce && (await startFlow(tx, context, { providerType: 'email', method, pkce, userId: user.id }));
   await updateUser(tx, context, user.id, { recovery_sent_at: at(context) });
   return makeToken(tx, context, {
     userId: user.id,
     type: 'recovery_token',
-    address: 'email' in address ? address.email : address.phone,
-    isPkce: pkce !== null,
+    address: sentTo(address).address,
+    flowId,
   });
 }
 
@@ -139,9 +139,9 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
   if (!text(request.body, 'email')) throw invalid('Password recovery requires an email');
   const email = mailAddress(text(request.body, 'email'));
   const pkce = readPkce(request.body);
-  await limitAddress(context, 'otp', request.ip);
+  await limitNetwork(context, 'otp', request.ip);
   return inSameTime(context, async () => {
-    await keepGap(context, 'email', 'recovery', email, context.settings.emailResendGap);
+    await holdCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
     const token = await context.database.transaction(async (tx) => {
       const user = await findUser(tx, { email }, { lock: true });
       if (!user) return null;
@@ -169,18 +169,14 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
   if (isMail && !text(body, 'email')) throw invalid('Type provided requires an email address');
   if (!isMail && !text(body, 'phone')) throw invalid('Type provided requires a phone number');
   const address = readAddress(request, 'Only an email address or phone number should be provided.');
-  await limitAddress(context, 'otp', request.ip);
+  await limitNetwork(context, 'otp', request.ip);
   return inSameTime(context, async () => {
-    if (type === 'signup' || type === 'sms') await keepSignupGap(context, address);
-    else if ('email' in address) {
-      await keepGap(context, 'email', 'email_change', address.email, context.settings.emailResendGap);
-    } else {
-      await keepGap(context, 'sms', 'phone_change', address.phone, context.settings.smsResendGap);
-    }
+    const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
+    await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
     const letters = await context.database.transaction(async (tx) => {
       const user = await findUser(tx, address, { lock: true });
       if (!user) return [];
-      if (type === 'email_change') return prepareEmailChange(tx, context, user, request.redirectTo, null);
+      if (type === 'email_change') return resendEmailChange(tx, context, user, request.redirectTo);
       if (type === 'phone_change') return preparePhoneChange(tx, context, user, 'sms');
       const isDone = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
       if (isDone) return [];
@@ -199,7 +195,10 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
 /** Something to send once the transaction that prepared it is committed. */
 export type Letter = () => Promise<void>;
 
-/** Makes the codes for a pending change of mail address: to the new one, and to the old one when changes are secure. */
+/**
+ * Starts a change of e-mail address: both addresses must agree when changes are secure. Links of a change that was requested
+ * before are void.
+ */
 export async function prepareEmailChange(
   tx: Session,
   context: AuthContext,
@@ -207,27 +206,36 @@ export async function prepareEmailChange(
   redirectTo: string,
   pkce: Pkce | null,
 ): Promise<Letter[]> {
+  await dropTokens(tx, user.id, ['email_change_token_new', 'email_change_token_current']);
+  const started = await updateUser(tx, context, user.id, { email_change_confirm_status: 0 });
+  const flowId =
+    pkce &&
+    (await startFlow(tx, context, { providerType: 'email', method: 'email_change', pkce, userId: user.id }));
+  return askAddresses(tx, context, started, redirectTo, flowId);
+}
+
+/** Sends the links of a pending change again, to the addresses that have not agreed. Anyone may request it. */
+const resendEmailChange = (tx: Session, context: AuthContext, user: UserRow, redirectTo: string) =>
+  askAddresses(tx, context, user, redirectTo, null);
+
+async function askAddresses(
+  tx: Session,
+  context: AuthContext,
+  user: UserRow,
+  redirectTo: string,
+  flowId: string | null,
+): Promise<Letter[]> {
   if (!user.email_change) return [];
-  const wanted = [{ type: 'email_change_token_new', to: user.email_change } as const];
-  const both =
-    context.settings.isEmailChangeSecure && user.email
-      ? [...wanted, { type: 'email_change_token_current', to: user.email } as const]
-      : wanted;
-  if (pkce) {
-    await startFlow(tx, context, { providerType: 'email', method: 'email_change', pkce, userId: user.id });
-  }
-  await updateUser(tx, context, user.id, {
-    email_change_sent_at: at(context),
-    email_change_confirm_status: 0,
-  });
+  const needsBoth = context.settings.isEmailChangeSecure && user.email;
+  const asked: { type: TokenType; to: string }[] = [
+    { type: 'email_change_token_new', to: user.email_change },
+    ...(needsBoth ? [{ type: 'email_change_token_current' as const, to: user.email ?? '' }] : []),
+  ];
+  await updateUser(tx, context, user.id, { email_change_sent_at: at(context) });
   const letters: Letter[] = [];
-  for (const { type, to } of both) {
-    const token = await makeToken(tx, context, {
-      userId: user.id,
-      type,
-      address: to,
-      isPkce: pkce !== null,
-    });
+  for (const { type, to } of asked) {
+    if (agreedStatus[type] === user.email_change_confirm_status) continue;
+    const token = await makeToken(tx, context, { userId: user.id, type, address: to, flowId });
     const link = actionLink(context, token.hash, 'email_change', redirectTo);
     letters.push(() => sendLetter(context, 'email_change', { to, token, link }));
   }
@@ -260,10 +268,12 @@ async function reauthenticate(request: UserRequest, context: AuthContext): Promi
     throw new AuthFault(422, 'phone_not_confirmed', 'Please verify your phone first.');
   }
   const address = user.email ?? user.phone ?? '';
-  const [channel, gap] = user.email
-    ? (['email', context.settings.emailResendGap] as const)
-    : (['sms', context.settings.smsResendGap] as const);
-  await keepGap(context, channel, 'reauthentication', address, gap);
+  await holdCooldown(context, {
+    channel: user.email ? 'email' : 'sms',
+    purpose: 'reauthentication',
+    address: user.id,
+    ip: request.ip,
+  });
   const token = await context.database.transaction(async (tx) => {
     await updateUser(tx, context, user.id, { reauthentication_sent_at: at(context) });
     await audit(tx, context, 'user_reauthenticate_requested', user, request);

@@ -1,35 +1,43 @@
-// Passwords: their rules, their hashes (argon2id), and a check that takes as long for nobody as for somebody.
+// Passwords: their rules and their hashes (argon2id). Checking one takes as long for unknown accounts as for known ones.
 import { hash, verify } from '@node-rs/argon2';
+import { isCommonPassword } from './common-passwords.ts';
 import { AuthFault } from './fault.ts';
 import type { PasswordHashCost, PasswordRules } from './settings.ts';
 
 export interface WeakPassword {
   message: string;
-  reasons: ('length' | 'characters')[];
+  reasons: ('length' | 'characters' | 'pwned')[];
 }
 
 export interface Passwords {
   /** @returns the hash in PHC form */
   hash(password: string): Promise<string>;
-  /** Whether a password fits; without a hash it takes as long and says no. */
-  fits(password: string, hashed: string | null): Promise<boolean>;
-  /** What is wrong with a password; null when nothing is. */
-  weakness(password: string): WeakPassword | null;
+  /** Whether a password matches a hash; without a hash it takes as long and returns false. */
+  matches(password: string, hashed: string | null): Promise<boolean>;
+  /**
+   * What is wrong with a password; null when nothing is.
+   * @param words of the user, such as the e-mail address: a password must be more than these
+   */
+  weakness(password: string, words: readonly string[]): Promise<WeakPassword | null>;
   /** @throws AuthFault weak_password (422), validation_failed (400) when longer than 72 bytes */
-  check(password: string): void;
+  check(password: string, words: readonly string[]): Promise<void>;
 }
 
-/** bcrypt's limit, which the interface keeps to. */
-const longestPassword = 72;
+/** The limit of bcrypt, which the interface keeps. */
+const maxPasswordBytes = 72;
 // argon2id in the library's numbering.
 const argon2id = 2;
+
+const isTooLong = (password: string) =>
+  password.length > maxPasswordBytes || Buffer.byteLength(password) > maxPasswordBytes;
 
 /** Makes the password check of a service. */
 export async function createPasswords(rules: PasswordRules, cost: PasswordHashCost): Promise<Passwords> {
   const options = { ...cost, algorithm: argon2id };
-  const ofNobody = await hash('nobody has this password', options);
+  const hashWithoutAccount = await hash('no account has this password', options);
 
-  const weakness = (password: string): WeakPassword | null => {
+  const weakness = async (password: string, words: readonly string[]): Promise<WeakPassword | null> => {
+    if (isTooLong(password)) return null;
     const reasons: WeakPassword['reasons'] = [];
     const sentences: string[] = [];
     if ([...password].length < rules.minimumLength) {
@@ -43,27 +51,32 @@ export async function createPasswords(rules: PasswordRules, cost: PasswordHashCo
         `Password should contain at least one character of each: ${rules.requiredCharacters.join(', ')}.`,
       );
     }
+    if (rules.refusesCommon && (await isCommonPassword(password, [...rules.siteWords, ...words]))) {
+      reasons.push('pwned');
+      sentences.push('Password is known to be weak and easy to guess, please choose a different one.');
+    }
     return reasons.length > 0 ? { message: sentences.join(' '), reasons } : null;
   };
 
   return {
     hash: (password) => hash(password, options),
-    async fits(password, hashed) {
-      // A hash of another kind, of people who were brought along from elsewhere, fits nothing.
+    async matches(password, hashed) {
+      // Accounts that were imported with a hash of another kind have no password here.
       const known = hashed?.startsWith('$argon2') ? hashed : null;
-      const fits = await verify(known ?? ofNobody, password).catch(() => false);
-      return fits && known !== null;
+      const tried = isTooLong(password) ? '' : password;
+      const isMatch = await verify(known ?? hashWithoutAccount, tried).catch(() => false);
+      return isMatch && known !== null && tried !== '';
     },
     weakness,
-    check(password) {
-      if (Buffer.byteLength(password) > longestPassword) {
+    async check(password, words) {
+      if (isTooLong(password)) {
         throw new AuthFault(
           400,
           'validation_failed',
-          `Password cannot be longer than ${longestPassword} characters`,
+          `Password cannot be longer than ${maxPasswordBytes} characters`,
         );
       }
-      const found = weakness(password);
+      const found = await weakness(password, words);
       if (found) {
         throw new AuthFault(422, 'weak_password', found.message, {
           extra: { weak_password: { reasons: found.reasons } },

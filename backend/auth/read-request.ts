@@ -1,15 +1,23 @@
 // What a request brings, read once for all calls.
 import { isIP } from 'node:net';
 import type { Caller } from '../caller.ts';
-import type { AuthRequest, Fields } from './context.ts';
+import type { AuthRequest, Fields, Route } from './context.ts';
 import { AuthFault } from './fault.ts';
 import { redirectOf } from './redirects.ts';
 import type { AuthSettings } from './settings.ts';
 
-const largestBody = 1_048_576;
+/** Bytes of a body, where a route does not say otherwise. */
+const maxBodyBytes = 64 * 1024;
+/** Fields of a form. */
+const maxFormFields = 100;
+
+/** What followed `Bearer`; null without. */
+export const bearerOf = (headers: Headers): string | null =>
+  /^bearer\s+(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? null;
 
 /**
  * Reads a request's body and headers.
+ * @param route `maxBodyBytes` where it differs from 64 KiB
  * @throws AuthFault 413 request_entity_too_large, 400 bad_json
  */
 export async function readRequest(
@@ -17,9 +25,10 @@ export async function readRequest(
   caller: Pick<Caller, 'address'>,
   parameters: Readonly<Record<string, string>>,
   settings: AuthSettings,
+  route: Pick<Route, 'maxBodyBytes'>,
 ): Promise<AuthRequest> {
   const url = new URL(raw.url);
-  const body = raw.method === 'GET' ? {} : await readBody(raw);
+  const body = raw.method === 'GET' ? {} : await readBody(raw, route.maxBodyBytes ?? maxBodyBytes);
   const inBody = typeof body.redirect_to === 'string' ? body.redirect_to : null;
   return {
     raw,
@@ -30,7 +39,7 @@ export async function readRequest(
     body,
     ip: caller.address && isIP(caller.address) ? caller.address : null,
     userAgent: raw.headers.get('user-agent'),
-    bearer: /^bearer\s+(\S+)$/i.exec(raw.headers.get('authorization') ?? '')?.[1] ?? null,
+    bearer: bearerOf(raw.headers),
     redirectTo: redirectOf(
       [raw.headers.get('redirect_to'), url.searchParams.get('redirect_to'), inBody],
       raw.headers.get('referer'),
@@ -39,12 +48,14 @@ export async function readRequest(
   };
 }
 
-async function readBody(raw: Request): Promise<Fields> {
-  const bytes = await readBytes(raw);
+async function readBody(raw: Request, maxBytes: number): Promise<Fields> {
+  const bytes = await readBytes(raw, maxBytes);
   if (bytes.length === 0) return {};
   const type = raw.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
   if (type === 'application/x-www-form-urlencoded') {
-    return Object.fromEntries(new URLSearchParams(bytes.toString('utf8')));
+    const form = new URLSearchParams(bytes.toString('utf8'));
+    if (form.size > maxFormFields) throw badForm();
+    return Object.fromEntries(form);
   }
   let parsed: unknown;
   try {
@@ -58,19 +69,26 @@ async function readBody(raw: Request): Promise<Fields> {
   return parsed as Fields;
 }
 
-async function readBytes(raw: Request): Promise<Buffer> {
+async function readBytes(raw: Request, maxBytes: number): Promise<Buffer> {
   if (!raw.body) return Buffer.alloc(0);
+  const tooLarge = () =>
+    new AuthFault(413, 'request_entity_too_large', `Request body is larger than ${maxBytes / 1024} KiB`, {
+      // The rest of the body is not read, so the connection cannot be used again.
+      headers: { connection: 'close' },
+    });
+  if (Number(raw.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge();
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of raw.body as unknown as AsyncIterable<Uint8Array>) {
     length += part.length;
-    if (length > largestBody) {
-      throw new AuthFault(413, 'request_entity_too_large', 'Request body is larger than 1 MiB');
-    }
+    if (length > maxBytes) throw tooLarge();
     parts.push(part);
   }
   return Buffer.concat(parts);
 }
+
+const badForm = () =>
+  new AuthFault(400, 'bad_json', `Could not parse request body: a form has at most ${maxFormFields} fields`);
 
 const badJson = (reason: string) =>
   new AuthFault(400, 'bad_json', `Could not parse request body as JSON: ${reason}`);

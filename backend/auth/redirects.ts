@@ -1,12 +1,15 @@
 // Where people may be sent after a sign-in (reference: redirect allow rule). Open redirects would give tokens away.
 import type { AuthSettings } from './settings.ts';
 
+/** Characters of a URL that is compared with the patterns of the list. */
+const maxLength = 2000;
+
 /** Whether a place may be sent to. */
 export function isRedirectAllowed(
   target: string,
   settings: Pick<AuthSettings, 'siteUrl' | 'redirectAllowList'>,
 ): boolean {
-  if (!URL.canParse(target)) return false;
+  if (target.length > maxLength || !URL.canParse(target)) return false;
   const [url, site] = [new URL(target), new URL(settings.siteUrl)];
   if (url.username || url.password) return false;
   // Whatever the list says: these run where they are opened.

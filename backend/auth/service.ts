@@ -2,11 +2,12 @@
 import { createHash } from 'node:crypto';
 import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
-import type { Service } from '../caller.ts';
+import { type Caller, inShareOf, type Service } from '../caller.ts';
 import { type Database, DatabaseError } from '../database/database.ts';
+import { isTurnedAway } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
-import type { AuthContext, Route } from './context.ts';
+import type { AuthContext, AuthRequest, Route } from './context.ts';
 import { discoveryRoutes } from './discovery.ts';
 import { externalGrants, externalRoutes } from './external/routes.ts';
 import { AuthFault, answerFault, OAuthFault } from './fault.ts';
@@ -63,7 +64,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     now,
     onFault,
   };
-  const answer = async (raw: Request, address: string | null): Promise<Response> => {
+  const answer = async (raw: Request, caller: Caller): Promise<Response> => {
     const path = pathOf(raw);
     const fitting = routes.filter(({ pattern }) => pattern.test(path));
     if (fitting.length === 0) return new Response('404 page not found\n', { status: 404 });
@@ -74,7 +75,16 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     }
     const { route, pattern } = found;
     const parameters = { ...pattern.exec(path)?.groups };
-    const request = await readRequest(raw, { address }, parameters, settings);
+    // Before the body: some of an administrator's are large.
+    if (route.needs === 'admin') await checkAdmin(raw.headers, context, keys);
+    const request = await readRequest(raw, caller, parameters, settings, route);
+    const handle = () => handleRequest(route, request);
+    // Providers of identities are asked over the network. A change may hash a password, which takes the longest here.
+    return outboundRoutes.has(route)
+      ? inShareOf(caller, 'outbound', 1, handle)
+      : inShareOf(caller, 'work', raw.method === 'GET' ? 2 : 10, handle);
+  };
+  const handleRequest = async (route: Route, request: AuthRequest): Promise<Response> => {
     if (route.needs === 'user') {
       const userRequest = await signedIn(request, context);
       if (route.refusesAnonymous && userRequest.user.is_anonymous) {
@@ -82,7 +92,6 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
       }
       return route.handle(userRequest, context);
     }
-    if (route.needs === 'admin') await checkAdmin(request, context, keys);
     return route.handle(request, context);
   };
 
@@ -90,8 +99,9 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     async fetch(request, caller) {
       if (request.method === 'OPTIONS') return answerPreflight(request);
       try {
-        return await answer(request, caller.address);
+        return await answer(request, caller);
       } catch (thrown) {
+        if (isTurnedAway(thrown)) throw thrown;
         const fault = isContention(thrown)
           ? new AuthFault(
               409,
@@ -125,6 +135,8 @@ const routes: readonly CompiledRoute[] = [
   ...externalRoutes,
 ].map(compile);
 
+const outboundRoutes: ReadonlySet<Route> = new Set(externalRoutes);
+
 /** Sends in the background: how long that takes would tell whether an address is known. */
 function inBackground(
   messages: Messages,
@@ -157,8 +169,12 @@ function compile(route: Route): CompiledRoute {
   return { route, pattern: new RegExp(`^${source}$`) };
 }
 
-const pathOf = (request: Request) =>
-  new URL(request.url).pathname.replace(/^\/auth\/v1(?=\/|$)/, '').replace(/(?<=.)\/+$/, '') || '/';
+function pathOf(request: Request): string {
+  const path = new URL(request.url).pathname.replace(/^\/auth\/v1(?=\/|$)/, '');
+  let end = path.length;
+  while (end > 1 && path[end - 1] === '/') end -= 1;
+  return path.slice(0, end) || '/';
+}
 
 // Serialization failure, deadlock, lock not available.
 const isContention = (thrown: unknown) =>

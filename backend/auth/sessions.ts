@@ -62,6 +62,7 @@ export async function startSession(
   if (context.settings.isSingleSession) {
     await tx.query('delete from auth.sessions where user_id = $1::uuid', [user.id]);
   }
+  await endOverSessions(tx, context, user.id);
   const { rows } = await tx.query<SessionRow>(
     `insert into auth.sessions (user_id, aal, user_agent, ip, refresh_token_hmac_key, created_at, updated_at)
      values ($1::uuid, $2::auth.aal_level, $3, $4::inet, $5, $6::timestamptz, $6::timestamptz)
@@ -187,6 +188,12 @@ export function answerTokens(tokens: TokenResponse): Response {
   });
 }
 
+/** The authentication methods that an access token lists (`amr`), newest first. */
+export function methodsIn(claims: Readonly<Record<string, unknown>>): string[] {
+  const { amr } = claims;
+  return Array.isArray(amr) ? amr.map((entry) => String(entry?.method ?? '')) : [];
+}
+
 /** Finds a session. */
 export async function findSession(
   tx: Session,
@@ -208,6 +215,21 @@ export function isOver(session: SessionRow, context: Pick<AuthContext, 'settings
   if (session.not_after !== null && since(session.not_after) >= 0) return true;
   if (sessionTimeBox !== null && since(session.created_at) > sessionTimeBox) return true;
   return sessionInactivity !== null && since(session.refreshed_at ?? session.created_at) > sessionInactivity;
+}
+
+/** Deletes the sessions of a user that `isOver` has ended, so that lists of sessions do not show them. */
+async function endOverSessions(tx: Session, context: AuthContext, userId: string): Promise<void> {
+  const { sessionTimeBox, sessionInactivity } = context.settings;
+  if (sessionTimeBox === null && sessionInactivity === null) return;
+  await tx.query(
+    `delete from auth.sessions where user_id = $1::uuid
+       and (created_at < $2::timestamptz or coalesce(refreshed_at, created_at) < $3::timestamptz)`,
+    [
+      userId,
+      sessionTimeBox === null ? null : at(context, -sessionTimeBox),
+      sessionInactivity === null ? null : at(context, -sessionInactivity),
+    ],
+  );
 }
 
 /** Ends sessions of a person: all, one, or all but one. */

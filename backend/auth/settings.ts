@@ -6,6 +6,10 @@ export interface PasswordRules {
   /** Characters. */
   minimumLength: number;
   requiredCharacters: readonly string[];
+  /** Passwords from lists of common ones, their variations and predictable ones are refused. */
+  refusesCommon: boolean;
+  /** Words that make no password, alone or together, such as the name of the site. Used with `refusesCommon`. */
+  siteWords: readonly string[];
   /** The current password must come along when a password is changed. */
   needsCurrentPassword: boolean;
   /** A password change needs a session younger than 24 hours or a nonce from GET /reauthenticate. */
@@ -39,12 +43,13 @@ export interface ExternalProvider {
   skipsNonceCheck?: boolean;
   /** Accept people whose provider tells no mail address. */
   isEmailOptional?: boolean;
-  /** Plain http and private addresses are accepted; for tests alone. */
+  /** The provider may be reached by plain http and at private addresses. For providers in the same network, and for tests. */
   allowsInsecureRequests?: boolean;
 }
 
-/** How many times something may be asked for within a window. */
+/** How often something may happen within a window. */
 export interface Limit {
+  /** Per network: for one IPv4 address or IPv6 /64. A /56 has twice as much, a /48 and an IPv4 /24 eight times. */
   count: number;
   /** Seconds. */
   window: number;
@@ -79,7 +84,7 @@ export interface AuthSettings {
   /** Seconds. */
   emailOtpLifetime: number;
   smsOtpLifetime: number;
-  /** Wrong codes after which a sent code is void. */
+  /** Wrong answers after which a challenge for a second factor is void. */
   otpAttempts: number;
   /** Seconds between two mails or texts of a kind to the same person. */
   emailResendGap: number;
@@ -148,29 +153,41 @@ export interface AuthSettings {
     nextPrivateKey: string | null;
     externalUrl: string | null;
     allowsEncryptedAssertions: boolean;
+    /** Metadata may be fetched from private addresses. For identity providers in the same network, and for tests. */
+    allowsPrivateAddresses: boolean;
     /** Seconds. */
     relayStateLifetime: number;
   };
 
   limits: {
-    /** Mails and texts per hour, together for all people; null: unlimited. */
-    emailsSent: Limit | null;
-    textsSent: Limit | null;
-    /** Per network address. */
+    /**
+     * Sign-in e-mails to one address that keep only the cooldown between each other. Later ones in the window wait for half the
+     * lifetime of a link, so that the last one is always valid.
+     */
+    emailsSent: Limit;
+    /** Texts to one phone that one network requests. */
+    textsSent: Limit;
+    /** Per network, over all accounts; tokens that exist count per session instead. */
     tokenRefresh: Limit;
     signIn: Limit;
     signUp: Limit;
     otp: Limit;
     verify: Limit;
     anonymous: Limit;
+    /** Sign-ins at another party: SAML, OpenID Connect, OAuth. */
     sso: Limit;
     web3: Limit;
     passkey: Limit;
-    /** Per mail address or phone, wrong passwords. */
+    /** Per account and network; for a changed password, per session. */
     wrongPassword: Limit;
-    /** Per mail address or phone, wrong codes that were typed, whichever code was sent. */
+    /** Typed codes per e-mail address or phone and network, whichever code was sent. Links are not limited by it. */
     wrongCode: Limit;
+    /** Typed codes per e-mail address or phone, from all networks together. */
+    wrongCodeOverall: Limit;
+    /** Answers to challenges for a second factor, per session. */
     factorVerify: Limit;
+    /** Codes of a second factor, per factor; apart for sessions that began with a link or code that was sent. */
+    factorGuess: Limit;
   };
 }
 
@@ -227,6 +244,8 @@ export const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> 
   password: {
     minimumLength: 6,
     requiredCharacters: [],
+    refusesCommon: false,
+    siteWords: [],
     needsCurrentPassword: false,
     needsReauthentication: false,
   },
@@ -262,11 +281,12 @@ export const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> 
     nextPrivateKey: null,
     externalUrl: null,
     allowsEncryptedAssertions: false,
+    allowsPrivateAddresses: false,
     relayStateLifetime: 600,
   },
   limits: {
-    emailsSent: null,
-    textsSent: null,
+    emailsSent: { count: 3, window: 86_400 },
+    textsSent: { count: 5, window: 3600 },
     tokenRefresh: perFiveMinutes(1800),
     signIn: perFiveMinutes(60),
     signUp: perFiveMinutes(60),
@@ -276,10 +296,14 @@ export const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> 
     sso: perFiveMinutes(60),
     web3: perFiveMinutes(60),
     passkey: perFiveMinutes(60),
-    wrongPassword: { count: 20, window: 300 },
-    // A code can be asked for anew every minute: without this, ten guesses at each would get in within weeks.
-    wrongCode: { count: 50, window: 86_400 },
+    wrongPassword: { count: 10, window: 3600 },
+    wrongCode: { count: 10, window: 86_400 },
+    // With six digits and a new code every minute, fifty guesses a day find one in a lifetime. Set it with otpLength.
+    wrongCodeOverall: { count: 50, window: 86_400 },
     factorVerify: { count: 15, window: 60 },
+    // Three of a million codes of an app are right at any time: with this many guesses a day, someone who has the password gets in
+    // once in eighteen years.
+    factorGuess: { count: 50, window: 86_400 },
   },
 };
 

@@ -5,11 +5,11 @@ import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
-import { object, text } from './fields.ts';
+import { checkMetadata, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { actionLink, sendCode, sendLetter } from './letters.ts';
-import { keepGap, limitAddress } from './limits.ts';
-import { makeToken, type SentToken } from './one-time-tokens.ts';
+import { holdCooldown, limitNetwork } from './limits.ts';
+import { dropTokens, makeToken, type SentToken } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
 import { inSameTime } from './same-time.ts';
 import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
@@ -28,9 +28,9 @@ type Outcome =
 async function signUp(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { settings } = context;
   const { body } = request;
-  const data = object(body, 'data') ?? {};
+  const data = checkMetadata(object(body, 'data') ?? {});
   if (!text(body, 'email') && !text(body, 'phone')) return signUpAnonymously(request, context, data);
-  await limitAddress(context, 'signUp', request.ip);
+  await limitNetwork(context, 'signUp', request.ip);
   if (!settings.isSignupOpen) throw signupDisabled();
   const password = text(body, 'password');
   if (!password) throw invalid('Signup requires a valid password');
@@ -44,11 +44,11 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
     throw new AuthFault(400, 'phone_provider_disabled', 'Phone signups are disabled');
   }
   if ('phone' in address && pkce) throw invalid('PKCE not supported for phone signups');
-  context.passwords.check(password);
+  await context.passwords.check(password, [sentTo(address).address]);
 
   return inSameTime(context, async () => {
     const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
-    if (!isConfirmed) await keepSignupGap(context, address);
+    if (!isConfirmed) await holdCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
     const hashed = await context.passwords.hash(password);
     const outcome = await context.database
       .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
@@ -78,11 +78,12 @@ async function addOrFind(
   const known = await findUser(tx, address, { lock: true });
   if (known && ('email' in address ? known.email_confirmed_at : known.phone_confirmed_at))
     return { taken: true };
-  // Nobody has proven to have the address yet: what was said last counts, and only the newest code confirms it.
+  // The address is not confirmed yet: the last password counts, and only a code sent after it confirms it.
+  if (known) await dropTokens(tx, known.id, ['confirmation_token']);
   const user = known
     ? await updateUser(tx, context, known.id, {
         encrypted_password: hashed,
-        raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
+        raw_user_meta_data: checkMetadata({ ...known.raw_user_meta_data, ...data }),
       })
     : await addUser(tx, context, address, { hashed, data });
   if (isConfirmed) {
@@ -154,15 +155,15 @@ export async function makeConfirmation(
   address: Address,
   pkce: Pkce | null,
 ): Promise<SentToken> {
-  if (pkce) {
-    await startFlow(tx, context, { providerType: 'email', method: 'email/signup', pkce, userId: user.id });
-  }
+  const flowId =
+    pkce &&
+    (await startFlow(tx, context, { providerType: 'email', method: 'email/signup', pkce, userId: user.id }));
   await updateUser(tx, context, user.id, { confirmation_sent_at: at(context) });
   return makeToken(tx, context, {
     userId: user.id,
     type: 'confirmation_token',
-    address: 'email' in address ? address.email : address.phone,
-    isPkce: pkce !== null,
+    address: sentTo(address).address,
+    flowId,
   });
 }
 
@@ -177,14 +178,11 @@ export async function sendConfirmation(
   await sendLetter(context, 'confirmation', { to, token, link });
 }
 
-/** Keeps the gap between two confirmations to an address. */
-export async function keepSignupGap(context: AuthContext, address: Address): Promise<void> {
-  if ('email' in address) {
-    await keepGap(context, 'email', 'signup', address.email, context.settings.emailResendGap);
-  } else {
-    await keepGap(context, 'sms', 'signup', address.phone, context.settings.smsResendGap);
-  }
-}
+/** Channel and recipient of messages to an address. */
+export const sentTo = (address: Address): { channel: 'email' | 'sms'; address: string } =>
+  'email' in address
+    ? { channel: 'email', address: address.email }
+    : { channel: 'sms', address: address.phone };
 
 /** Reads the one address a body has. @throws AuthFault validation_failed when it has both or none */
 export function readAddress(request: AuthRequest, whenBoth: string, whenNone = whenBoth): Address {
@@ -225,7 +223,7 @@ async function signUpAnonymously(request: AuthRequest, context: AuthContext, dat
     throw new AuthFault(422, 'anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
   }
   if (!settings.isSignupOpen) throw signupDisabled();
-  await limitAddress(context, 'anonymous', request.ip);
+  await limitNetwork(context, 'anonymous', request.ip);
   const tokens = await context.database.transaction(async (tx) => {
     const user = await createUser(tx, context, { raw_user_meta_data: data, is_anonymous: true });
     await audit(tx, context, 'user_signedup', user, request);

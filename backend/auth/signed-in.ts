@@ -5,6 +5,7 @@ import { type AccessTokens, InvalidToken, roleOfKey } from '../authenticate.ts';
 import type { AuthContext, AuthRequest, UserRequest } from './context.ts';
 import { AuthFault } from './fault.ts';
 import { isUuid } from './fields.ts';
+import { bearerOf } from './read-request.ts';
 import { findSession, isOver, sessionGone } from './sessions.ts';
 import { findUser, isBanned } from './users.ts';
 
@@ -13,7 +14,7 @@ import { findUser, isBanned } from './users.ts';
  * @throws AuthFault 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, session_expired, user_banned
  */
 export async function signedIn(request: AuthRequest, context: AuthContext): Promise<UserRequest> {
-  const claims = await claimsOf(request, context.accessTokens);
+  const claims = await claimsOf(request.bearer, context.accessTokens);
   if (typeof claims.sub !== 'string' || !claims.sub) throw badToken('invalid claim: missing sub claim');
   if (!isUuid(claims.sub)) {
     throw new AuthFault(400, 'bad_jwt', 'invalid claim: sub claim must be a UUID');
@@ -37,26 +38,27 @@ export async function signedIn(request: AuthRequest, context: AuthContext): Prom
 
 /** @throws AuthFault 401 no_authorization, 403 bad_jwt or not_admin */
 export async function checkAdmin(
-  request: AuthRequest,
+  headers: Headers,
   context: AuthContext,
   keys: Pick<ApiKeys, 'publishable' | 'secret'>,
 ): Promise<void> {
   // A gateway lets the secret key stand in either header.
-  const key = request.bearer ?? request.headers.get('apikey');
+  const bearer = bearerOf(headers);
+  const key = bearer ?? headers.get('apikey');
   if (key && roleOfKey(keys, key) === 'service_role') return;
   const { role } =
-    key && roleOfKey(keys, key) === 'anon' ? { role: 'anon' } : await claimsOf(request, context.accessTokens);
+    key && roleOfKey(keys, key) === 'anon' ? { role: 'anon' } : await claimsOf(bearer, context.accessTokens);
   if (typeof role !== 'string' || !context.settings.adminRoles.includes(role)) {
     throw new AuthFault(403, 'not_admin', 'User not allowed');
   }
 }
 
-async function claimsOf(request: AuthRequest, accessTokens: AccessTokens) {
-  if (!request.bearer) {
+async function claimsOf(bearer: string | null, accessTokens: AccessTokens) {
+  if (!bearer) {
     throw new AuthFault(401, 'no_authorization', 'This endpoint requires a valid Bearer token');
   }
   try {
-    return await accessTokens.verify(request.bearer);
+    return await accessTokens.verify(bearer);
   } catch (error) {
     if (!(error instanceof InvalidToken)) throw error;
     throw badToken(`invalid JWT: unable to parse or verify signature, ${error.message}`);

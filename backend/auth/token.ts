@@ -4,7 +4,7 @@ import { audit } from './audit.ts';
 import { type AuthContext, type AuthRequest, at, type Grants } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
-import { forgetAttempts, limitAddress, limitPasswords } from './limits.ts';
+import { forgetGuesses, limitGuesses, limitNetwork, limitSubject } from './limits.ts';
 import {
   activeToken,
   answerTokens,
@@ -36,11 +36,11 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
   }
   const by = email ? { email } : { phone: phoneNumber(phone) };
   const subject = email || phone;
-  await limitAddress(context, 'signIn', request.ip);
+  // Before any work, and for unknown accounts too, so that neither the answer nor its time shows which accounts exist.
+  await limitNetwork(context, 'signIn', request.ip);
+  await limitGuesses(context, 'wrongPassword', subject, request.ip);
   const found = await findUser(context.database, by);
-  await limitPasswords(context, { subject, userId: found?.id ?? null }, request.ip);
-  // Also checked for nobody, so that it takes as long.
-  const isRight = await context.passwords.fits(password, found?.encrypted_password ?? null);
+  const isRight = await context.passwords.matches(password, found?.encrypted_password ?? null);
   if (!found || !isRight || found.deleted_at !== null) throw wrongCredentials();
   if (isBanned(found, context)) throw banned();
   if (email && !found.email_confirmed_at) {
@@ -54,11 +54,11 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
     // It may have been changed, banned or deleted while it was compared.
     if (user?.encrypted_password !== found.encrypted_password) throw wrongCredentials();
     if (isBanned(user, context)) throw banned();
-    await forgetAttempts(tx, 'wrongPassword', subject, request.ip);
+    await forgetGuesses(tx, ['wrongPassword'], subject, request.ip);
     await audit(tx, context, 'login', user, request, { provider: email ? 'email' : 'phone' });
     return startSession(tx, context, { user, method: 'password', request });
   });
-  const weakness = context.passwords.weakness(password);
+  const weakness = await context.passwords.weakness(password, [subject]);
   return answerTokens(weakness ? { ...tokens, weak_password: weakness } : tokens);
 }
 
@@ -66,11 +66,25 @@ async function refreshGrant(request: AuthRequest, context: AuthContext): Promise
   const given = text(request.body, 'refresh_token');
   // Twelve characters are tokens of an older kind, which nobody has any more.
   if (!/^(?:[a-z0-9]{12}|[A-Za-z0-9_-]{43})$/.test(given)) throw invalid('Refresh token is not valid');
-  await limitAddress(context, 'tokenRefresh', request.ip);
+  const sessionId = await sessionOf(context, given);
+  // A token that exists cannot be guessed: it is not refused for what others in the same network tried.
+  if (sessionId === null) {
+    await limitNetwork(context, 'tokenRefresh', request.ip);
+    throw tokenNotFound();
+  }
+  await limitSubject(context, 'tokenRefresh', sessionId, context.settings.limits.tokenRefresh);
   const outcome = await context.database.transaction((tx) => refresh(tx, request, context, given));
   // Thrown here, after the commit: what a refusal has ended stays ended.
   if (outcome instanceof AuthFault) throw outcome;
   return answerTokens(outcome);
+}
+
+async function sessionOf(context: AuthContext, refreshToken: string): Promise<string | null> {
+  const { rows } = await context.database.query<{ session_id: string }>(
+    'select session_id from auth.refresh_tokens where token = $1',
+    [hashRefreshToken(refreshToken)],
+  );
+  return rows[0]?.session_id ?? null;
 }
 
 /**

@@ -4,13 +4,13 @@ import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
 import { type AuthContext, at, type Route, type UserRequest } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
-import { object, optionalText, text } from './fields.ts';
+import { checkMetadata, object, optionalText, text } from './fields.ts';
 import { type Pkce, readPkce } from './flow-state.ts';
-import { keepGap, limitPasswords } from './limits.ts';
+import { holdCooldown, limitSubject } from './limits.ts';
 import { dropTokens, findTokenByCode } from './one-time-tokens.ts';
 import { type Letter, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
 import type { Json, UserRow } from './rows.ts';
-import { endSessions } from './sessions.ts';
+import { endSessions, methodsIn } from './sessions.ts';
 import { confirmAddress } from './sign-up.ts';
 import { readUserJson, type UserJson, userJson } from './user-json.ts';
 import { factorsOf, findUser, identitiesOf, updateUser } from './users.ts';
@@ -60,7 +60,7 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
     }
   }
   const hashed = wanted.password === null ? null : await checkNewPassword(request, context, wanted);
-  await keepChangeGaps(context, wanted);
+  await limitContactChanges(request, context, wanted);
   const outcome = await context.database
     .transaction((tx) => change(tx, request, context, wanted, hashed))
     .catch((error) => {
@@ -93,7 +93,7 @@ function readWanted({ body, user }: UserRequest): Wanted {
 
 /** @returns the new password's hash */
 async function checkNewPassword(
-  { user, session, claims, ip }: UserRequest,
+  { user, session, claims }: UserRequest,
   context: AuthContext,
   { password, nonce, currentPassword, email, phone }: Wanted,
 ): Promise<string> {
@@ -106,10 +106,10 @@ async function checkNewPassword(
       'Updating password of an anonymous user without an email or phone is not allowed',
     );
   }
-  passwords.check(password);
+  await passwords.check(password, [user.email ?? '', user.phone ?? '', email ?? '', phone ?? '']);
   const hasPassword = user.encrypted_password !== null;
   // Whoever has come by a mail that lets them set a new password does not know the old one.
-  const isRecovering = methodsOf(claims).some((method) => ['recovery', 'invite'].includes(method));
+  const isRecovering = methodsIn(claims).some((method) => ['recovery', 'invite'].includes(method));
   if (settings.password.needsCurrentPassword && hasPassword && !isRecovering && !currentPassword) {
     throw new AuthFault(
       400,
@@ -117,28 +117,40 @@ async function checkNewPassword(
       'Current password required when setting new password.',
     );
   }
-  // Whoever has come by a session must not find the password out with it.
-  if (currentPassword) await limitPasswords(context, { subject: user.id, userId: null }, ip);
-  if (currentPassword && !(await passwords.fits(currentPassword, user.encrypted_password))) {
+  // A stolen session must not find out its password, nor use up the attempts of the owner's sessions.
+  await limitSubject(context, 'passwordChange', session?.id ?? user.id, settings.limits.wrongPassword);
+  if (currentPassword && !(await passwords.matches(currentPassword, user.encrypted_password))) {
     throw new AuthFault(400, 'current_password_invalid', 'Current password is incorrect.');
   }
   const age = session ? now().getTime() - new Date(session.created_at).getTime() : Number.POSITIVE_INFINITY;
   if (settings.password.needsReauthentication && hasPassword && !nonce && age > 24 * 60 * 60 * 1000) {
     throw new AuthFault(400, 'reauthentication_needed', 'Password update requires reauthentication');
   }
-  if (hasPassword && (await passwords.fits(password, user.encrypted_password))) {
+  if (hasPassword && (await passwords.matches(password, user.encrypted_password))) {
     throw new AuthFault(422, 'same_password', 'New password should be different from the old password.');
   }
   return passwords.hash(password);
 }
 
-async function keepChangeGaps(context: AuthContext, { email, phone }: Wanted): Promise<void> {
-  const { settings } = context;
-  if (email && !settings.autoconfirmsEmail) {
-    await keepGap(context, 'email', 'email_change', email, settings.emailResendGap);
+/** Messages to new addresses that one session can request. */
+const contactChanges = { count: 20, window: 3600 };
+
+async function limitContactChanges(
+  { user, session, ip }: UserRequest,
+  context: AuthContext,
+  { email, phone }: Wanted,
+): Promise<void> {
+  if (email || phone) {
+    await limitSubject(context, 'contactChange', session?.id ?? user.id, contactChanges);
   }
-  if (phone && !settings.autoconfirmsPhone) {
-    await keepGap(context, 'sms', 'phone_change', phone, settings.smsResendGap);
+  const { autoconfirmsEmail, autoconfirmsPhone } = context.settings;
+  if (email && !autoconfirmsEmail) {
+    const address = `${user.id} ${email}`;
+    await holdCooldown(context, { channel: 'email', purpose: 'email_change', address, ip });
+  }
+  if (phone && !autoconfirmsPhone) {
+    const address = `${user.id} ${phone}`;
+    await holdCooldown(context, { channel: 'sms', purpose: 'phone_change', address, ip });
   }
 }
 
@@ -163,7 +175,7 @@ async function change(
   }
   if (wanted.data) {
     user = await updateUser(tx, context, user.id, {
-      raw_user_meta_data: merged(user.raw_user_meta_data, wanted.data),
+      raw_user_meta_data: checkMetadata(merged(user.raw_user_meta_data, wanted.data)),
     });
   }
   if (wanted.email) {
@@ -234,11 +246,6 @@ async function takeNonce(tx: Session, context: AuthContext, user: UserRow, nonce
 /** Puts new fields over old ones; null takes one away. */
 export function merged(before: Json, change: Json): Json {
   return Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== null));
-}
-
-function methodsOf(claims: Readonly<Record<string, unknown>>): string[] {
-  const { amr } = claims;
-  return Array.isArray(amr) ? amr.map((entry) => String(entry?.method ?? '')) : [];
 }
 
 async function logout(request: UserRequest, context: AuthContext): Promise<Response> {

@@ -6,8 +6,9 @@ import { type AuthContext, type AuthRequest, at, type Route } from './context.ts
 import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
 import { findFlow, issueAuthCode } from './flow-state.ts';
-import { forgetAttempts, limitAddress, limitSubject } from './limits.ts';
+import { endSignInCooldown, forgetGuesses, limitGuesses, limitNetwork, limitSubject } from './limits.ts';
 import {
+  agreedStatus,
   dropTokens,
   findTokenByCode,
   findTokenByHash,
@@ -58,7 +59,7 @@ type Proof = { hash: string } | { address: string; code: string };
 async function verifyPost(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   const type = text(body, 'type');
-  const [token, hash] = [text(body, 'token'), text(body, 'token_hash')];
+  const [token, hash] = [text(body, 'token', 128), text(body, 'token_hash', 128)];
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   if (!type) throw invalid('Verify requires a verification type');
   if (!token && !hash) throw invalid('Verify requires either a token or a token hash');
@@ -70,31 +71,34 @@ async function verifyPost(request: AuthRequest, context: AuthContext): Promise<R
   if (!hash && (email !== '') !== type in emailTypes) {
     throw invalid(`Verification type ${type} does not go with the address provided`);
   }
-  await limitAddress(context, 'verify', request.ip);
   const proof: Proof = hash
     ? { hash }
     : { address: email ? mailAddress(email) : phoneNumber(phone), code: token.trim() };
-  // Counted before the code is looked at, so that guesses made at once count one by one.
   if ('code' in proof) {
-    await limitSubject(context, 'wrongCode', proof.address, context.settings.limits.wrongCode);
+    await limitNetwork(context, 'verify', request.ip);
+    await limitGuesses(context, 'wrongCode', proof.address, request.ip);
+    const { wrongCodeOverall } = context.settings.limits;
+    await limitSubject(context, 'wrongCodeOverall', proof.address, wrongCodeOverall);
   }
   const outcome = await settle(request, context, type, known, proof, false);
-  if ('fault' in outcome) throw outcome.fault;
-  if ('code' in proof) await forgetAttempts(context.database, 'wrongCode', proof.address, request.ip);
+  if ('fault' in outcome) throw await refusal(outcome.fault, proof, request, context);
+  if ('code' in proof) {
+    const names = ['wrongCode', 'wrongCodeOverall'];
+    await forgetGuesses(context.database, names, proof.address, request.ip);
+  }
   if ('tokens' in outcome) return answerTokens(outcome.tokens);
   return Response.json({ msg: halfWay, code: '200' });
 }
 
 async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Response> {
-  const query = request.url.searchParams;
-  const [hash, type] = [query.get('token') ?? '', query.get('type') ?? ''];
+  const query = Object.fromEntries(request.url.searchParams);
+  const [hash, type] = [text(query, 'token', 128), text(query, 'type')];
   if (!hash) throw invalid('Verify requires a token or a token hash');
   if (!type) throw invalid('Verify requires a verification type');
   const known = typeNamed(type);
   try {
-    await limitAddress(context, 'verify', request.ip);
     const outcome = await settle(request, context, type, known, { hash }, isPkceHash(hash));
-    if ('fault' in outcome) throw outcome.fault;
+    if ('fault' in outcome) throw await refusal(outcome.fault, { hash }, request, context);
     return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
   } catch (error) {
     if (!(error instanceof AuthFault)) throw error;
@@ -105,6 +109,20 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
     };
     return goTo(request.redirectTo, { ...told, sb: '' }, isPkceHash(hash) ? told : {});
   }
+}
+
+/**
+ * The answer to a link that is unknown or void. Only such links count: a right one cannot be guessed, and is never refused for what
+ * others in the same network tried.
+ */
+async function refusal(
+  fault: AuthFault,
+  proof: Proof,
+  request: AuthRequest,
+  context: AuthContext,
+): Promise<AuthFault> {
+  if ('hash' in proof) await limitNetwork(context, 'verify', request.ip);
+  return fault;
 }
 
 function whereTo(
@@ -170,10 +188,12 @@ async function settle(
     if (changed === null) return { isHalfWay: true };
     if (changed instanceof AuthFault) return { fault: changed };
     await audit(tx, context, 'login', changed, request, { verification_type: type });
+    await endSignInCooldown(tx, token.relates_to);
     if (forCode) {
-      const flow = await findFlow(tx, { userId: user.id, method: flowMethod(token, type) });
-      if (!flow)
+      const flow = token.flow_state_id === null ? null : await findFlow(tx, { id: token.flow_state_id });
+      if (!flow || flow.used_at !== null) {
         return { fault: new AuthFault(404, 'flow_state_not_found', 'No valid flow state found for user.') };
+      }
       return { code: await issueAuthCode(tx, context, flow.id, { userId: user.id }) };
     }
     return { tokens: await startSession(tx, context, { user: changed, method, request }) };
@@ -199,7 +219,7 @@ async function findToken(
         token_type: 'recovery_token',
         token_hash: '',
         relates_to: proof.address,
-        failed_attempts: 0,
+        flow_state_id: null,
         created_at: at(context),
       }
     );
@@ -241,8 +261,9 @@ async function changeEmail(
   if (!wanted) return notFound({ hash: '' });
   await dropTokens(tx, user.id, [token.token_type]);
   const needsBoth = context.settings.isEmailChangeSecure && user.email !== null;
-  if (needsBoth && user.email_change_confirm_status === 0) {
-    await updateUser(tx, context, user.id, { email_change_confirm_status: 1 });
+  const agreed = agreedStatus[token.token_type] ?? 0;
+  if (needsBoth && [0, agreed].includes(user.email_change_confirm_status)) {
+    await updateUser(tx, context, user.id, { email_change_confirm_status: agreed });
     return null;
   }
   const other = await findUser(tx, { email: wanted });
@@ -293,12 +314,6 @@ export const emailExists = () =>
 
 export const phoneExists = () =>
   new AuthFault(422, 'phone_exists', 'A user with this phone number has already been registered');
-
-const flowMethod = (token: OneTimeTokenRow, type: string): string => {
-  if (token.token_type === 'confirmation_token') return 'email/signup';
-  if (token.token_type === 'recovery_token') return type === 'recovery' ? 'recovery' : 'magiclink';
-  return 'email_change';
-};
 
 const notFound = (proof: Proof) =>
   new AuthFault(

@@ -12,6 +12,8 @@ export interface PlannedRequest {
   parsed: ParsedRequest;
   plan: ReadPlan | CallPlan;
   statement: Statement;
+  /** As `checkSize` gives it. */
+  cost: number;
 }
 
 const mostKept = 500;

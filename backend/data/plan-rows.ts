@@ -1,5 +1,4 @@
 // Plans rows and what is embedded in them: fields, conditions, orders, relationships.
-import { patternCost } from '../pattern-cost.ts';
 import { Fault } from './fault.ts';
 import type {
   PlanLimits,
@@ -11,25 +10,12 @@ import type {
   ReadNode,
 } from './plan.ts';
 import { findRelationship } from './plan-relationship.ts';
-import type {
-  Condition,
-  Field,
-  IsValue,
-  Operation,
-  OrderTerm,
-  Query,
-  SelectedEmbed,
-  SelectItem,
-} from './query-tree.ts';
+import type { Condition, Field, IsValue, OrderTerm, Query, SelectedEmbed, SelectItem } from './query-tree.ts';
 import type { Column, Relation, SchemaCache } from './schema-cache.ts';
 import { mostSimilar } from './similar-name.ts';
 
 /** Steps of a JSON path: each is an operator within another, and PostgreSQL's own depth is limited. */
 const longestPath = 100;
-/** Of all regular expressions of a request together, where they may not be of any cost. */
-const mostStates = 200;
-/** Characters of a text search: PostgreSQL calls itself for each of its words, and the embedded one breaks at about 7,000. */
-const longestSearch = 4000;
 
 /**
  * Finds an exposed table or view.
@@ -72,7 +58,6 @@ export function planNode(
   cache: SchemaCache,
   limits: PlanLimits,
 ): ReadNode {
-  checkSize(query, limits);
   return planLevel(
     { query: withEmbeddedPaths(query), cache, limits },
     { relation, name, label: name, columns },
@@ -82,67 +67,6 @@ export function planNode(
       above: [],
     },
   );
-}
-
-/** Bounds the work that planning, in the database too, makes of one request. */
-function checkSize(
-  { select, conditions }: Query,
-  { maxEmbeds, maxFilters, allowsCostlyPatterns }: PlanLimits,
-): void {
-  const tooMany = (what: string, most: number) =>
-    new Fault(400, {
-      code: 'PGRST100',
-      message: `The request has too many ${what}`,
-      details: `At most ${most} are allowed`,
-    });
-  if (embedsIn(select) > maxEmbeds) throw tooMany('embedded resources', maxEmbeds);
-  let filters = 0;
-  let states = 0;
-  for (const { condition } of conditions) {
-    filters += filtersIn(condition);
-    states += costOf(condition);
-    if (longestSearchIn(condition) > longestSearch && !allowsCostlyPatterns) {
-      // As PostgreSQL says of searches that are too much for it.
-      throw new Fault(400, { code: '54000', message: 'tsquery is too large' });
-    }
-  }
-  if (states > mostStates && !allowsCostlyPatterns) {
-    // As PostgreSQL says of patterns that are too much for it.
-    throw new Fault(400, {
-      code: '2201B',
-      message: 'invalid regular expression: regular expression is too complex',
-    });
-  }
-  if (filters > maxFilters) throw tooMany('filters', maxFilters);
-}
-
-function costOf(condition: Condition): number {
-  if (condition.kind === 'group') {
-    return condition.conditions.reduce((sum, each) => sum + costOf(each), 0);
-  }
-  const { operation } = condition;
-  return isPatternMatch(operation) ? patternCost(operation.value) : 0;
-}
-
-function longestSearchIn(condition: Condition): number {
-  if (condition.kind === 'group') return Math.max(0, ...condition.conditions.map(longestSearchIn));
-  return condition.operation.kind === 'search' ? condition.operation.value.length : 0;
-}
-
-const isPatternMatch = (operation: Operation): operation is Operation & { kind: 'comparison' } =>
-  operation.kind === 'comparison' && (operation.operator === 'match' || operation.operator === 'imatch');
-
-function embedsIn(items: readonly SelectItem[]): number {
-  let count = 0;
-  for (const item of items) if (item.kind === 'embed') count += 1 + embedsIn(item.items);
-  return count;
-}
-
-function filtersIn(condition: Condition): number {
-  if (condition.kind === 'filter') return 1;
-  let count = 0;
-  for (const each of condition.conditions) count += filtersIn(each);
-  return count;
 }
 
 /** Every path that something is said about must be embedded; an embed with an alias answers to both of its names. */

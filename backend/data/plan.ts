@@ -168,14 +168,8 @@ export interface PlanLimits {
   maxRows: number;
   /** How deep embeds may nest. */
   maxEmbedDepth: number;
-  /** How many embeds a request may have, at all depths together. */
-  maxEmbeds: number;
-  /** How many filters a request may have, at all depths together. */
-  maxFilters: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
-  /** Whether the regular expressions of filters may be of any cost, and their text searches of any length. */
-  allowsCostlyPatterns: boolean;
   /** Whether `sum()` and its like may be asked for. */
   allowsAggregates: boolean;
   /** Whether execution plans may be asked for. */

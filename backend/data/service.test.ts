@@ -22,7 +22,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     service = await createDataService({
       database,
       schemas: ['public'],
-      maxBodyBytes: 100_000,
+      limits: { maxBodyBytes: 100_000 },
       maxRows: 50,
       maxEmbedDepth: 4,
       statementTimeout: 5000,

@@ -1,10 +1,12 @@
 // The table-query service: parse, plan, write, run, respond.
 
-import type { Caller, Service } from '../caller.ts';
+import { type Caller, inShareOf, type Service } from '../caller.ts';
 import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
+import { isTurnedAway } from '../fair-queue.ts';
 import { addressOf, PlainRequest } from '../plain-request.ts';
 import { PlainResponse } from '../plain-response.ts';
+import { DescriptionCache } from './description-cache.ts';
 import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
 import { openApiOf } from './openapi.ts';
@@ -12,12 +14,14 @@ import { type ParsedRequest, parseRequest } from './parse.ts';
 import { readBody } from './payload.ts';
 import { type DescriptionPlan, type PlanLimits, planRequest } from './plan.ts';
 import { PlanCache, shapeOf } from './plan-cache.ts';
+import { checkSize, checkUrlLength, type SizeLimits } from './request-size.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { faultOf, respondFault } from './respond-fault.ts';
 import { isOneRead, runDescription, runOneRead, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-cache.ts';
 import { ServerTiming } from './server-timing.ts';
 import { type Answer, writeStatement } from './sql.ts';
+import type { DescribedSchema } from './sql-description.ts';
 import { nameOf, type Statement } from './sql-writer.ts';
 import { firstRowsOf, isStreamable } from './stream-rows.ts';
 import { createTransactionSettings } from './transaction-settings.ts';
@@ -27,20 +31,16 @@ export interface DataServiceOptions {
   database: Database;
   /** The schemas whose relations and functions are exposed; the first is meant when a request names none. */
   schemas: readonly string[];
-  /** Most bytes of a request's body; 1 MiB unless told. */
-  maxBodyBytes?: number;
+  /** Bounds of one request. Default: a body of 1 MiB, 50 embeds, 500 filters, and nothing else. */
+  limits?: Partial<SizeLimits>;
+  /** Further bounds of requests in the anonymous role. */
+  anonymousLimits?: Partial<SizeLimits>;
   /** Most rows a read or a function gives, and most embedded in any one row; 1000 unless told. */
   maxRows?: number;
   /** How deep embeds may nest; 10 unless told. */
   maxEmbedDepth?: number;
-  /** How many embeds a request may have; 50 unless told. */
-  maxEmbeds?: number;
-  /** How many filters a request may have; 500 unless told. */
-  maxFilters?: number;
   /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
   allowsCircles?: boolean;
-  /** Whether the regular expressions of filters may be of any cost, and text searches of any length; they may unless told. */
-  allowsCostlyPatterns?: boolean;
   /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
@@ -61,6 +61,11 @@ export interface DataServiceOptions {
   allowsPlan?: boolean;
   /** What the root describes: what the caller may use, unless told; everything; nothing. */
   openApiMode?: PlanLimits['openApiMode'];
+  /**
+   * Whether descriptions are cached for as long as the schema does not change; only where the database announces every change of
+   * privileges and comments, too. Default: false.
+   */
+  cachesDescriptions?: boolean;
   /** Whether the description tells that tokens are sent; it does not unless told. */
   openApiSecurity?: boolean;
   /** The service's address in the description; that of the request unless told. */
@@ -81,6 +86,22 @@ export interface DataServiceOptions {
 
 const root = '/rest/v1';
 
+const defaultLimits: SizeLimits = {
+  maxUrlLength: Number.POSITIVE_INFINITY,
+  maxBodyBytes: 1024 * 1024,
+  maxKeys: Number.POSITIVE_INFINITY,
+  maxInsertedRows: Number.POSITIVE_INFINITY,
+  maxSelected: Number.POSITIVE_INFINITY,
+  maxEmbeds: 50,
+  maxFilters: 500,
+  maxListMembers: Number.POSITIVE_INFINITY,
+  maxOrders: Number.POSITIVE_INFINITY,
+  maxOffset: Number.POSITIVE_INFINITY,
+  maxSearchLength: Number.POSITIVE_INFINITY,
+  maxSearchWords: Number.POSITIVE_INFINITY,
+  maxPatternStates: Number.POSITIVE_INFINITY,
+};
+
 /**
  * Makes the service for the paths below `/rest/v1`.
  * @returns the service, and what it knows of the schema; it reads that anew on `notify pgrst, 'reload schema'` until it is closed
@@ -93,10 +114,7 @@ export async function createDataService(
   const limits = {
     maxRows: options.maxRows ?? 1000,
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
-    maxEmbeds: options.maxEmbeds ?? 50,
-    maxFilters: options.maxFilters ?? 500,
     allowsCircles: options.allowsCircles ?? true,
-    allowsCostlyPatterns: options.allowsCostlyPatterns ?? true,
     allowsAggregates: options.allowsAggregates ?? false,
     allowsPlan: options.allowsPlan ?? false,
     openApiMode: options.openApiMode ?? 'follow-privileges',
@@ -104,9 +122,12 @@ export async function createDataService(
   const context = { schemas, rootFunction: options.rootFunction ?? null };
   const { anonymousRole = 'anon', allowsAnyRole = false, rollsBack = false, preRequest } = options;
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
-  const maxBodyBytes = options.maxBodyBytes ?? 1024 * 1024;
   const settingsOf = createTransactionSettings(options);
-  const plans = new PlanCache();
+  const sizeLimits: SizeLimits = { ...defaultLimits, ...options.limits };
+  // What one role may ask for, another may not: each has its own plans.
+  const known = { limits: sizeLimits, plans: new PlanCache() };
+  const anonymous = { limits: { ...sizeLimits, ...options.anonymousLimits }, plans: new PlanCache() };
+  const descriptions = options.cachesDescriptions && !callBefore ? new DescriptionCache() : null;
   const searched = options.extraSearchPath ?? ['extensions'];
   const schema = await followSchema(database, schemas, onFault, options.schemaChannel, searched);
 
@@ -119,77 +140,106 @@ export async function createDataService(
     const path = address.pathname.startsWith(root) ? address.pathname.slice(root.length) : address.pathname;
     const search = address.search.slice(1);
     const { cache } = schema;
-    const body = request instanceof PlainRequest ? '' : await readBody(request, maxBodyBytes);
-    const parts = { method: request.method, path, search, headers: request.headers, body };
-    const shape = shapeOf(parts);
-    const known = plans.find(shape.key, cache);
-    const parsed = known?.parsed ?? parseRequest(shape.parts, context);
-    timing?.lap('parse');
-    const plan = known?.plan ?? planRequest(parsed, cache, limits);
-    if (plan.kind === 'options') {
-      timing?.lap('plan');
-      const response = respondOptions(plan);
-      timing?.tellIn(response);
-      return response;
-    }
-    const isRolledBack = rollbackWish(parsed);
-    // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
-    const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
-    const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
-    const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
-    let answer: (session: Session, deliver: Deliver | null) => Promise<Response | PlainResponse>;
-    if (plan.kind === 'description')
-      answer = (session) => describe(session, parsed, plan, cache, new URL(request.url));
-    else {
-      const statement =
-        known?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
-      if (!known && plan.kind !== 'mutation') plans.keep(shape.key, cache, { parsed, plan, statement });
-      if (isOneRead(plan) && !callBefore && !settings.isolation) {
-        const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
-        const options = { search, isRolledBack, isFirstPart: mayStream };
+    const { limits: sizes, plans } = caller.claims.role === anonymousRole ? anonymous : known;
+    checkUrlLength(path.length + search.length, sizes);
+    const body = request instanceof PlainRequest ? '' : await readBody(request, sizes.maxBodyBytes);
+    const answerParsed = async (addCost: (cost: number) => void): Promise<Response | PlainResponse> => {
+      const parts = { method: request.method, path, search, headers: request.headers, body };
+      const shape = shapeOf(parts);
+      const planned = plans.find(shape.key, cache);
+      const parsed = planned?.parsed ?? parseRequest(shape.parts, context);
+      timing?.lap('parse');
+      const cost = planned?.cost ?? checkSize(parsed, sizes);
+      const plan = planned?.plan ?? planRequest(parsed, cache, limits);
+      if (plan.kind === 'options') {
         timing?.lap('plan');
-        const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);
-        if (response) return timed(response, timing);
-        timing?.lap('transaction');
+        const response = respondOptions(plan);
+        timing?.tellIn(response);
+        return response;
       }
-      const options = { search, isRolledBack, fill: shape.fill };
-      answer = (session, deliver) => runPlan(session, parsed, plan, statement, { ...options, deliver });
-    }
-    timing?.lap('plan');
-    const work = (deliver: Deliver | null) => async (session: Session) => {
-      if (callBefore) await session.query(callBefore);
-      const response = await answer(session, deliver);
-      if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
-        // What would be told at the end of a transaction that is kept is told of this one, too.
-        await session.query('set constraints all immediate');
-        throw new Undone(response);
+      addCost(cost);
+      const isRolledBack = rollbackWish(parsed);
+      // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
+      const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
+      const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
+      const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
+      let answer: (session: Session, deliver: Deliver | null) => Promise<Response | PlainResponse>;
+      if (plan.kind === 'description') {
+        const url = new URL(request.url);
+        const describeWith = (session: Session | null) =>
+          describe(session, parsed, plan, cache, caller.claims.role, url);
+        if (descriptions?.has(caller.claims.role, plan.schema, cache)) return describeWith(null);
+        answer = describeWith;
+      } else {
+        const statement =
+          planned?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
+        if (!planned && plan.kind !== 'mutation') {
+          plans.keep(shape.key, cache, { parsed, plan, statement, cost });
+        }
+        if (isOneRead(plan) && !callBefore && !settings.isolation) {
+          const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
+          const options = { search, isRolledBack, isFirstPart: mayStream };
+          timing?.lap('plan');
+          const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);
+          if (response) return timed(response, timing);
+          timing?.lap('transaction');
+        }
+        const options = { search, isRolledBack, fill: shape.fill };
+        answer = (session, deliver) => runPlan(session, parsed, plan, statement, { ...options, deliver });
       }
-      return response;
+      timing?.lap('plan');
+      const work = (deliver: Deliver | null) => async (session: Session) => {
+        if (callBefore) await session.query(callBefore);
+        const response = await answer(session, deliver);
+        if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
+          // What would be told at the end of a transaction that is kept is told of this one, too.
+          await session.query('set constraints all immediate');
+          throw new Undone(response);
+        }
+        return response;
+      };
+      const inTransaction = (deliver: Deliver | null) =>
+        asRole(database, caller.claims, work(deliver), {
+          readOnly: plan.isReadOnly,
+          ...settings,
+        });
+      const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
+        responseOfUndone,
+      );
+      return timed(response, timing);
     };
-    const inTransaction = (deliver: Deliver | null) =>
-      asRole(database, caller.claims, work(deliver), {
-        readOnly: plan.isReadOnly,
-        ...settings,
-      });
-    const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
-      responseOfUndone,
-    );
-    return timed(response, timing);
+    // Parsing a long request takes longer than many short ones do as a whole.
+    return inShareOf(caller, 'work', (body.length + search.length) / 4000, answerParsed);
   }
 
   async function describe(
-    session: Session,
+    session: Session | null,
     parsed: ParsedRequest,
     plan: DescriptionPlan,
     cache: SchemaCache,
+    role: string,
     url: URL,
   ): Promise<PlainResponse> {
-    const described = await runDescription(session, plan);
-    const document = openApiOf(described, cache.relations.get(plan.schema) ?? new Map(), {
-      root: new URL(options.openApiAddress ?? new URL(url.pathname, url)),
-      tellsSecurity: options.openApiSecurity ?? false,
-    });
-    return respondDocument(parsed, plan, JSON.stringify(document));
+    const serviceRoot = new URL(options.openApiAddress ?? new URL(url.pathname, url));
+    const read = () => {
+      if (!session) throw new Error('the description is not cached');
+      return runDescription(session, plan);
+    };
+    const write = (described: DescribedSchema) =>
+      JSON.stringify(
+        openApiOf(described, cache.relations.get(plan.schema) ?? new Map(), {
+          root: serviceRoot,
+          tellsSecurity: options.openApiSecurity ?? false,
+        }),
+      );
+    const text = descriptions
+      ? await descriptions.document(
+          { role, schemaName: plan.schema, schema: cache, root: serviceRoot },
+          read,
+          write,
+        )
+      : write(await read());
+    return respondDocument(parsed, plan, text);
   }
 
   /** Null when the client did not say or may not. */
@@ -202,6 +252,7 @@ export async function createDataService(
     try {
       return await serve(request, caller);
     } catch (error) {
+      if (isTurnedAway(error)) throw error;
       const fault = faultOf(error, caller.claims.role === anonymousRole);
       if (fault.status >= 500) onFault(error);
       return respondFault(fault, request.method);

@@ -2,6 +2,8 @@
 
 /** How many of the names that share letters are compared letter by letter. */
 const mostCompared = 50;
+/** Characters of a name that is compared at all: the work grows with them, and a stranger may send any number. */
+const maxLength = 300;
 
 /**
  * Finds the candidate most like a name: of those that share most groups of three letters, else of two, the one that takes
@@ -10,6 +12,7 @@ const mostCompared = 50;
  * @returns the most similar candidate, or null
  */
 export function mostSimilar(name: string, candidates: Iterable<string>, atLeast: number): string | null {
+  if (name.length > maxLength) return null;
   const wanted = name.toLowerCase();
   const names = [...candidates];
   for (const size of [3, 2]) {

@@ -3,6 +3,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { fuzzystrmatch } from '@electric-sql/pglite/contrib/fuzzystrmatch';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { blankPglite } from './blank-pglite.ts';
 import {
@@ -102,7 +103,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       startParams,
       parsers,
       // Only made available: a migration that wants it creates it, as on a server.
-      extensions: { pg_trgm },
+      extensions: { fuzzystrmatch, pg_trgm },
     });
   } catch (error) {
     await unlock();

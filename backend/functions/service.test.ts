@@ -2,14 +2,19 @@
 import { FunctionsClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/functions-js';
 import { describe, expect, test } from 'vitest';
 import type { Caller } from '../caller.ts';
-import { createFunctionsService, type FunctionHandler, type FunctionsOptions } from './service.ts';
+import {
+  createFunctionsService,
+  type DeployedFunction,
+  type FunctionHandler,
+  type FunctionsOptions,
+} from './service.ts';
 
 const visitor: Caller = { claims: { role: 'anon' }, address: '192.0.2.1' };
 
 function run(functions: Record<string, FunctionHandler>, options: Omit<FunctionsOptions, 'functions'> = {}) {
   const faults: [unknown, string][] = [];
   const service = createFunctionsService({
-    functions,
+    functions: Object.fromEntries(Object.entries(functions).map(([name, handler]) => [name, { handler }])),
     onFault: (error, name) => faults.push([error, name]),
     ...options,
   });
@@ -195,5 +200,60 @@ describe('pages of other origins', () => {
   test('reach the function with an OPTIONS request that is no preflight', async () => {
     const answer = await run({ echo }).send('echo', { method: 'OPTIONS' });
     expect(await answer.json()).toMatchObject({ method: 'OPTIONS' });
+  });
+});
+
+describe('a call', () => {
+  const tokenOf = (header: unknown) =>
+    `${Buffer.from(JSON.stringify(header)).toString('base64url')}.${Buffer.from('{}').toString('base64url')}.x`;
+  const call = async (
+    verifyJwt: DeployedFunction['verifyJwt'],
+    token: string | null | undefined,
+    method = 'POST',
+  ) => {
+    const service = createFunctionsService({
+      functions: { echo: { handler: echo, ...(verifyJwt ? { verifyJwt } : {}) } },
+    });
+    const answer = await service.fetch(
+      new Request('http://shop.example/functions/v1/echo', { method }),
+      token === undefined ? visitor : { ...visitor, tokenFault: { token, message: 'not accepted' } },
+    );
+    return { status: answer.status, code: answer.headers.get('sb-error-code'), body: await answer.json() };
+  };
+
+  test.each([
+    [null, 'UNAUTHORIZED_NO_AUTH_HEADER', 'Missing authorization header'],
+    ['', 'UNAUTHORIZED_NO_AUTH_HEADER', 'Missing authorization header'],
+    ['nonsense', 'UNAUTHORIZED_INVALID_JWT_FORMAT', 'Invalid JWT format'],
+    ['a.b.c', 'UNAUTHORIZED_INVALID_JWT_FORMAT', 'Invalid JWT format'],
+    [tokenOf({}), 'UNAUTHORIZED_INVALID_JWT_FORMAT', 'Invalid JWT format'],
+    [tokenOf({ alg: 'HS256' }), 'UNAUTHORIZED_LEGACY_JWT', 'Invalid JWT'],
+    [tokenOf({ alg: 'ES256' }), 'UNAUTHORIZED_ASYMMETRIC_JWT', 'Invalid JWT'],
+    [tokenOf({ alg: 'none' }), 'UNAUTHORIZED_UNSUPPORTED_TOKEN_ALGORITHM', 'Unsupported JWT algorithm none'],
+  ])('with the token %j is refused by default', async (token, code, message) => {
+    expect(await call(undefined, token)).toEqual({
+      status: 401,
+      code,
+      body: { code, message, msg: message },
+    });
+  });
+
+  test('with a valid token reaches the function, whatever its setting', async () => {
+    for (const verifyJwt of [undefined, 'always', 'when-sent', 'never'] as const) {
+      expect((await call(verifyJwt, undefined)).status).toBe(200);
+    }
+  });
+
+  test('without a token reaches a function that verifies tokens only when they are sent', async () => {
+    expect(await call('when-sent', null)).toMatchObject({ status: 200, body: { role: 'anon' } });
+    expect(await call('when-sent', 'nonsense')).toMatchObject({ status: 401 });
+  });
+
+  test('with any token reaches a function that never verifies them, as anon', async () => {
+    expect(await call('never', 'nonsense')).toMatchObject({ status: 200, body: { role: 'anon' } });
+  });
+
+  test('of OPTIONS needs no token', async () => {
+    expect((await call('always', null, 'OPTIONS')).status).toBe(200);
   });
 });

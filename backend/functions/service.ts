@@ -1,5 +1,6 @@
 // Runs functions: finds the one a request names, within bounds of size and time. What they do is their own affair.
-import type { Caller, Service } from '../caller.ts';
+import { decodeProtectedHeader } from 'jose';
+import { type Caller, inShareOf, type Service } from '../caller.ts';
 
 /** What a function gets beside the request. */
 export interface FunctionContext {
@@ -12,14 +13,27 @@ export interface FunctionContext {
 /** A function: gets the request as it came in, with its full URL and its raw body. */
 export type FunctionHandler = (request: Request, context: FunctionContext) => Promise<Response> | Response;
 
+/** A function and how the runner treats calls of it. */
+export interface DeployedFunction {
+  handler: FunctionHandler;
+  /**
+   * Whether calls need a valid access token or API key. `always`: as `verify_jwt = true` on a hosted project. `when-sent`: a call
+   * without a token runs as `anon`; a wrong or expired token is refused. `never`: as `verify_jwt = false` on a hosted project; a
+   * call whose token is not ours runs as `anon`, for third parties that send tokens of their own. Default: `always`.
+   */
+  verifyJwt?: 'always' | 'when-sent' | 'never';
+}
+
 /** What the runner needs. */
 export interface FunctionsOptions {
   /** By name, as in `/functions/v1/{name}`. */
-  functions: Readonly<Record<string, FunctionHandler>>;
+  functions: Readonly<Record<string, DeployedFunction>>;
   /** Told about what functions throw, also after their time was up. Callers are never told. */
   onFault?: (error: unknown, functionName: string) => void;
   /** Bytes of a request's body; 1 MiB unless told. */
   bodyBytes?: number;
+  /** Bytes of a body that an anonymous caller sends. Default: `bodyBytes`. */
+  anonymousBodyBytes?: number;
   /** Milliseconds a function may take; 60 s unless told. */
   timeLimitMilliseconds?: number;
 }
@@ -28,54 +42,68 @@ const path = /^\/functions\/v1\/([^/]+)(?:\/|$)/;
 const allowedMethods = 'GET, POST, PUT, PATCH, DELETE, OPTIONS';
 const allowedHeaders = 'authorization, x-client-info, apikey, content-type, x-region';
 
-/** A body that is larger than a function takes. */
-class BodyTooLarge extends Error {}
-
 /**
  * Makes the runner. Every method and body passes through to the function; only a browser's preflight is answered here.
  *
  * Answers of its own: 404 for an unknown function, 413 for a large body, 504 for one that took too long (these three with
- * `x-relay-error: true`, which functions-js reports as "the function was not reached"), and 500 for one that threw.
+ * `x-relay-error: true`, which functions-js reports as "the function was not reached"), 401 for a missing or wrong token
+ * (`{code, message, msg}` and the header `sb-error-code`, as on a hosted project), and 500 for one that threw.
  */
 export function createFunctionsService(options: FunctionsOptions): Service {
   const { functions, onFault = () => {}, bodyBytes = 1_048_576, timeLimitMilliseconds = 60_000 } = options;
+  const { anonymousBodyBytes = bodyBytes } = options;
   return {
     async fetch(request, caller) {
       const isPreflight =
         request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
       if (isPreflight) return preflightAnswer(request);
       const name = nameIn(request.url);
-      const handler = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
-      if (name === null || !handler) return refusal(404, 'NOT_FOUND', 'Requested function was not found');
+      const deployed = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
+      if (name === null || !deployed) return refusal(404, 'NOT_FOUND', 'Requested function was not found');
+      const { handler, verifyJwt = 'always' } = deployed;
+      const { tokenFault } = caller;
+      const isRefused =
+        tokenFault && (verifyJwt === 'always' || (verifyJwt === 'when-sent' && tokenFault.token));
+      // Browsers send no token with what asks for options.
+      if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenFault.token);
 
-      const call = new AbortController();
-      const timer = setTimeout(() => call.abort(), timeLimitMilliseconds);
-      let isAnswered = false;
-      const running = (async () => {
-        const bounded = await withinSize(request, bodyBytes);
-        return handler(bounded, { caller, signal: call.signal });
-      })();
-      // Nobody waits for it any more once its time is up, but what went wrong is still worth knowing.
-      running.catch((error) => {
-        if (isAnswered) onFault(error, name);
-      });
-      try {
-        return readable(await Promise.race([running, aborted(call.signal)]));
-      } catch (error) {
-        if (error instanceof BodyTooLarge)
-          return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${bodyBytes} bytes`);
-        if (error === call.signal) {
-          onFault(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name);
-          return refusal(504, 'TIMEOUT', 'Function took too long to answer');
-        }
-        onFault(error, name);
-        return withCors(Response.json({ error: 'Internal Server Error' }, { status: 500 }));
-      } finally {
-        isAnswered = true;
-        clearTimeout(timer);
+      const mostBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
+      const bounded = await withinSize(request, mostBytes, caller.inShare !== undefined);
+      if (!bounded) {
+        return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${mostBytes} bytes`);
       }
+      return inShareOf(caller, 'outbound', 1, () => run(name, handler, bounded, caller));
     },
   };
+
+  async function run(
+    name: string,
+    handler: FunctionHandler,
+    request: Request,
+    caller: Caller,
+  ): Promise<Response> {
+    const call = new AbortController();
+    const timer = setTimeout(() => call.abort(), timeLimitMilliseconds);
+    let isAnswered = false;
+    const running = (async () => handler(request, { caller, signal: call.signal }))();
+    // Nobody waits for it any more once its time is up, but what went wrong is still worth knowing.
+    running.catch((error) => {
+      if (isAnswered) onFault(error, name);
+    });
+    try {
+      return readable(await Promise.race([running, aborted(call.signal)]));
+    } catch (error) {
+      if (error === call.signal) {
+        onFault(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name);
+        return refusal(504, 'TIMEOUT', 'Function took too long to answer');
+      }
+      onFault(error, name);
+      return withCors(Response.json({ error: 'Internal Server Error' }, { status: 500 }));
+    } finally {
+      isAnswered = true;
+      clearTimeout(timer);
+    }
+  }
 }
 
 function nameIn(url: string): string | null {
@@ -90,23 +118,26 @@ function nameIn(url: string): string | null {
 
 /**
  * The request itself when it says how long it is (the HTTP server holds it to that), else a copy with its body read.
- * @throws BodyTooLarge before the function has seen anything
+ * @param isReadFirst whether the body is read in any case: a slow sender must not hold a function's place in the queue
+ * @returns null when the body is larger than accepted
  */
-async function withinSize(request: Request, most: number): Promise<Request> {
+async function withinSize(request: Request, most: number, isReadFirst: boolean): Promise<Request | null> {
   if (!request.body) return request;
   const length = request.headers.get('content-length');
   if (length !== null && /^\d+$/.test(length)) {
-    if (Number(length) > most) throw new BodyTooLarge();
-    return request;
+    if (Number(length) > most) return null;
+    if (!isReadFirst) return request;
   }
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body) {
     size += chunk.length;
-    if (size > most) throw new BodyTooLarge();
+    if (size > most) return null;
     chunks.push(chunk);
   }
-  return new Request(request, { body: Buffer.concat(chunks) });
+  // Of its parts: the HTTP server's requests are none that the constructor takes.
+  const { url, method, headers, signal } = request;
+  return new Request(url, { method, headers, signal, body: Buffer.concat(chunks) });
 }
 
 /** Rejects, with the signal itself, when the signal is given. */
@@ -123,6 +154,43 @@ function readable(response: unknown): Response {
 
 function refusal(status: number, code: string, message: string): Response {
   return withCors(Response.json({ code, message }, { status, headers: { 'x-relay-error': 'true' } }));
+}
+
+/** The codes of a hosted project, which go by the algorithm that the token names. */
+function tokenRefusal(token: string | null): Response {
+  if (!token) return unauthorized('UNAUTHORIZED_NO_AUTH_HEADER', 'Missing authorization header');
+  let algorithm: unknown;
+  try {
+    algorithm = decodeProtectedHeader(token).alg;
+  } catch {
+    // Not a JWT.
+  }
+  switch (algorithm) {
+    case undefined:
+      return unauthorized('UNAUTHORIZED_INVALID_JWT_FORMAT', 'Invalid JWT format');
+    case 'HS256':
+      return unauthorized('UNAUTHORIZED_LEGACY_JWT', 'Invalid JWT');
+    case 'ES256':
+    case 'RS256':
+      return unauthorized('UNAUTHORIZED_ASYMMETRIC_JWT', 'Invalid JWT');
+    default:
+      return unauthorized(
+        'UNAUTHORIZED_UNSUPPORTED_TOKEN_ALGORITHM',
+        `Unsupported JWT algorithm ${String(algorithm)}`,
+      );
+  }
+}
+
+function unauthorized(code: string, message: string): Response {
+  return withCors(
+    Response.json(
+      { code, message, msg: message },
+      {
+        status: 401,
+        headers: { 'sb-error-code': code, 'access-control-expose-headers': 'sb-error-code' },
+      },
+    ),
+  );
 }
 
 /** Lets any page read the answer, as keys and tokens and not cookies say who calls; a function may say otherwise. */

@@ -1,6 +1,7 @@
 // What a caller may do on a private topic: the policies of realtime.messages decide, asked with rows that never stay.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
+import type { Hub } from './channels.ts';
 
 /** What of a private topic is allowed, in one direction. */
 export interface Rights {
@@ -18,6 +19,7 @@ export interface RightsQuestion {
   claims: Claims;
   /** Without `realtime:`. */
   topic: string;
+  isPrivate: boolean;
   headers: Readonly<Record<string, string>>;
 }
 
@@ -33,8 +35,8 @@ export function readRights(database: Database, question: RightsQuestion): Promis
     await session.query(`select set_config('role', 'none', true)`);
     const probes = await session.query<{ id: string }>(
       `insert into realtime.messages (topic, extension, private)
-       select $1, extension, true from unnest($2::text[]) as extension returning id`,
-      [question.topic, `{${extensions.join(',')}}`],
+       select $1, extension, $3 from unnest($2::text[]) as extension returning id`,
+      [question.topic, `{${extensions.join(',')}}`, question.isPrivate],
     );
     await session.query(`select set_config('role', $1, true)`, [question.claims.role]);
     const visible = await session.query<{ extension: keyof Rights }>(
@@ -57,15 +59,32 @@ export function writeRights(database: Database, question: RightsQuestion): Promi
     for (const extension of extensions) {
       await session.query('savepoint probe');
       rights[extension] = await session
-        .query('insert into realtime.messages (topic, extension, private) values ($1, $2, true)', [
+        .query('insert into realtime.messages (topic, extension, private) values ($1, $2, $3)', [
           question.topic,
           extension,
+          question.isPrivate,
         ])
         .then(() => true, refusal);
       await session.query('rollback to savepoint probe');
     }
     return rights;
   });
+}
+
+/** Queries of the transaction that asks the policies. */
+export const queriesForRights = 7;
+
+/**
+ * What a client may send to a topic, where that takes no query: public topics are everyone's, or they are not the visitors'.
+ * @returns null when the policies have to be asked
+ */
+export function knownRightsToSend(
+  { publicSenders }: Pick<Hub, 'publicSenders'>,
+  { isPrivate, claims }: Pick<RightsQuestion, 'isPrivate' | 'claims'>,
+): Rights | null {
+  if (isPrivate) return null;
+  if (publicSenders === 'everyone') return allRights;
+  return claims.role === 'anon' ? noRights : null;
 }
 
 async function ask(

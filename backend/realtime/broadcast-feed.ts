@@ -12,7 +12,9 @@ const rowChannel = 'realtime_messages';
 const peerChannel = 'realtime_broadcasts';
 // PostgreSQL refuses payloads of 8000 bytes and more; the rest is for the address of the part.
 const partBytes = 7_800;
-const mostWaitingParts = 10_000;
+const mostWaitingParts = 4_000;
+/** Broadcasts of other processes that wait to be delivered here. */
+const mostWaitingBroadcasts = 1_000;
 // A row carries the time its transaction began, so one committed late may lie behind rows that came before it.
 const overlapSeconds = 60;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -38,12 +40,13 @@ interface MessageRow {
 
 /**
  * Starts listening.
- * @param deliver called for each broadcast from SQL (in the order of commits) and from other processes
+ * @param deliver called for each broadcast from SQL (in the order of commits) and from other processes; resolves, or is null,
+ *   when it is delivered
  * @param onFault told about problems with the database; the feed goes on by itself
  */
 export function startBroadcastFeed(
   database: Database,
-  deliver: (broadcast: Broadcast) => void,
+  deliver: (broadcast: Broadcast) => Promise<void> | null,
   onFault: (error: unknown) => void,
 ): BroadcastFeed {
   const rows = new RowFeed(database, deliver, onFault);
@@ -60,7 +63,7 @@ export function startBroadcastFeed(
 /** Rows of realtime.messages: announced with their id, fetched together, delivered in the order of the announcements. */
 class RowFeed {
   readonly #database: Database;
-  readonly #deliver: (broadcast: Broadcast) => void;
+  readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
   readonly #onFault: (error: unknown) => void;
   #announced: string[] = [];
   #isCatchUpDue = false;
@@ -72,7 +75,7 @@ class RowFeed {
 
   constructor(
     database: Database,
-    deliver: (broadcast: Broadcast) => void,
+    deliver: (broadcast: Broadcast) => Promise<void> | null,
     onFault: (error: unknown) => void,
   ) {
     this.#database = database;
@@ -116,7 +119,7 @@ class RowFeed {
       try {
         const found = await this.#select('id = any($1::uuid[])', `{${ids.join(',')}}`);
         const byId = new Map(found.map((row) => [row.id, row]));
-        for (const id of ids) this.#pass(byId.get(id));
+        for (const id of ids) await this.#pass(byId.get(id));
       } catch (error) {
         this.#announced = [...ids, ...this.#announced];
         throw error;
@@ -128,7 +131,8 @@ class RowFeed {
     this.#isCatchUpDue = false;
     try {
       const since = this.#newestSeconds - overlapSeconds;
-      for (const row of await this.#select('inserted_at > to_timestamp($1::float8)', since)) this.#pass(row);
+      for (const row of await this.#select('inserted_at > to_timestamp($1::float8)', since))
+        await this.#pass(row);
     } catch (error) {
       this.#isCatchUpDue = true;
       throw error;
@@ -145,7 +149,7 @@ class RowFeed {
     return rows;
   }
 
-  #pass(row: MessageRow | undefined) {
+  async #pass(row: MessageRow | undefined): Promise<void> {
     if (!row || this.#delivered.has(row.id)) return;
     this.#delivered.set(row.id, row.inserted_at);
     this.#newestSeconds = Math.max(this.#newestSeconds, row.inserted_at);
@@ -153,7 +157,7 @@ class RowFeed {
       if (insertedAt >= this.#newestSeconds - overlapSeconds) break;
       this.#delivered.delete(id);
     }
-    this.#deliver({
+    await this.#deliver({
       topic: row.topic,
       isPrivate: row.private,
       event: row.event ?? '',
@@ -167,18 +171,20 @@ class RowFeed {
 /** Clients' broadcasts between processes. What is on the way while a connection is lost is lost: they promise no more. */
 class PeerFeed {
   readonly #database: Database;
-  readonly #deliver: (broadcast: Broadcast) => void;
+  readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
   readonly #onFault: (error: unknown) => void;
   readonly #self = randomBytes(6).toString('hex');
   #sequence = 0;
   #waiting: string[] = [];
   #work: Promise<void> | null = null;
+  /** Received, and not yet delivered here. */
+  #undelivered = 0;
   readonly #partial = new Map<string, { sequence: string; parts: string[] }>();
   #stop = async () => {};
 
   constructor(
     database: Database,
-    deliver: (broadcast: Broadcast) => void,
+    deliver: (broadcast: Broadcast) => Promise<void> | null,
     onFault: (error: unknown) => void,
   ) {
     this.#database = database;
@@ -258,7 +264,16 @@ class PeerFeed {
       this.#onFault(error);
       return;
     }
-    this.#deliver(broadcast);
+    if (this.#undelivered >= mostWaitingBroadcasts) {
+      this.#onFault(new Error('broadcasts of other processes come faster than they can be delivered'));
+      return;
+    }
+    const delivered = this.#deliver(broadcast);
+    if (!delivered) return;
+    this.#undelivered += 1;
+    void delivered.finally(() => {
+      this.#undelivered -= 1;
+    });
   }
 }
 

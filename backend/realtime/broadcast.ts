@@ -1,5 +1,5 @@
 // A broadcast on its way: what it is, how it looks in each version of the protocol, and how it travels between processes.
-import { type BroadcastData, encodeBroadcast, encodeBroadcastText, type Version } from './protocol.ts';
+import { type BroadcastData, encodeBroadcast, encodeBroadcastText, SharedFrames } from './protocol.ts';
 
 /** One message to all members of a topic. */
 export interface Broadcast {
@@ -25,34 +25,21 @@ export function storedData(json: string | null, bytes: Uint8Array | null): Broad
   return bytes ? { encoding: 'binary', bytes } : { encoding: 'json', text: json ?? 'null' };
 }
 
-/** Writes a broadcast for many sockets, once per version. */
-export class BroadcastFrames {
-  readonly #broadcast: Broadcast;
-  readonly #frames = new Map<Version, string | Buffer | null>();
-
-  constructor(broadcast: Broadcast) {
-    this.#broadcast = broadcast;
-  }
-
-  /** The frame for a version; null when that version cannot carry it. */
-  for(version: Version): string | Buffer | null {
-    let frame = this.#frames.get(version);
-    if (frame === undefined) {
-      frame = this.#write(version);
-      this.#frames.set(version, frame);
-    }
-    return frame;
-  }
-
-  #write(version: Version): string | Buffer | null {
-    const { event, data, meta, isFramedBinary } = this.#broadcast;
-    const topic = `realtime:${this.#broadcast.topic}`;
+/** Encodes a broadcast for many sockets. */
+export function framesOf({ topic: name, event, data, meta, isFramedBinary }: Broadcast): SharedFrames {
+  const topic = `realtime:${name}`;
+  return new SharedFrames((version) => {
     if (version === 2 && (isFramedBinary || data.encoding === 'binary')) {
       const frame = encodeBroadcast(topic, event, data, meta);
       if (frame) return frame;
     }
     return data.encoding === 'json' ? encodeBroadcastText(version, topic, event, data.text, meta) : null;
-  }
+  });
+}
+
+/** Bytes of what a broadcast carries. */
+export function sizeOf({ data }: Pick<Broadcast, 'data'>): number {
+  return data.encoding === 'json' ? Buffer.byteLength(data.text) : data.bytes.length;
 }
 
 /** Writes a broadcast as text for another process. */

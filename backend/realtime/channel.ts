@@ -1,20 +1,28 @@
 // One membership of one connection in one topic, from the accepted join to the end.
 import type { Claims } from '../database/as-role.ts';
-import { allRights, type Rights, readRights, writeRights } from './authorization.ts';
-import { audienceOf, type Broadcast, type BroadcastFrames } from './broadcast.ts';
-import { broadcastToAll, type Hub } from './channels.ts';
-import type { JoinConfig } from './join-config.ts';
+import { visitorOf } from '../fair-share.ts';
+import {
+  allRights,
+  knownRightsToSend,
+  type Rights,
+  type RightsQuestion,
+  readRights,
+  writeRights,
+} from './authorization.ts';
+import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
+import { broadcastToAll, costOf, type Hub } from './channels.ts';
+import { costOfJoin, type JoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
 import type { Follower } from './postgres-changes.ts';
-import type { PresenceDiff } from './presence.ts';
 import {
   type BroadcastData,
   encodeBroadcast,
   encodeBroadcastText,
-  encodeChangeText,
   encodeText,
+  type Frame,
   isRecord,
   type Message,
+  type SharedFrames,
   type Version,
 } from './protocol.ts';
 import { type StoredMessage, storedMessages } from './replay.ts';
@@ -29,9 +37,14 @@ export interface ChannelLink {
   version: Version;
   /** Headers of the handshake, for policies. */
   headers: Readonly<Record<string, string>>;
-  send(frame: string | Buffer): void;
-  /** Null while the client keeps up; otherwise resolves when it has caught up or was let go. */
-  room: Promise<void> | null;
+  /** The client's networks, for limits; empty where it has none of a network's. */
+  networks: readonly string[];
+  send(frame: string | Frame): void;
+  /**
+   * Null while the client keeps up; otherwise resolves when it has caught up or was let go.
+   * @param role the client's, which decides how long it is waited for
+   */
+  room(role: string): Promise<void> | null;
   /**
    * Takes room for what its client is present with, or gives it back where `bytes` are negative.
    * @returns false when there is not so much
@@ -55,13 +68,14 @@ export class Channel {
   readonly #name: string;
   readonly #config: JoinConfig;
   readonly #presenceCalls: RateWindow;
+  readonly #onEnd: () => void;
   /** What was stored before the join, for who asked to have it repeated. */
   #stored: readonly StoredMessage[] = [];
   /** New messages that came while the stored ones were read: they are sent after those. */
-  #held: { broadcast: Broadcast; frames: BroadcastFrames }[] | null = null;
+  #held: { broadcast: Broadcast; frames: SharedFrames }[] | null = null;
   #holder: Holder;
   #readRights: Rights;
-  #writeRights: Promise<Rights> | null = null;
+  #sendRights: Promise<Rights> | null = null;
   #hasPresence: boolean;
   /** What it is present with, as text. */
   #tracked: string | null = null;
@@ -73,7 +87,14 @@ export class Channel {
   constructor(
     hub: Hub,
     link: ChannelLink,
-    join: { topic: string; joinRef: string | null; config: JoinConfig; holder: Holder; rights: Rights },
+    join: {
+      topic: string;
+      joinRef: string | null;
+      config: JoinConfig;
+      holder: Holder;
+      rights: Rights;
+      onEnd: () => void;
+    },
   ) {
     this.#hub = hub;
     this.#link = link;
@@ -83,6 +104,7 @@ export class Channel {
     this.#readRights = join.rights;
     this.#hasPresence = join.config.presence.isEnabled;
     this.#presenceCalls = new RateWindow(hub.limits.presenceCalls, presenceWindowMilliseconds);
+    this.#onEnd = join.onEnd;
     this.joinRef = join.joinRef;
     this.audience = audienceOf(join.topic, join.config.isPrivate);
   }
@@ -120,10 +142,11 @@ export class Channel {
     const follower: Follower = {
       claims: this.#holder.claims,
       bindings: acceptBindings(this.#config.postgresChanges),
-      tell: (ids, json) => {
-        this.#link.send(encodeChangeText(version, topic, ids, json));
-        return this.#link.room;
+      tell: (ids, frames) => {
+        this.#link.send(frames.for(version, topic, ids));
+        return this.#link.room(this.#holder.claims.role);
       },
+      inShare: (work) => this.#inShare(work),
       onServed,
     };
     const former = this.#follower;
@@ -139,7 +162,7 @@ export class Channel {
     const payload = isRecord(message.payload) ? message.payload : {};
     switch (message.event) {
       case 'broadcast': {
-        if (typeof payload.event !== 'string') return;
+        if (typeof payload.event !== 'string' || !(await this.#maySend('broadcast'))) return;
         const text = JSON.stringify(payload.payload ?? {});
         await this.receiveBroadcast(message.ref, payload.event, { encoding: 'json', text }, false);
         return;
@@ -162,31 +185,30 @@ export class Channel {
     data: BroadcastData,
     isFramedBinary: boolean,
   ): Promise<void> {
+    if (!(await this.#maySend('broadcast')) || this.#isClosed) return;
     const { isAcknowledged, reachesSelf } = this.#config.broadcast;
-    const bytes = data.encoding === 'json' ? Buffer.byteLength(data.text) : data.bytes.length;
-    if (bytes > this.#hub.limits.payloadBytes) {
+    const broadcast: Broadcast = {
+      topic: this.#name,
+      isPrivate: this.#config.isPrivate,
+      event,
+      data,
+      meta: null,
+      isFramedBinary,
+    };
+    if (sizeOf(broadcast) > this.#hub.limits.payloadBytes) {
       if (isAcknowledged) this.reply(ref, 'error', { reason: 'payload_size_exceeded' });
       return;
     }
-    if (!(await this.#mayWrite('broadcast')) || this.#isClosed) return;
-    broadcastToAll(
-      this.#hub,
-      {
-        topic: this.#name,
-        isPrivate: this.#config.isPrivate,
-        event,
-        data,
-        meta: null,
-        isFramedBinary,
-      },
-      reachesSelf ? null : this,
-    );
+    if (!this.#hub.shared.deliveries.take(this.#link.networks, costOf(this.#hub, broadcast)))
+      return this.shutDown('Too many messages per second');
+    // What the sender sends next waits until this is delivered.
+    await broadcastToAll(this.#hub, broadcast, reachesSelf ? null : this);
     if (isAcknowledged) this.reply(ref, 'ok', {});
   }
 
   /** Passes on a broadcast of somebody else. */
-  passBroadcast(broadcast: Broadcast, frames: BroadcastFrames): void {
-    if (!this.#readRights.broadcast) return;
+  passBroadcast(broadcast: Broadcast, frames: SharedFrames): void {
+    if (this.#isClosed || !this.#readRights.broadcast) return;
     if (this.#held) {
       this.#held.push({ broadcast, frames });
       return;
@@ -198,17 +220,10 @@ export class Channel {
   }
 
   /** Passes on who came and went. */
-  passPresence(diff: PresenceDiff): void {
-    if (this.#held || !this.#hasPresence || !this.#readRights.presence) return;
-    this.#link.send(
-      encodeText(this.#link.version, {
-        joinRef: null,
-        ref: null,
-        topic: this.topic,
-        event: 'presence_diff',
-        payload: diff,
-      }),
-    );
+  passPresence(frames: SharedFrames): void {
+    if (this.#isClosed || this.#held || !this.#hasPresence || !this.#readRights.presence) return;
+    const frame = frames.for(this.#link.version);
+    if (frame !== null) this.#link.send(frame);
   }
 
   reply(ref: string | null, status: 'ok' | 'error', response: Record<string, unknown>): void {
@@ -236,9 +251,9 @@ export class Channel {
     this.#isClosed = true;
     if (this.#recheck) clearTimeout(this.#recheck);
     if (this.#follower) this.#hub.changes.unfollow(this.#follower);
-    this.#leavePresence();
     this.#hub.channels.remove(this);
-    this.#hub.channels.deliverPresence(this.audience, this.#hub.presences.untrack(this.audience, this));
+    this.#leavePresence();
+    this.#onEnd();
   }
 
   /** Ends after a fault of ours; the client joins again after a while. */
@@ -251,11 +266,9 @@ export class Channel {
 
   async #receivePresence(ref: string | null, payload: Record<string, unknown>): Promise<void> {
     if (!this.#presenceCalls.take()) return this.shutDown('Client presence rate limit exceeded');
-    const { presences, channels } = this.#hub;
     const event = String(payload.event ?? '').toLowerCase();
     if (event === 'untrack') {
       this.#leavePresence();
-      channels.deliverPresence(this.audience, presences.untrack(this.audience, this));
       this.reply(ref, 'ok', {});
       return;
     }
@@ -263,39 +276,51 @@ export class Channel {
     const tracked = payload.payload ?? {};
     if (!isRecord(tracked))
       return this.reply(ref, 'error', { reason: 'Presence track payload must be a map' });
+    const maySend = await this.#maySend('presence');
+    if (this.#isClosed) return;
+    if (!maySend) return this.reply(ref, 'error', {});
     const text = JSON.stringify(tracked);
     if (Buffer.byteLength(text) > this.#hub.limits.payloadBytes)
       return this.shutDown('Track message size exceeded');
-    const mayWrite = await this.#mayWrite('presence');
-    if (this.#isClosed) return;
-    if (!mayWrite) return this.reply(ref, 'error', {});
     if (!this.#hasPresence) {
       this.#hasPresence = true;
       this.#sendPresenceState();
     }
     // Whoever says the same again has not changed.
-    if (text !== this.#tracked) {
-      const before = this.#tracked === null ? 0 : Buffer.byteLength(this.#tracked);
-      if (!this.#link.takePresenceRoom(Buffer.byteLength(text) - before))
-        return this.shutDown('Track message size exceeded');
-      this.#tracked = text;
-      const diff = presences.track(this.audience, this, this.#config.presence.key, tracked);
-      channels.deliverPresence(this.audience, diff);
-    }
+    if (text !== this.#tracked && !this.#track(tracked, text))
+      return this.shutDown('Track message size exceeded');
     this.reply(ref, 'ok', {});
   }
 
+  /** Shows the client as present; false when that is more than it or its topic may hold. */
+  #track(tracked: Readonly<Record<string, unknown>>, text: string): boolean {
+    const { presences, limits, channels } = this.#hub;
+    const { key } = this.#config.presence;
+    const bytes = Buffer.byteLength(key) + Buffer.byteLength(text);
+    const more = bytes - presences.bytesOf(this.audience, this);
+    if (presences.bytesOf(this.audience) + more > limits.presenceBytesPerTopic) return false;
+    if (!this.#link.takePresenceRoom(more)) return false;
+    this.#tracked = text;
+    const diff = presences.track(this.audience, this, { key, bytes, payload: tracked });
+    channels.deliverPresence(this.audience, this.topic, diff);
+    return true;
+  }
+
   #leavePresence() {
-    if (this.#tracked !== null) this.#link.takePresenceRoom(-Buffer.byteLength(this.#tracked));
+    const { presences, channels } = this.#hub;
     this.#tracked = null;
+    this.#link.takePresenceRoom(-presences.bytesOf(this.audience, this));
+    channels.deliverPresence(this.audience, this.topic, presences.untrack(this.audience, this));
   }
 
   async #receiveToken(token: unknown): Promise<void> {
     if (typeof token !== 'string' || token.startsWith('sb_') || token === this.#holder.token) return;
+    if (!this.#hub.shared.calls.take(this.#link.networks, costOfJoin(this.#config).calls))
+      return this.shutDown('Too many joins per second');
     try {
       const claims = await claimsOf(this.#hub.authenticate, token);
       this.#holder = { claims, token };
-      this.#writeRights = null;
+      this.#sendRights = null;
       await this.#renewReadRights();
       await this.followChanges();
     } catch (error) {
@@ -304,22 +329,28 @@ export class Channel {
     }
   }
 
-  async #mayWrite(extension: keyof Rights): Promise<boolean> {
-    if (!this.#config.isPrivate) return true;
-    this.#writeRights ??= writeRights(this.#hub.database, this.#question());
+  async #maySend(extension: keyof Rights): Promise<boolean> {
+    const question = this.#question();
+    const known = knownRightsToSend(this.#hub, question);
+    if (known) return known[extension];
+    this.#sendRights ??= this.#inShare(() => writeRights(this.#hub.database, question));
     try {
-      return (await this.#writeRights)[extension];
+      return (await this.#sendRights)[extension];
     } catch (error) {
-      this.#writeRights = null;
+      this.#sendRights = null;
       throw error;
     }
+  }
+
+  #inShare<T>(work: () => Promise<T>): Promise<T> {
+    return inShare(this.#hub, this.#link, work);
   }
 
   async #renewReadRights(): Promise<void> {
     if (this.#isClosed) return;
     if (this.#config.isPrivate) {
       const { claims } = this.#holder;
-      const rights = await readRights(this.#hub.database, this.#question());
+      const rights = await this.#inShare(() => readRights(this.#hub.database, this.#question()));
       // A newer token was taken in the meantime: its own answer counts.
       if (claims !== this.#holder.claims) return;
       if (!rights.broadcast && !rights.presence) return this.shutDown(unreadable(this.#name));
@@ -347,7 +378,7 @@ export class Channel {
   #checkAgain() {
     const secondsLeft = secondsUntilExpiry(this.#holder.claims);
     if (secondsLeft !== null && secondsLeft <= 0) return this.shutDown(expired(-secondsLeft).message);
-    this.#writeRights = null;
+    this.#sendRights = null;
     this.#renewReadRights().catch((error) => {
       this.#hub.onFault(error);
       this.#scheduleRecheck();
@@ -358,19 +389,25 @@ export class Channel {
     const { version } = this.#link;
     for (const { id, event, data } of this.#stored) {
       const meta = { replayed: true, id };
-      const frame =
-        data.encoding === 'json'
-          ? encodeBroadcastText(version, this.topic, event, data.text, meta, this.joinRef)
-          : version === 2 && encodeBroadcast(this.topic, event, data, meta);
-      if (frame) this.#link.send(frame);
+      if (data.encoding === 'json') {
+        this.#link.send(encodeBroadcastText(version, this.topic, event, data.text, meta, this.joinRef));
+        continue;
+      }
+      const bytes = version === 2 && encodeBroadcast(this.topic, event, data, meta);
+      if (bytes) this.#link.send({ bytes, isBinary: true });
     }
     const held = this.#held ?? [];
     this.#held = null;
     for (const { broadcast, frames } of held) this.passBroadcast(broadcast, frames);
   }
 
-  #question() {
-    return { claims: this.#holder.claims, topic: this.#name, headers: this.#link.headers };
+  #question(): RightsQuestion {
+    return {
+      claims: this.#holder.claims,
+      topic: this.#name,
+      isPrivate: this.#config.isPrivate,
+      headers: this.#link.headers,
+    };
   }
 
   #sendPresenceState() {
@@ -390,6 +427,15 @@ export class Channel {
   }
 }
 
+/** Does database work for a client in its share of the queue. */
+function inShare<T>(
+  { queue }: Pick<Hub, 'queue'>,
+  { networks }: Pick<ChannelLink, 'networks'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return queue.run(visitorOf(networks), work);
+}
+
 /** What is said when no policy lets someone read a topic. */
 export function unreadable(topic: string): string {
   return `You do not have permissions to read from this Channel topic: ${topic}`;
@@ -404,5 +450,6 @@ export async function rightsToJoin(
   holder: Holder,
 ): Promise<Rights> {
   if (!isPrivate) return allRights;
-  return readRights(hub.database, { claims: holder.claims, topic, headers: link.headers });
+  const question = { claims: holder.claims, topic, isPrivate, headers: link.headers };
+  return inShare(hub, link, () => readRights(hub.database, question));
 }

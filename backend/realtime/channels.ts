@@ -1,18 +1,33 @@
 // Who is on which topic in this process, and the one way a broadcast reaches them.
 import type { Authenticate } from '../authenticate.ts';
+import type { Backlog } from '../backlog.ts';
 import type { Database } from '../database/database.ts';
-import { audienceOf, type Broadcast, BroadcastFrames } from './broadcast.ts';
+import type { FairQueue } from '../fair-queue.ts';
+import { audienceOf, type Broadcast, framesOf, sizeOf } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';
 import type { Channel } from './channel.ts';
-import type { Limits } from './limits.ts';
+import type { FanOut } from './fan-out.ts';
+import { deliveryCost, type Limits, type SharedLimits } from './limits.ts';
 import type { PostgresChanges } from './postgres-changes.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
+import { encodeText, SharedFrames } from './protocol.ts';
+
+/**
+ * Who may send broadcasts to public topics and be present there. `everyone`: as the client protocol has it. `privileged`: whom the
+ * insert policies of `realtime.messages` let write to the topic, as on private topics; never visitors (role `anon`).
+ */
+export type PublicSenders = 'everyone' | 'privileged';
 
 /** What all connections of this process share. */
 export interface Hub {
   database: Database;
   authenticate: Authenticate;
+  publicSenders: PublicSenders;
   limits: Limits;
+  shared: SharedLimits;
+  /** The database work of joins. */
+  queue: FairQueue;
+  backlog: Backlog;
   onFault: (error: unknown) => void;
   channels: Channels;
   presences: Presences<Channel>;
@@ -22,7 +37,12 @@ export interface Hub {
 
 /** The channels of this process by topic; public and private topics of one name are separate. */
 export class Channels {
+  readonly #fanOut: FanOut;
   readonly #byAudience = new Map<string, Set<Channel>>();
+
+  constructor(fanOut: FanOut) {
+    this.#fanOut = fanOut;
+  }
 
   add(channel: Channel): void {
     const members = this.#byAudience.get(channel.audience);
@@ -36,32 +56,54 @@ export class Channels {
     if (members?.size === 0) this.#byAudience.delete(channel.audience);
   }
 
-  /**
-   * Sends a broadcast to everybody on its topic in this process.
-   * @param except the sender, when it does not want its own messages
-   */
-  deliver(broadcast: Broadcast, except: Channel | null = null): void {
-    const members = this.#byAudience.get(audienceOf(broadcast.topic, broadcast.isPrivate));
-    if (!members) return;
-    const frames = new BroadcastFrames(broadcast);
-    for (const channel of members) {
-      if (channel !== except) channel.passBroadcast(broadcast, frames);
-    }
+  /** How many channels a message to a topic reaches. */
+  countReceivers(audience: string): number {
+    return this.#byAudience.get(audience)?.size ?? 0;
   }
 
-  /** Tells everybody on a topic in this process who came and went. */
-  deliverPresence(audience: string, diff: PresenceDiff | null): void {
-    if (!diff) return;
-    for (const channel of this.#byAudience.get(audience) ?? []) channel.passPresence(diff);
+  /**
+   * Sends a broadcast to all channels of its topic in this process.
+   * @param except the sender's, when it does not want its own messages
+   * @returns null when all have it; otherwise resolves when they have
+   */
+  deliver(broadcast: Broadcast, except: Channel | null = null): Promise<void> | null {
+    const members = this.#byAudience.get(audienceOf(broadcast.topic, broadcast.isPrivate));
+    if (!members) return null;
+    const frames = framesOf(broadcast);
+    return this.#fanOut.deliver(members, sizeOf(broadcast), (channel) => {
+      if (channel !== except) channel.passBroadcast(broadcast, frames);
+    });
+  }
+
+  /** Tells all channels of a topic in this process who came and went. */
+  deliverPresence(audience: string, topic: string, diff: PresenceDiff | null): void {
+    const members = this.#byAudience.get(audience);
+    if (!members || !diff) return;
+    const message = { joinRef: null, ref: null, topic, event: 'presence_diff', payload: diff };
+    const frames = new SharedFrames((version) => encodeText(version, message));
+    const bytes = frames.for(2)?.bytes.length ?? 0;
+    this.#fanOut.deliver(members, bytes, (channel) => channel.passPresence(frames));
   }
 }
 
-/** Sends a broadcast to everybody on its topic: here at once, in the other processes through the database. */
+/**
+ * Sends a broadcast to all channels of its topic: here, and in the other processes through the database.
+ * @returns null when all channels here have it; otherwise resolves when they have
+ */
 export function broadcastToAll(
   hub: Pick<Hub, 'channels' | 'feed'>,
   broadcast: Broadcast,
   except: Channel | null = null,
-): void {
-  hub.channels.deliver(broadcast, except);
+): Promise<void> | null {
   hub.feed.publish(broadcast);
+  return hub.channels.deliver(broadcast, except);
+}
+
+/** What it costs to deliver a message of a client, for the limit on deliveries. */
+export function costOf(
+  hub: Pick<Hub, 'channels'>,
+  broadcast: Pick<Broadcast, 'topic' | 'isPrivate' | 'data'>,
+): number {
+  const receivers = hub.channels.countReceivers(audienceOf(broadcast.topic, broadcast.isPrivate));
+  return Math.max(1, receivers) * deliveryCost(sizeOf(broadcast));
 }

@@ -1,16 +1,19 @@
 // One socket: reads its frames, keeps their order per topic, and holds its channels.
 import type { RawData, WebSocket } from 'ws';
+import type { Reader } from '../backlog.ts';
+import { QueueFull } from '../fair-queue.ts';
 import { isKeepableText } from '../keepable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
 import type { Hub } from './channels.ts';
-import { readJoinConfig } from './join-config.ts';
+import { costOfJoin, type JoinConfig, readJoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
 import { isOutage } from './outage.ts';
 import {
   decodeBinary,
   decodeText,
   encodeText,
+  type Frame,
   MalformedFrame,
   type Message,
   type PushedBroadcast,
@@ -20,10 +23,16 @@ import { claimsOf, TokenRefused } from './tokens.ts';
 
 const topicPrefix = 'realtime:';
 const mostUnfinished = 64;
+/** Of messages that wait for the one before them. */
+const mostUnfinishedBytes = 1024 * 1024;
+const bytesPerFrame = 4 * 1024;
+/** Memory that a queued frame takes besides its bytes, about: most frames are smaller. */
+const bytesOfQueuedFrame = 512;
+const mostSubscriptions = 100;
 const closeCodes = { normal: 1000, protocolError: 1002, policy: 1008, tryAgainLater: 1013 };
 const goodByeMilliseconds = 5_000;
 const lookAgainMilliseconds = 5;
-const fewestLooks = 50;
+const millisecondsPerLook = 40;
 const socketOpen = 1;
 
 /** What the handshake established. */
@@ -32,14 +41,19 @@ export interface Handshake {
   /** Who the API key stands for. */
   holder: Holder;
   headers: Readonly<Record<string, string>>;
+  /** The client's, narrowest first; empty without an address. */
+  networks: readonly string[];
 }
+
+const tooManyJoins = 'ClientJoinRateLimitReached: Too many joins per second';
 
 /** A join that is answered with an error. */
 class JoinRefused extends Error {}
 
-export class Connection implements ChannelLink {
+export class Connection implements ChannelLink, Reader {
   readonly version: Version;
   readonly headers: Readonly<Record<string, string>>;
+  readonly networks: readonly string[];
   readonly #hub: Hub;
   readonly #socket: WebSocket;
   readonly #holder: Holder;
@@ -50,7 +64,12 @@ export class Connection implements ChannelLink {
   readonly #messages: RateWindow;
   readonly #frames: RateWindow;
   readonly #idle: NodeJS.Timeout;
+  readonly #onSent = () => {
+    this.#queuedFrames -= 1;
+  };
+  #queuedFrames = 0;
   #unfinished = 0;
+  #unfinishedBytes = 0;
   #presenceBytes = 0;
   #room: Promise<void> | null = null;
   #isClosed = false;
@@ -61,22 +80,42 @@ export class Connection implements ChannelLink {
     this.#holder = handshake.holder;
     this.version = handshake.version;
     this.headers = handshake.headers;
+    // The secret key is the operator's own: it has the bounds of one socket and of all, but none of a network.
+    this.networks = handshake.holder.claims.role === 'service_role' ? [] : handshake.networks;
     this.#joins = new RateWindow(hub.limits.joinsPerSecond, 1000);
     this.#messages = new RateWindow(hub.limits.messagesPerSecond, 1000);
     this.#frames = new RateWindow(hub.limits.framesPerSecond, 1000);
-    this.#idle = setTimeout(() => this.#socket.close(closeCodes.normal, 'idle'), hub.limits.idleMilliseconds);
+    this.#idle = setTimeout(() => this.#closeWith(closeCodes.normal, 'idle'), hub.limits.idleMilliseconds);
     this.#idle.unref();
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
-    for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#idle.refresh());
-    socket.on('close', () => this.#end());
+    for (const event of ['ping', 'pong'] as const) socket.on(event, (data) => this.#admit(data.length));
+    socket.on('close', () => {
+      hub.backlog.forget(this);
+      this.#end();
+    });
     // A broken frame or connection: `close` follows, and nobody else needs to know.
     socket.on('error', () => {});
   }
 
-  send(frame: string | Buffer): void {
+  send(frame: string | Frame): void {
     if (this.#socket.readyState !== socketOpen) return;
-    if (this.#socket.bufferedAmount > 2 * this.#hub.limits.bufferedBytes) this.#giveUp();
-    else this.#socket.send(frame);
+    if (this.queuedBytes > 2 * this.#hub.limits.bufferedBytes) {
+      this.#giveUp();
+      return;
+    }
+    const { bytes, isBinary } = typeof frame === 'string' ? { bytes: frame, isBinary: false } : frame;
+    this.#queuedFrames += 1;
+    this.#socket.send(bytes, { binary: isBinary }, this.#onSent);
+    if (this.#socket.bufferedAmount > 0) this.#hub.backlog.note(this, bytes.length + bytesOfQueuedFrame);
+  }
+
+  get queuedBytes(): number {
+    return this.#socket.bufferedAmount + bytesOfQueuedFrame * this.#queuedFrames;
+  }
+
+  terminate(): void {
+    this.#end();
+    this.#socket.terminate();
   }
 
   takePresenceRoom(bytes: number): boolean {
@@ -85,22 +124,27 @@ export class Connection implements ChannelLink {
     return true;
   }
 
-  get room(): Promise<void> | null {
+  room(role: string): Promise<void> | null {
     if (!this.#isFull(1)) return null;
-    this.#room ??= this.#makeRoom().finally(() => {
+    const { patienceMilliseconds, visitorPatienceMilliseconds } = this.#hub.limits;
+    this.#room ??= this.#makeRoom(
+      role === 'anon' ? visitorPatienceMilliseconds : patienceMilliseconds,
+    ).finally(() => {
       this.#room = null;
     });
     return this.#room;
   }
 
   #isFull(share: number): boolean {
-    const { readyState, bufferedAmount } = this.#socket;
-    return readyState === socketOpen && bufferedAmount > share * this.#hub.limits.bufferedBytes;
+    return (
+      this.#socket.readyState === socketOpen && this.queuedBytes > share * this.#hub.limits.bufferedBytes
+    );
   }
 
-  async #makeRoom(): Promise<void> {
-    const deadline = performance.now() + this.#hub.limits.patienceMilliseconds;
+  async #makeRoom(patience: number): Promise<void> {
+    const deadline = performance.now() + patience;
     // It is looked at several times even if this process was too busy to send anything for so long.
+    const fewestLooks = patience / millisecondsPerLook;
     for (let look = 0; this.#isFull(0.5); look += 1) {
       if (look > fewestLooks && performance.now() > deadline) return this.#giveUp();
       await new Promise((done) => setTimeout(done, lookAgainMilliseconds));
@@ -108,10 +152,16 @@ export class Connection implements ChannelLink {
   }
 
   /** Lets go of a client that reads too slowly: what waits for it would otherwise fill the memory of everybody. */
-  #giveUp() {
+  #giveUp(): void {
+    this.#closeWith(closeCodes.tryAgainLater, 'reads too slowly');
+  }
+
+  /** Closes the connection, and takes no more of what its client sends. */
+  #closeWith(code: number, reason: string) {
+    if (this.#isClosed) return;
     this.#end();
-    this.#socket.close(closeCodes.tryAgainLater, 'reads too slowly');
-    // The good-bye stands behind all that waits.
+    this.#socket.close(code, reason);
+    // The good-bye stands behind all that waits, and needs the client's answer.
     setTimeout(() => this.#socket.terminate(), goodByeMilliseconds).unref();
   }
 
@@ -119,46 +169,57 @@ export class Connection implements ChannelLink {
     if (this.#channels.get(channel.topic) === channel) this.#channels.delete(channel.topic);
   }
 
-  #receive(data: RawData, isBinary: boolean) {
+  /** Counts a frame; false, and the end of the connection, when its client sends too much. */
+  #admit(bytes: number): boolean {
+    if (this.#isClosed) return false;
     this.#idle.refresh();
-    if (!this.#frames.take()) {
-      this.#socket.close(closeCodes.policy, 'too many frames per second');
-      return;
-    }
+    const cost = 1 + Math.floor(bytes / bytesPerFrame);
+    if (this.#frames.take() && this.#hub.shared.frames.take(this.networks, cost)) return true;
+    this.#closeWith(closeCodes.policy, 'too many frames per second');
+    return false;
+  }
+
+  #receive(data: RawData, isBinary: boolean) {
     const frame = data as Buffer;
+    if (!this.#admit(frame.length)) return;
     let message: Message | PushedBroadcast;
     try {
       message = isBinary ? decodeBinary(frame) : decodeText(this.version, frame.toString());
       if (!isKeepableText(message.topic)) throw new MalformedFrame('no topic has such characters');
     } catch (error) {
       if (!(error instanceof MalformedFrame)) this.#hub.onFault(error);
-      this.#socket.close(closeCodes.protocolError, 'malformed frame');
+      this.#closeWith(closeCodes.protocolError, 'malformed frame');
       return;
     }
     if (message.topic === 'phoenix') return this.#receiveHeartbeat(message);
-    this.#inOrder(message);
+    this.#inOrder(message, frame.length);
   }
 
-  #inOrder(message: Message | PushedBroadcast) {
+  #inOrder(message: Message | PushedBroadcast, bytes: number) {
     const { topic } = message;
     this.#unfinished += 1;
-    if (this.#unfinished === mostUnfinished) this.#socket.pause();
+    this.#unfinishedBytes += bytes;
+    if (this.#unfinished >= mostUnfinished || this.#unfinishedBytes >= mostUnfinishedBytes)
+      this.#socket.pause();
     const before = this.#tails.get(topic) ?? Promise.resolve();
     const tail = before
-      .then(() => this.#handle(message))
+      .then(() => this.#handle(message, bytes))
       .catch((error) => {
         this.#hub.onFault(error);
         this.#channels.get(topic)?.fail();
       })
       .finally(() => {
         this.#unfinished -= 1;
-        if (this.#socket.isPaused && this.#unfinished < mostUnfinished / 2) this.#socket.resume();
+        this.#unfinishedBytes -= bytes;
+        const isRelieved =
+          this.#unfinished < mostUnfinished / 2 && this.#unfinishedBytes < mostUnfinishedBytes;
+        if (this.#socket.isPaused && isRelieved) this.#socket.resume();
         if (this.#tails.get(topic) === tail) this.#tails.delete(topic);
       });
     this.#tails.set(topic, tail);
   }
 
-  async #handle(message: Message | PushedBroadcast): Promise<void> {
+  async #handle(message: Message | PushedBroadcast, bytes: number): Promise<void> {
     if (this.#isClosed) return;
     const channel = this.#channels.get(message.topic);
     if ('userEvent' in message) {
@@ -166,20 +227,24 @@ export class Connection implements ChannelLink {
       if (!this.#messages.take()) return this.#tooMany(channel);
       return channel.receiveBroadcast(message.ref, message.userEvent, message.data, true);
     }
-    if (message.event === 'phx_join') return this.#join(message);
+    if (message.event === 'phx_join') return this.#join(message, bytes);
     if (message.event === 'phx_leave') return this.#leave(message, channel);
     if (!channel) return this.#replyUnmatched(message);
     if (!this.#messages.take()) return this.#tooMany(channel);
     return channel.receive(message);
   }
 
-  async #join(message: Message): Promise<void> {
+  async #join(message: Message, bytes: number): Promise<void> {
     if (!message.topic.startsWith(topicPrefix)) return this.#replyUnmatched(message);
     this.#channels.get(message.topic)?.close();
-    const config = readJoinConfig(message.payload);
     const topic = message.topic.slice(topicPrefix.length);
+    let giveBack = () => {};
     try {
-      this.#checkJoin(topic);
+      if (topic === '') throw new JoinRefused('TopicNameRequired: You must provide a topic name');
+      if (bytes > this.#hub.limits.joinBytes)
+        throw new JoinRefused('ClientJoinRateLimitReached: The join is too large');
+      const config = readJoinConfig(message.payload);
+      giveBack = this.#admitJoin(config, bytes);
       if (config.replay === 'invalid')
         throw new JoinRefused('UnableToReplayMessages: Replay params are not valid');
       if (config.replay && !config.isPrivate)
@@ -194,13 +259,14 @@ export class Connection implements ChannelLink {
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
       // Whoever is told "joined" misses nothing that is committed afterwards.
       await this.#hub.feed.ready;
-      if (this.#isClosed) return;
+      if (this.#isClosed) return giveBack();
       const channel = new Channel(this.#hub, this, {
         topic,
         joinRef: message.joinRef,
         config,
         holder,
         rights,
+        onEnd: giveBack,
       });
       try {
         await channel.readStored();
@@ -215,16 +281,38 @@ export class Connection implements ChannelLink {
       await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
-      const isExpected = error instanceof JoinRefused || error instanceof TokenRefused;
+      giveBack();
+      const isExpected = [JoinRefused, TokenRefused, QueueFull].some((expected) => error instanceof expected);
       if (!isExpected) this.#hub.onFault(error);
       this.#reply(message, 'error', { reason: reasonOf(error) });
     }
   }
 
-  #checkJoin(topic: string) {
-    if (topic === '') throw new JoinRefused('TopicNameRequired: You must provide a topic name');
-    if (!this.#joins.take()) throw new JoinRefused('ClientJoinRateLimitReached: Too many joins per second');
+  /**
+   * Counts a join and what its channel is going to hold.
+   * @returns gives back what the channel holds
+   * @throws JoinRefused
+   */
+  #admitJoin(config: JoinConfig, bytes: number): () => void {
+    const { shared } = this.#hub;
+    const { calls, subscriptions } = costOfJoin(config);
+    if (config.postgresChanges.length > mostSubscriptions)
+      throw new JoinRefused(
+        `ChannelRateLimitReached: Unable to subscribe to more than ${mostSubscriptions} kinds of changes at once`,
+      );
+    if (!this.#joins.take() || !shared.calls.take(this.networks, calls))
+      throw new JoinRefused('ClientJoinRateLimitReached: Too many joins per second');
     this.#checkRoom();
+    const channel = shared.channels.take(this.networks, 1 + Math.floor(bytes / 1024));
+    const changes = channel && shared.changes.take(this.networks, subscriptions);
+    if (changes) {
+      return () => {
+        channel();
+        changes();
+      };
+    }
+    channel?.();
+    throw new JoinRefused('ChannelRateLimitReached: Too many channels');
   }
 
   #checkRoom() {
@@ -278,5 +366,6 @@ export class Connection implements ChannelLink {
 function reasonOf(error: unknown): string {
   if (error instanceof TokenRefused) return `${error.code}: ${error.message}`;
   if (error instanceof JoinRefused) return error.message;
+  if (error instanceof QueueFull) return tooManyJoins;
   return 'UnknownErrorOnChannel: Unknown Error on Channel';
 }

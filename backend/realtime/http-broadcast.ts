@@ -1,14 +1,20 @@
 // Broadcasts over HTTP, for senders that hold no socket: several at once as JSON, or one with any body.
 import type { Caller } from '../caller.ts';
+import { QueueFull } from '../fair-queue.ts';
+import { visitorOf } from '../fair-share.ts';
 import { isKeepable, isKeepableText } from '../keepable.ts';
-import { writeRights } from './authorization.ts';
-import type { Broadcast } from './broadcast.ts';
-import { broadcastToAll, type Hub } from './channels.ts';
+import { networksOf } from '../network.ts';
+import { knownRightsToSend, queriesForRights, type Rights, writeRights } from './authorization.ts';
+import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
+import { broadcastToAll, costOf, type Hub } from './channels.ts';
 import { isRecord } from './protocol.ts';
 
 const batchPath = /\/api\/broadcast\/?$/;
 const singlePath = /\/api\/broadcast\/([^/]+)\/events\/([^/]+)\/?$/;
-const longestName = 255 - 'realtime:'.length;
+/** Bytes of a name: binary frames have one byte for the length of a topic or an event. */
+const longestEvent = 255;
+const longestTopic = longestEvent - 'realtime:'.length;
+const bytesPerCall = 16 * 1024;
 
 /** A request that is answered with an error. */
 class RequestRefused extends Error {
@@ -23,22 +29,45 @@ class RequestRefused extends Error {
 
 /**
  * Answers the HTTP API of broadcasts.
- * @returns 202 when the request was understood, whether or not the caller may send to a private topic
+ * @returns 202 once the messages are delivered here, also where the caller may not send to a private topic; 403 where it may not
+ *   send to a public one, 413 and 429 beyond a limit
  */
 export async function answerBroadcastRequest(hub: Hub, request: Request, caller: Caller): Promise<Response> {
   const { pathname } = new URL(request.url);
+  // The secret key is the operator's own: only the bounds of all senders hold for it.
+  const isOperator = caller.claims.role === 'service_role';
+  const networks = isOperator || caller.address === null ? [] : networksOf(caller.address);
+  const count = (calls: number) => {
+    if (!hub.shared.calls.take(networks, calls)) throw tooMany('You have exceeded your rate limit');
+  };
   try {
     const single = singlePath.exec(pathname);
     if (!single && !batchPath.test(pathname)) throw new RequestRefused(404, { error: 'Not found' });
     if (request.method !== 'POST') throw new RequestRefused(405, { error: 'Method not allowed' });
+    const announced = Number(request.headers.get('content-length') ?? 0);
+    if (announced > hub.limits.requestBytes) throw tooLarge();
+    count(1 + announced / bytesPerCall);
     const body = await readBody(request, hub.limits.requestBytes);
+    // A body that comes in chunks has not said how long it is.
+    if (body.length > announced) count((body.length - announced) / bytesPerCall);
     const broadcasts = single
-      ? [readSingle(request, nameOf(single[1]), nameOf(single[2]), body)]
-      : readBatch(body);
-    await sendPermitted(hub, caller, broadcasts, Object.fromEntries(request.headers));
+      ? [readSingle(request, nameOf(single[1], longestTopic), nameOf(single[2], longestEvent), body)]
+      : readBatch(body, hub.limits.messagesPerRequest);
+    if (broadcasts.some((broadcast) => sizeOf(broadcast) > hub.limits.payloadBytes)) throw tooLarge();
+    const permitted = await selectPermitted(hub, caller, broadcasts, {
+      headers: Object.fromEntries(request.headers),
+      networks,
+      count,
+    });
+    const cost = permitted.reduce((sum, broadcast) => sum + costOf(hub, broadcast), 0);
+    if (!hub.shared.deliveries.take(networks, cost))
+      throw tooMany('Too many messages to broadcast, please reduce the batch size');
+    for (const broadcast of permitted) await broadcastToAll(hub, broadcast);
     return new Response(null, { status: 202 });
   } catch (error) {
     if (error instanceof RequestRefused) return Response.json(error.body, { status: error.status });
+    if (error instanceof QueueFull)
+      return Response.json({ message: 'You have exceeded your rate limit' }, { status: 429 });
     hub.onFault(error);
     return Response.json({ error: 'Internal server error' }, { status: 500 });
   }
@@ -56,11 +85,12 @@ function readSingle(request: Request, topic: string, event: string, body: Buffer
   return { ...common, data: { encoding: 'json', text } };
 }
 
-function readBatch(body: Buffer): Broadcast[] {
+function readBatch(body: Buffer, most: number): Broadcast[] {
   const request = parseJson(body.toString());
-  if (!isKeepable(request, () => true)) throw unreadable({ messages: ['is nested too deeply'] });
   const messages = isRecord(request) ? request.messages : undefined;
   if (!Array.isArray(messages)) throw unreadable({ messages: [`can't be blank`] });
+  if (messages.length > most) throw tooMany('Too many messages to broadcast, please reduce the batch size');
+  if (!isKeepable(request, () => true)) throw unreadable({ messages: ['is nested too deeply'] });
   const problems = messages.map(problemsOf);
   if (problems.some((problem) => Object.keys(problem).length > 0)) throw unreadable({ messages: problems });
   return messages.map((message: { topic: string; event: string; payload: unknown; private?: unknown }) => ({
@@ -75,37 +105,63 @@ function readBatch(body: Buffer): Broadcast[] {
 
 function problemsOf(message: unknown): Record<string, string[]> {
   const { topic, event, payload } = isRecord(message) ? message : ({} as Record<string, unknown>);
-  const isName = (value: unknown) => typeof value === 'string' && value !== '' && isKeepableText(value);
   return {
-    ...(isName(topic) ? {} : { topic: [`can't be blank`] }),
-    ...(isName(event) ? {} : { event: [`can't be blank`] }),
+    ...problemOf('topic', topic, longestTopic),
+    ...problemOf('event', event, longestEvent),
     ...(isRecord(payload) ? {} : { payload: [payload === undefined ? `can't be blank` : 'is invalid'] }),
   };
 }
 
-async function sendPermitted(
+function problemOf(field: string, name: unknown, longest: number): Record<string, string[]> {
+  if (typeof name !== 'string' || name === '') return { [field]: [`can't be blank`] };
+  if (Buffer.byteLength(name) > longest) return { [field]: [`should be at most ${longest} byte(s)`] };
+  return isKeepableText(name) ? {} : { [field]: ['is invalid'] };
+}
+
+/**
+ * The broadcasts that the caller may send; those to private topics that it may not send to are left out.
+ * @throws RequestRefused when one of them is to a public topic that the caller may not send to
+ */
+async function selectPermitted(
   hub: Hub,
   { claims }: Caller,
   broadcasts: readonly Broadcast[],
-  headers: Record<string, string>,
-): Promise<void> {
-  const mayWrite = new Map<string, boolean>();
+  {
+    headers,
+    networks,
+    count,
+  }: { headers: Record<string, string>; networks: readonly string[]; count: (calls: number) => void },
+): Promise<Broadcast[]> {
+  const known = new Map<string, Rights>();
+  const permitted: Broadcast[] = [];
   for (const broadcast of broadcasts) {
     const { topic, isPrivate } = broadcast;
-    if (isPrivate && !mayWrite.has(topic))
-      mayWrite.set(topic, (await writeRights(hub.database, { claims, topic, headers })).broadcast);
-    if (!isPrivate || mayWrite.get(topic)) broadcastToAll(hub, broadcast);
+    const audience = audienceOf(topic, isPrivate);
+    let rights = known.get(audience) ?? null;
+    if (!rights) {
+      const question = { claims, topic, isPrivate, headers };
+      rights = knownRightsToSend(hub, question);
+      if (!rights) {
+        count(queriesForRights);
+        rights = await hub.queue.run(visitorOf(networks), () => writeRights(hub.database, question));
+      }
+      known.set(audience, rights);
+    }
+    if (rights.broadcast) permitted.push(broadcast);
+    else if (!isPrivate)
+      throw new RequestRefused(403, { message: 'You do not have permissions to send to public topics' });
   }
+  return permitted;
 }
 
-function nameOf(part: string | undefined): string {
+function nameOf(part: string | undefined, longest: number): string {
   let name = '';
   try {
     name = decodeURIComponent(part ?? '');
   } catch {
     // Not a name then: refused below.
   }
-  if (name === '' || !isKeepableText(name) || Buffer.byteLength(name) > longestName)
+  if (name === '' || Buffer.byteLength(name) > longest || !isKeepableText(name))
     throw unreadable({ topic: ['is invalid'] });
   return name;
 }
@@ -115,7 +171,7 @@ async function readBody(request: Request, most: number): Promise<Buffer> {
   let size = 0;
   for await (const chunk of request.body ?? []) {
     size += chunk.length;
-    if (size > most) throw new RequestRefused(413, { error: 'Payload too large' });
+    if (size > most) throw tooLarge();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -127,6 +183,14 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+function tooLarge(): RequestRefused {
+  return new RequestRefused(413, { error: 'Payload too large' });
+}
+
+function tooMany(message: string): RequestRefused {
+  return new RequestRefused(429, { message });
 }
 
 function unreadable(errors: Record<string, unknown>): RequestRefused {

@@ -4,14 +4,15 @@ import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
 import { throwawayDatabase } from '../database/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
-import { Heard, startService, subscribed, type ThrowawayService } from './throwaway-service.ts';
+import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
 type Frame = [string | null, string | null, string, string, Record<string, unknown>];
 
 /** A client that can misbehave. */
-async function rawClient(service: ThrowawayService) {
+async function rawClient(service: ThrowawayService, from?: string) {
   const socket = new WebSocket(
     `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+    from ? { headers: { 'x-forwarded-for': from } } : {},
   );
   const frames = new Heard<Frame>();
   const closed = new Promise<number>((done) => socket.on('close', done));
@@ -28,6 +29,22 @@ async function rawClient(service: ThrowawayService) {
   return { socket, frames, closed, push };
 }
 
+/** Sends broadcasts over HTTP. */
+async function post(service: ThrowawayService, body: unknown, headers: Record<string, string> = {}) {
+  const answer = await fetch(`${service.url}/api/broadcast`, {
+    method: 'POST',
+    headers: { apikey: 'sb_publishable_test', 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
+const messagesTo = (topic: string, many: number, more: Record<string, unknown> = {}) => ({
+  messages: Array.from({ length: many }, () => ({ topic, event: 'e', payload: {}, ...more })),
+});
+const broadcastsIn = ({ frames }: { frames: Heard<Frame> }) =>
+  frames.all.filter(([, , , event]) => event === 'broadcast').length;
+
 const reasonIn = ([, , , , payload]: Frame) => (payload.response as { reason?: string })?.reason;
 
 describe('limits', () => {
@@ -38,9 +55,25 @@ describe('limits', () => {
     return () => database.close();
   });
   afterEach(() => service.close());
-  const start = async (limits: Partial<Limits>) => {
-    service = await startService(database, limits);
+  const start = async (limits: Partial<Limits>, counting: Database = database) => {
+    service = await startService(counting, limits);
     return service;
+  };
+  /** The database, and how many queries and transactions it was asked. */
+  const counted = () => {
+    const asked = { total: 0 };
+    const counting: Database = {
+      ...database,
+      query: (...given) => {
+        asked.total += 1;
+        return database.query(...given);
+      },
+      transaction: (...given) => {
+        asked.total += 1;
+        return database.transaction(...given);
+      },
+    };
+    return { asked, counting };
   };
 
   test('a frame that is too large ends the connection', async () => {
@@ -113,7 +146,7 @@ describe('limits', () => {
   });
 
   test('one network takes only a part of that room', async () => {
-    await start({ connectionsPerAddress: 1 });
+    await start({ connectionsPerNetwork: 1 });
     const open = (from: string) => {
       const socket = new WebSocket(
         `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
@@ -184,6 +217,248 @@ describe('limits', () => {
       config: { postgres_changes: Array.from({ length: 101 }, () => change) },
     });
     await expect.poll(() => JSON.stringify(frames.all)).toContain('more than 100 kinds of changes');
+  });
+
+  test('an HTTP request sends so many messages, and none where there are more', async () => {
+    await start({});
+    const listener = await rawClient(service);
+    listener.push('realtime:a', 'phx_join');
+    await listener.frames.atLeast(1);
+    expect(await post(service, messagesTo('a', 101))).toEqual({
+      status: 429,
+      text: '{"message":"Too many messages to broadcast, please reduce the batch size"}',
+    });
+    expect((await post(service, messagesTo('a', 100))).status).toBe(202);
+    await expect.poll(() => broadcastsIn(listener)).toBe(100);
+  });
+
+  test.each([
+    ['a topic', { topic: 'x'.repeat(247), event: 'e', payload: {} }],
+    ['an event', { topic: 'a', event: 'ũ'.repeat(128), payload: {} }],
+  ])('%s with a name that is too long is refused over HTTP', async (_, message) => {
+    await start({});
+    expect((await post(service, { messages: [message] })).status).toBe(422);
+    const single = `${service.url}/api/broadcast/${message.topic}/events/${message.event}`;
+    const answer = await fetch(single, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '1',
+    });
+    expect(answer.status).toBe(422);
+  });
+
+  test('an HTTP request that is too large is refused, and so is a message', async () => {
+    await start({ requestBytes: 1_000, payloadBytes: 500 });
+    const large = { messages: [{ topic: 'a', event: 'e', payload: { text: 'x'.repeat(600) } }] };
+    expect((await post(service, large)).status).toBe(413);
+    expect((await post(service, messagesTo('a', 100))).status).toBe(413);
+    expect((await post(service, messagesTo('a', 1))).status).toBe(202);
+  });
+
+  test('a network causes so many deliveries over HTTP, messages times receivers, and the secret key more', async () => {
+    await start({ deliveriesPerNetwork: 50, deliveriesPerSecond: 900 });
+    const receivers = await Promise.all(Array.from({ length: 10 }, () => rawClient(service)));
+    for (const { push } of receivers) push('realtime:a', 'phx_join');
+    await Promise.all(receivers.map(({ frames }) => frames.atLeast(1)));
+    const from = (address: string) => ({ 'x-forwarded-for': address });
+    expect((await post(service, messagesTo('a', 6), from('192.0.2.1'))).status).toBe(429);
+    expect((await post(service, messagesTo('a', 5), from('192.0.2.1'))).status).toBe(202);
+    expect((await post(service, messagesTo('a', 5), from('198.51.100.1'))).status).toBe(202);
+    const large = messagesTo('a', 2, { payload: { text: 'x'.repeat(100_000) } });
+    expect((await post(service, large, from('203.0.113.1'))).status).toBe(429);
+    const operator = { ...from('192.0.2.1'), apikey: 'sb_secret_test' };
+    expect((await post(service, messagesTo('a', 50), operator)).status).toBe(202);
+    expect((await post(service, messagesTo('a', 100), operator)).status).toBe(429);
+    await expect.poll(() => receivers.map(broadcastsIn)).toEqual(Array(10).fill(60));
+  });
+
+  test('a socket that causes more deliveries loses the channel', async () => {
+    await start({ deliveriesPerNetwork: 1 });
+    const { frames, push } = await rawClient(service, '192.0.2.1');
+    push('realtime:a', 'phx_join');
+    for (let n = 0; n < 2; n += 1) push('realtime:a', 'broadcast', { type: 'broadcast', event: 'e' });
+    expect((await frames.atLeast(3)).map(([, , , event]) => event)).toEqual([
+      'phx_reply',
+      'system',
+      'phx_close',
+    ]);
+    expect(frames.all[1]?.[4]).toMatchObject({ message: 'Too many messages per second' });
+  });
+
+  test('a network makes so many HTTP requests, and another one is not slowed down by it', async () => {
+    await start({ callsPerNetwork: 1 });
+    const send = async (address: string) =>
+      (await post(service, messagesTo('a', 1), { 'x-forwarded-for': address })).status;
+    const statuses: number[] = [];
+    for (let n = 0; n < 15; n += 1) statuses.push(await send('192.0.2.1'));
+    expect(statuses.slice(0, 9)).toEqual(Array(9).fill(202));
+    expect(statuses).toContain(429);
+    expect(await send('198.51.100.1')).toBe(202);
+  });
+
+  test('private topics in an HTTP request count as the queries they cost', async () => {
+    const { asked, counting } = counted();
+    await start({ callsPerNetwork: 1 }, counting);
+    const before = asked.total;
+    const messages = ['a', 'b', 'c'].map((topic) => ({ topic, event: 'e', payload: {}, private: true }));
+    expect((await post(service, { messages }, { 'x-forwarded-for': '192.0.2.1' })).status).toBe(429);
+    expect(asked.total - before).toBe(1);
+  });
+
+  test('a join counts as the queries it costs, and is refused before it asks any', async () => {
+    const { asked, counting } = counted();
+    await start({ callsPerNetwork: 1 }, counting);
+    const { frames, push } = await rawClient(service, '192.0.2.1');
+    push('realtime:a', 'phx_join');
+    await frames.atLeast(1);
+    const before = asked.total;
+    const changes = Array.from({ length: 5 }, (_, n) => ({ event: '*', schema: 'public', table: `t${n}` }));
+    push('realtime:b', 'phx_join', { config: { postgres_changes: changes } });
+    push('realtime:d', 'phx_join', { config: { private: true } });
+    expect((await frames.atLeast(3)).slice(1).map(reasonIn)).toEqual([
+      'ClientJoinRateLimitReached: Too many joins per second',
+      'Unauthorized: You do not have permissions to read from this Channel topic: d',
+    ]);
+    expect(asked.total - before).toBe(1);
+  });
+
+  test('new tokens count as the joins they repeat', async () => {
+    await start({ callsPerNetwork: 1 });
+    const tokens = await Promise.all(['a', 'b'].map((sub) => tokenOf({ role: 'authenticated', sub })));
+    const { frames, push } = await rawClient(service, '192.0.2.1');
+    push('realtime:a', 'phx_join');
+    for (let n = 0; n < 20; n += 1) push('realtime:a', 'access_token', { access_token: tokens[n % 2] });
+    expect((await frames.atLeast(3))[1]?.[4]).toMatchObject({ message: 'Too many joins per second' });
+    expect(frames.all[2]?.[3]).toBe('phx_close');
+  });
+
+  test('a network holds so many channels on all of its sockets, and leaving makes room', async () => {
+    await start({ channelsPerNetwork: 2 });
+    const [one, other, neighbour] = await Promise.all(
+      ['192.0.2.1', '192.0.2.1', '192.0.2.2'].map((address) => rawClient(service, address)),
+    );
+    const join = async (client: typeof one, topic: string, payload = {}) => {
+      const count = client?.frames.all.length ?? 0;
+      client?.push(topic, 'phx_join', payload);
+      return reasonIn((await client?.frames.atLeast(count + 1))?.[count] as Frame);
+    };
+    expect(await join(one, 'realtime:a')).toBeUndefined();
+    expect(await join(other, 'realtime:a')).toBeUndefined();
+    expect(await join(other, 'realtime:b')).toBe('ChannelRateLimitReached: Too many channels');
+    expect(await join(neighbour, 'realtime:a', { config: { presence: { key: 'x'.repeat(2_000) } } })).toBe(
+      'ChannelRateLimitReached: Too many channels',
+    );
+    expect(await join(neighbour, 'realtime:a')).toBeUndefined();
+    one?.socket.close();
+    await expect.poll(() => join(other, 'realtime:b')).toBeUndefined();
+  });
+
+  test('a network follows so many changes of tables, and filters count for more', async () => {
+    await start({ changesPerNetwork: 20 });
+    const { frames, push } = await rawClient(service, '192.0.2.1');
+    const change = { event: '*', schema: 'public', table: 'nothing' };
+    const changes = (many: number, more = {}) => ({
+      config: { postgres_changes: Array.from({ length: many }, () => ({ ...change, ...more })) },
+    });
+    push('realtime:a', 'phx_join', changes(21));
+    push('realtime:b', 'phx_join', changes(3, { filter: 'id=eq.1' }));
+    expect((await frames.atLeast(2)).map(reasonIn)).toEqual(
+      Array(2).fill('ChannelRateLimitReached: Too many channels'),
+    );
+    push('realtime:c', 'phx_join', changes(20));
+    expect((await frames.atLeast(3))[2]?.[4]).toMatchObject({ status: 'ok' });
+  });
+
+  test('a join that is too large is refused', async () => {
+    await start({ joinBytes: 1_000 });
+    const { frames, push } = await rawClient(service);
+    push('realtime:a', 'phx_join', { text: 'x'.repeat(1_000) });
+    expect((await frames.atLeast(1)).map(reasonIn)).toEqual([
+      'ClientJoinRateLimitReached: The join is too large',
+    ]);
+  });
+
+  test.each([
+    ['topic', [null, '1', `realtime:${'x'.repeat(300)}`, 'phx_join', {}]],
+    ['event', [null, '1', 'realtime:a', 'x'.repeat(300), {}]],
+    ['ref', [null, 'x'.repeat(300), 'phoenix', 'heartbeat', {}]],
+    ['join_ref', ['x'.repeat(300), '1', 'phoenix', 'heartbeat', {}]],
+  ])('a frame whose %s is too long ends the connection', async (_, frame) => {
+    const { closed, socket } = await rawClient(await start({}));
+    socket.send(JSON.stringify(frame));
+    expect(await closed).toBe(1002);
+  });
+
+  test('a handshake with large headers is refused: they are retained', async () => {
+    await start({});
+    const socket = new WebSocket(
+      `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
+      {
+        headers: { cookie: 'x'.repeat(9_000) },
+      },
+    );
+    const answer = await new Promise((done) => {
+      socket.on('unexpected-response', (__, response) => done(response.statusCode));
+    });
+    expect(answer).toBe(431);
+  });
+
+  test('pings count as frames', async () => {
+    const { closed, socket } = await rawClient(await start({ framesPerSecond: 10 }));
+    for (let n = 0; n < 11; n += 1) socket.ping();
+    expect(await closed).toBe(1008);
+  });
+
+  test('the sockets of a network together send so many frames', async () => {
+    await start({ framesPerNetwork: 10 });
+    const [one, other] = await Promise.all([
+      rawClient(service, '192.0.2.1'),
+      rawClient(service, '192.0.2.1'),
+    ]);
+    for (let n = 0; n < 8; n += 1) {
+      one.push('phoenix', 'heartbeat');
+      other.push('phoenix', 'heartbeat');
+    }
+    expect(await Promise.race([one.closed, other.closed])).toBe(1008);
+    expect(one.frames.all.length + other.frames.all.length).toBeLessThanOrEqual(12);
+  });
+
+  test('those present on a topic are present with so much together', async () => {
+    await start({ presenceBytesPerTopic: 300 });
+    const [one, other] = await Promise.all([rawClient(service), rawClient(service)]);
+    for (const { push } of [one, other]) {
+      push('realtime:a', 'phx_join');
+      push('realtime:a', 'presence', {
+        type: 'presence',
+        event: 'track',
+        payload: { text: 'x'.repeat(150) },
+      });
+    }
+    const events = () => [one, other].flatMap(({ frames }) => frames.all.map(([, , , event]) => event));
+    await expect.poll(events).toContain('phx_close');
+    expect(events().filter((event) => event === 'phx_close')).toHaveLength(1);
+  });
+
+  test('readers that do not read cost all together no more than a bound, and the others nothing', async () => {
+    await start({ bufferedBytes: 50_000_000, queuedBytes: 20_000_000, deliveriesPerSecond: 1_000_000 });
+    const deaf = await Promise.all(Array.from({ length: 8 }, () => rawClient(service)));
+    for (const { push } of deaf) push('realtime:flood', 'phx_join');
+    await Promise.all(deaf.map(({ frames }) => frames.atLeast(1)));
+    for (const { socket } of deaf) socket.pause();
+    const heard = new Heard<unknown>();
+    const listener = service.client().channel('flood');
+    listener.on('broadcast', { event: 'e' }, heard.add);
+    await subscribed(listener);
+    const payload = { text: 'x'.repeat(900_000) };
+    // More than the operating system keeps for all of them.
+    for (let n = 0; n < 30; n += 1)
+      expect((await post(service, messagesTo('flood', 1, { payload }))).status).toBe(202);
+    expect(await heard.atLeast(30)).toHaveLength(30);
+    for (const { socket } of deaf) socket.resume();
+    const ended = await Promise.all(
+      deaf.map(({ closed }) => Promise.race([closed, new Promise((done) => setTimeout(done, 2_000))])),
+    );
+    expect(ended.filter((code) => code === 1006).length).toBeGreaterThanOrEqual(4);
   });
 
   test('whoever reads too slowly is let go with a word, and the others go on', async () => {

@@ -14,12 +14,12 @@ import {
   quoted,
   type TableColumn,
 } from './changed-tables.ts';
+import type { FanOut } from './fan-out.ts';
 import { listening } from './listening.ts';
 import { isOutage } from './outage.ts';
+import { ChangeFrames } from './protocol.ts';
 import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
-/** Kinds of changes one channel may follow: each costs a look at the database. */
-const mostBindings = 100;
 const mostAskedAtOnce = 4;
 const policyMilliseconds = 5_000;
 
@@ -29,10 +29,12 @@ export interface Follower {
   /** Their subscriptions: the client's words, numbered. */
   bindings: readonly (Readonly<Record<string, unknown>> & { id: number })[];
   /**
-   * Takes a change: which subscriptions it is for, and the change as JSON text.
+   * Takes a change: which subscriptions it is for, and its frames.
    * @returns null when it can take more; otherwise resolves when it can, or never will
    */
-  tell(ids: readonly number[], json: string): Promise<void> | null;
+  tell(ids: readonly number[], frames: ChangeFrames): Promise<void> | null;
+  /** Asks the database when it is the client's turn. */
+  inShare<T>(work: () => Promise<T>): Promise<T>;
   /** A subscription that was refused before is served now. */
   onServed(): void;
 }
@@ -62,6 +64,7 @@ interface TableAnswers {
 
 export class PostgresChanges {
   readonly #database: Database;
+  readonly #fanOut: FanOut;
   readonly #onFault: (error: unknown) => void;
   readonly #log: ChangeLog;
   readonly #served = new Map<Follower, Served>();
@@ -72,8 +75,9 @@ export class PostgresChanges {
   readonly #ready: Promise<void>;
 
   /** Begins to listen. */
-  constructor(database: Database, onFault: (error: unknown) => void) {
+  constructor(database: Database, fanOut: FanOut, onFault: (error: unknown) => void) {
     this.#database = database;
+    this.#fanOut = fanOut;
     this.#onFault = onFault;
     this.#log = new ChangeLog(
       database,
@@ -93,7 +97,7 @@ export class PostgresChanges {
   async follow(follower: Follower, former: Follower | null = null): Promise<string | null> {
     await this.#ready;
     try {
-      const interests = await this.#interestsOf(follower);
+      const interests = await follower.inShare(() => this.#interestsOf(follower));
       await this.#log.atPresent((look) => {
         // What the former was still to be told is told to its successor.
         const since = (former && this.#served.get(former)?.since) ?? look;
@@ -151,7 +155,8 @@ export class PostgresChanges {
       if (!this.#refused.delete(follower)) continue;
       // Claims may have changed or the client may have gone meanwhile: then it is in neither set.
       this.#served.set(follower, { interests: [], since: 0 });
-      const interests = await this.#interestsOf(follower).catch((error) => {
+      const asked = follower.inShare(() => this.#interestsOf(follower));
+      const interests = await asked.catch((error) => {
         if (!(error instanceof UnfitInterest)) this.#onFault(error);
         return null;
       });
@@ -170,9 +175,6 @@ export class PostgresChanges {
   /** @throws UnusableParams, UnfitInterest: nothing is served when anything is wrong, as on a hosted project */
   async #interestsOf(follower: Follower): Promise<Interest[]> {
     const { claims, bindings } = follower;
-    if (bindings.length > mostBindings) {
-      throw new UnfitInterest(`Unable to subscribe to more than ${mostBindings} kinds of changes at once.`);
-    }
     const interests = bindings.map((binding) => {
       const interest = readInterest(binding);
       return {
@@ -184,16 +186,24 @@ export class PostgresChanges {
         identity: JSON.stringify(claims),
       };
     });
+    // Most subscriptions of one client are to the same few tables.
+    const found = new Map<string, Promise<readonly ChangedTable[]>>();
+    const tablesOf = ({ schema, table }: ChangeInterest) => {
+      const name = JSON.stringify([schema, table]);
+      const tables = found.get(name) ?? this.#publishedTables(schema, table);
+      found.set(name, tables);
+      return tables;
+    };
     for (const interest of interests) {
       const listed = `[${listedInterest(interest)}]`;
-      const relations = await publishedTables(this.#database, interest.schema, interest.table);
-      if (relations.length === 0 || !requestRoles.has(claims.role)) {
+      const tables = await tablesOf(interest);
+      if (tables.length === 0 || !requestRoles.has(claims.role)) {
         throw new UnfitInterest(
           'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given ' +
             `connect parameters: ${listed}`,
         );
       }
-      for (const table of (await describeTables(this.#database, relations)).values()) {
+      for (const table of tables) {
         await checkInterest(this.#database, table, interest, claims.role).catch((error) => {
           if (!(error instanceof UnfitInterest)) throw error;
           throw new UnfitInterest(
@@ -204,6 +214,11 @@ export class PostgresChanges {
       }
     }
     return interests;
+  }
+
+  async #publishedTables(schema: string, table: string): Promise<readonly ChangedTable[]> {
+    const relations = await publishedTables(this.#database, schema, table);
+    return relations.length === 0 ? [] : [...(await describeTables(this.#database, relations)).values()];
   }
 
   async #take(changes: LoggedChange[]): Promise<void> {
@@ -224,7 +239,7 @@ export class PostgresChanges {
     }
     for (const change of wanted) {
       const known = answers.get(change.relation);
-      if (known) await Promise.all(this.#tell(change, known, interestsOf(change)));
+      if (known) await this.#tell(change, known, interestsOf(change));
     }
   }
 
@@ -321,11 +336,11 @@ export class PostgresChanges {
     }
   }
 
-  /** @returns what to wait for before the next change is told */
-  #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]): Promise<void>[] {
-    const waits: Promise<void>[] = [];
-    const written = new Map<string, string>();
+  /** Resolves when the next change may be told. */
+  async #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]): Promise<void> {
+    const written = new Map<string, ChangeFrames>();
     const ids = new Map<Follower, Map<string, number[]>>();
+    let largest = 0;
     for (const interest of interests) {
       const { follower } = interest;
       const { role } = follower.claims;
@@ -341,19 +356,27 @@ export class PostgresChanges {
         const data = problem
           ? withheld(change, problem)
           : shown(change, answers.table, role, interest.select);
-        written.set(form, JSON.stringify(data));
+        const json = JSON.stringify(data);
+        largest = Math.max(largest, json.length);
+        written.set(form, new ChangeFrames(json));
       }
       const forms = ids.get(follower) ?? new Map<string, number[]>();
       ids.set(follower, forms);
-      forms.set(form, [...(forms.get(form) ?? []), interest.id]);
+      const these = forms.get(form);
+      if (these) these.push(interest.id);
+      else forms.set(form, [interest.id]);
     }
-    for (const [follower, forms] of ids) {
+    const waits: Promise<void>[] = [];
+    await this.#fanOut.deliver(new Set(ids), largest, ([follower, forms]) => {
+      // It may have left in the meantime.
+      if (!this.#served.has(follower)) return;
       for (const [form, these] of forms) {
-        const wait = follower.tell(these, written.get(form) ?? '{}');
+        const frames = written.get(form);
+        const wait = frames && follower.tell(these, frames);
         if (wait) waits.push(wait);
       }
-    }
-    return waits;
+    });
+    await Promise.all(waits);
   }
 }
 

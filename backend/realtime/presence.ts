@@ -20,50 +20,67 @@ export interface PresenceDiff {
 interface Appearance {
   key: string;
   meta: PresenceMeta;
+  bytes: number;
+}
+
+interface Audience<Member> {
+  members: Map<Member, Appearance>;
+  /** Of all appearances. */
+  bytes: number;
 }
 
 /** The people of all topics; `Member` is whatever stands for one membership, and tracks at most one appearance. */
 export class Presences<Member extends object> {
-  readonly #audiences = new Map<string, Map<Member, Appearance>>();
+  readonly #audiences = new Map<string, Audience<Member>>();
 
   /** Everybody present on a topic. */
   stateOf(audience: string): PresenceState {
     const state: PresenceState = Object.create(null);
-    for (const { key, meta } of this.#audiences.get(audience)?.values() ?? []) {
+    for (const { key, meta } of this.#audiences.get(audience)?.members.values() ?? []) {
       state[key] ??= { metas: [] };
       state[key].metas.push(meta);
     }
     return state;
   }
 
-  /** A member appears, or appears differently. */
+  /** Bytes that everybody on a topic is present with, or one member. */
+  bytesOf(audience: string, member?: Member): number {
+    const known = this.#audiences.get(audience);
+    return (member ? known?.members.get(member) : known)?.bytes ?? 0;
+  }
+
+  /**
+   * A member appears, or appears differently.
+   * @param appearance its key, what it is present with, and the bytes of both
+   */
   track(
     audience: string,
     member: Member,
-    key: string,
-    payload: Readonly<Record<string, unknown>>,
+    { key, bytes, payload }: { key: string; bytes: number; payload: Readonly<Record<string, unknown>> },
   ): PresenceDiff {
-    const members = this.#audiences.get(audience) ?? new Map<Member, Appearance>();
-    this.#audiences.set(audience, members);
-    const before = members.get(member);
+    const known = this.#audiences.get(audience) ?? { members: new Map<Member, Appearance>(), bytes: 0 };
+    this.#audiences.set(audience, known);
+    const before = known.members.get(member);
     const meta: PresenceMeta = { ...payload, phx_ref: randomBytes(9).toString('base64url') };
     if (before) meta.phx_ref_prev = before.meta.phx_ref;
-    members.set(member, { key, meta });
-    return { joins: stateOfOne({ key, meta }), leaves: before ? stateOfOne(before) : {} };
+    known.members.set(member, { key, meta, bytes });
+    known.bytes += bytes - (before?.bytes ?? 0);
+    return { joins: stateOfOne(key, meta), leaves: before ? stateOfOne(before.key, before.meta) : {} };
   }
 
   /** A member is gone; null when it had not appeared. */
   untrack(audience: string, member: Member): PresenceDiff | null {
-    const members = this.#audiences.get(audience);
-    const before = members?.get(member);
-    if (!members || !before) return null;
-    members.delete(member);
-    if (members.size === 0) this.#audiences.delete(audience);
-    return { joins: {}, leaves: stateOfOne(before) };
+    const known = this.#audiences.get(audience);
+    const before = known?.members.get(member);
+    if (!known || !before) return null;
+    known.members.delete(member);
+    known.bytes -= before.bytes;
+    if (known.members.size === 0) this.#audiences.delete(audience);
+    return { joins: {}, leaves: stateOfOne(before.key, before.meta) };
   }
 }
 
-function stateOfOne({ key, meta }: Appearance): PresenceState {
+function stateOfOne(key: string, meta: PresenceMeta): PresenceState {
   // A key may be any text, `__proto__` too.
   return Object.assign(Object.create(null), { [key]: { metas: [meta] } });
 }

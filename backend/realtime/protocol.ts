@@ -27,6 +27,40 @@ export interface PushedBroadcast {
   data: BroadcastData;
 }
 
+/** A frame as it is sent: as bytes, so that one copy serves all sockets. */
+export interface Frame {
+  bytes: Buffer;
+  isBinary: boolean;
+}
+
+/** One message for many sockets, encoded once for each version. */
+export class SharedFrames {
+  readonly #encode: (version: Version) => string | Buffer | null;
+  readonly #frames = new Map<Version, Frame | null>();
+
+  /** @param encode writes a text frame or a binary one; null where the version cannot carry the message */
+  constructor(encode: (version: Version) => string | Buffer | null) {
+    this.#encode = encode;
+  }
+
+  /** The frame for a version; null when that version cannot carry it. */
+  for(version: Version): Frame | null {
+    let frame = this.#frames.get(version);
+    if (frame === undefined) {
+      const encoded = this.#encode(version);
+      frame =
+        encoded === null
+          ? null
+          : {
+              bytes: Buffer.isBuffer(encoded) ? encoded : Buffer.from(encoded),
+              isBinary: Buffer.isBuffer(encoded),
+            };
+      this.#frames.set(version, frame);
+    }
+    return frame;
+  }
+}
+
 /** A frame that does not follow the protocol. */
 export class MalformedFrame extends Error {
   override readonly name = 'MalformedFrame';
@@ -62,6 +96,10 @@ export function decodeText(version: Version, text: string): Message {
   const [joinRef, ref, topic, event, payload] = fields as unknown[];
   if (typeof topic !== 'string' || typeof event !== 'string')
     throw new MalformedFrame('a message needs a topic and an event');
+  for (const name of [joinRef, ref, topic, event]) {
+    if (typeof name === 'string' && name.length > longestField)
+      throw new MalformedFrame('a name is too long');
+  }
   // What is only passed on may have any characters.
   if (!isKeepable(payload, () => true)) throw new MalformedFrame('nested too deeply');
   return { joinRef: reference(joinRef), ref: reference(ref), topic, event, payload: payload ?? {} };
@@ -90,20 +128,35 @@ export function encodeBroadcastText(
   return frameText(version, { joinRef, ref: null, topic, event: 'broadcast' }, payload);
 }
 
-/**
- * Writes the text frame of a table's change, of which one serialization serves many clients.
- * @param topic the full topic, with `realtime:`
- * @param ids the subscriptions it is for
- * @param json the change, as JSON text
- */
-export function encodeChangeText(
-  version: Version,
-  topic: string,
-  ids: readonly number[],
-  json: string,
-): string {
-  const payload = `{"ids":${JSON.stringify(ids)},"data":${json}}`;
-  return frameText(version, { joinRef: null, ref: null, topic, event: 'postgres_changes' }, payload);
+/** A table's change for many sockets: clients that subscribe alike share its frame. */
+export class ChangeFrames {
+  readonly #json: string;
+  readonly #frames = new Map<string, Frame>();
+
+  /** @param json the change, as JSON text */
+  constructor(json: string) {
+    this.#json = json;
+  }
+
+  /**
+   * @param topic the full topic, with `realtime:`
+   * @param ids the subscriptions it is for
+   */
+  for(version: Version, topic: string, ids: readonly number[]): Frame {
+    const key = `${version} ${ids.join(',')} ${topic}`;
+    let frame = this.#frames.get(key);
+    if (!frame) {
+      const payload = `{"ids":${JSON.stringify(ids)},"data":${this.#json}}`;
+      const text = frameText(
+        version,
+        { joinRef: null, ref: null, topic, event: 'postgres_changes' },
+        payload,
+      );
+      frame = { bytes: Buffer.from(text), isBinary: false };
+      this.#frames.set(key, frame);
+    }
+    return frame;
+  }
 }
 
 /**

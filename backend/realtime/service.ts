@@ -1,22 +1,33 @@
 // The realtime service: WebSockets that speak the Phoenix protocol, and broadcasts over HTTP.
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import type { Authenticate } from '../authenticate.ts';
+import { Backlog } from '../backlog.ts';
 import type { Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
-import { networkOf } from '../network.ts';
+import { createFairQueue } from '../fair-queue.ts';
+import { networksOf } from '../network.ts';
+import { refuseUpgrade } from '../refuse-upgrade.ts';
 import { startBroadcastFeed } from './broadcast-feed.ts';
-import { Channels, type Hub } from './channels.ts';
+import { Channels, type Hub, type PublicSenders } from './channels.ts';
 import { Connection, type Handshake } from './connection.ts';
+import { FanOut } from './fan-out.ts';
 import { answerBroadcastRequest } from './http-broadcast.ts';
-import { defaultLimits, type Limits } from './limits.ts';
+import { defaultLimits, type Limits, shareLimits } from './limits.ts';
+import { Places } from './places.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { Presences } from './presence.ts';
 import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
 
 const goingAway = 1001;
+// A handshake asks nothing of the database.
+const handshakeCalls = 0.2;
+const mostHeaderBytes = 8 * 1024;
+// Clients send a message in one frame, which the network cuts into packets.
+const mostFragments = 64;
+const smallestChunk = 512;
 const patienceMilliseconds = 1_000;
 
 /** What the realtime service needs. */
@@ -26,6 +37,9 @@ export interface RealtimeOptions {
   authenticate: Authenticate;
   /** Told about faults that no client is told the details of. */
   onFault?: (error: unknown) => void;
+  /** Who may send to public topics. What the database sends (`realtime.send`) always reaches everyone. Default: `everyone`. */
+  publicSenders?: PublicSenders;
+  /** Bounds other than the default ones. */
   limits?: Partial<Limits>;
 }
 
@@ -54,56 +68,62 @@ class HandshakeRefused extends Error {
 export function createRealtimeService(options: RealtimeOptions): RealtimeService {
   const limits = { ...defaultLimits, ...options.limits };
   const onFault = options.onFault ?? (() => {});
-  const channels = new Channels();
+  const backlog = new Backlog(limits);
+  const fanOut = new FanOut({ room: () => backlog.room(), onFault });
+  const channels = new Channels(fanOut);
   const hub: Hub = {
     database: options.database,
     authenticate: options.authenticate,
+    publicSenders: options.publicSenders ?? 'everyone',
     limits,
+    shared: shareLimits(limits),
+    // Pages ask the database too: joins leave room between their queries.
+    queue: createFairQueue({
+      concurrency: 3,
+      maxRunningPerShare: 2,
+      startsPerTurn: 1,
+      maxQueued: 20_000,
+      maxQueuedPerShare: 500,
+    }),
+    backlog,
     onFault,
     channels,
     presences: new Presences(),
     feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onFault),
-    changes: new PostgresChanges(options.database, onFault),
+    changes: new PostgresChanges(options.database, fanOut, onFault),
   };
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: limits.frameBytes,
+    maxFragments: mostFragments,
+    maxBufferedChunks: mostFragments + Math.ceil(limits.frameBytes / smallestChunk),
     perMessageDeflate: false,
     clientTracking: true,
   });
-  let greeting = 0;
+  const places = new Places(limits);
   let isClosed = false;
-  const perAddress = new Map<string, number>();
-
-  /** Counts a socket until it is closed; false when its address has too many. */
-  function admit(request: IncomingMessage, socket: Duplex): boolean {
-    const address = request.headers['x-forwarded-for'];
-    if (typeof address !== 'string' || address === '') return true;
-    const network = networkOf(address);
-    const count = (perAddress.get(network) ?? 0) + 1;
-    if (count > limits.connectionsPerAddress) return false;
-    perAddress.set(network, count);
-    socket.once('close', () => {
-      const left = (perAddress.get(network) ?? 1) - 1;
-      if (left > 0) perAddress.set(network, left);
-      else perAddress.delete(network);
-    });
-    return true;
-  }
 
   async function shakeHands(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
-    const url = new URL(request.url ?? '/', 'http://realtime');
-    if (!/\/websocket\/?$/.test(url.pathname)) throw new HandshakeRefused(404, 'Not found');
-    const version = versionOf(url.searchParams.get('vsn'));
+    const [path = ''] = (request.url ?? '').split('?', 1);
+    if (!/\/websocket\/?$/.test(path)) throw new HandshakeRefused(404, 'Not found');
+    const query = handshakeQuery(request);
+    const version = versionOf(query.get('vsn'));
     if (!version) throw new HandshakeRefused(400, 'Unsupported protocol version');
     const headers = textHeaders(request);
-    const key = url.searchParams.get('apikey') || headers['x-api-key'];
+    const key = query.get('apikey') || headers['x-api-key'];
     if (!key) throw new HandshakeRefused(401, 'API key is missing');
-    if (isClosed || server.clients.size + greeting > limits.connections)
-      throw new HandshakeRefused(429, 'Too many connected users');
-    if (!admit(request, socket)) throw new HandshakeRefused(429, 'Too many connected users');
+    // Each connection retains its headers, for policies.
+    const bytes = request.rawHeaders.reduce((sum, text) => sum + text.length, request.url?.length ?? 0);
+    if (bytes > mostHeaderBytes) throw new HandshakeRefused(431, 'Request header fields too large');
+    const address = headers['x-forwarded-for'];
+    const networks = address ? networksOf(address) : [];
+    if (!hub.shared.calls.take(networks, handshakeCalls))
+      throw new HandshakeRefused(429, 'Too many joins per second');
+    const giveBack = isClosed ? null : places.take(networks, () => socket.destroy());
+    if (!giveBack) throw new HandshakeRefused(429, 'Too many connected users');
+    socket.once('close', giveBack);
     const claims = await claimsOf(hub.authenticate, key);
-    return { version, holder: { claims, token: key }, headers };
+    return { version, holder: { claims, token: key }, headers, networks };
   }
 
   return {
@@ -111,11 +131,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
       // Until the WebSocket takes over, a client that goes away must not bring the process down.
       const onSocketError = () => socket.destroy();
       socket.on('error', onSocketError);
-      greeting += 1;
       shakeHands(request, socket)
-        .finally(() => {
-          greeting -= 1;
-        })
         .then((handshake) => {
           if (socket.destroyed) return;
           socket.off('error', onSocketError);
@@ -145,11 +161,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
 
 function refuse(socket: Duplex, error: unknown, onFault: (error: unknown) => void) {
   const { status, message } = answerTo(error, onFault);
-  const body = JSON.stringify({ error: message });
-  socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  refuseUpgrade(socket, status, JSON.stringify({ error: message }));
 }
 
 function answerTo(error: unknown, onFault: (error: unknown) => void): { status: number; message: string } {
@@ -158,6 +170,12 @@ function answerTo(error: unknown, onFault: (error: unknown) => void): { status: 
     return { status: 401, message: error.isExpired ? 'Token has expired' : error.message };
   onFault(error);
   return { status: 500, message: 'Error connecting to Realtime' };
+}
+
+/** The query parameters of a handshake: `apikey`, `vsn`, `log_level`. */
+export function handshakeQuery({ url = '' }: Pick<IncomingMessage, 'url'>): URLSearchParams {
+  const at = url.indexOf('?');
+  return new URLSearchParams(at < 0 ? '' : url.slice(at));
 }
 
 function textHeaders(request: IncomingMessage): Record<string, string> {

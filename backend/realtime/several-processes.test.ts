@@ -86,7 +86,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
     const lost = await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-       where datname = current_database() and query ilike 'listen %'`,
+       where datname = current_database() and application_name = 'backend notifications'`,
     );
     expect(lost.rowCount).toBe(2);
     await send(2);

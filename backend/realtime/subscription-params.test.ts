@@ -87,6 +87,14 @@ describe('params', () => {
       'Column selection is not supported for wildcard subscriptions. Provide an explicit schema and table name.',
     ],
     [{ schema: 'public', table: 'drinks', select: 'id' }, /^Error parsing `select` params: expected a list/],
+    [
+      { schema: 'public', table: 'drinks', filter: `id=eq.${'"'.repeat(1_000_000)}` },
+      'Error parsing `filter` params: filter is longer than 4000 characters',
+    ],
+    [
+      { schema: 'public', table: 'drinks', filter: Array(11).fill('id=eq.1').join(',') },
+      'Error parsing `filter` params: filter has more than 10 conditions',
+    ],
   ])('%j are refused with the reason', (params, message) => {
     expect(() => readInterest(params)).toThrow(message);
   });

@@ -19,6 +19,10 @@ export const filterOperators = [
   'isdistinct',
 ] as const;
 
+/** Characters of a filter: a hundred UUIDs fit in one list. */
+const longestFilter = 4_000;
+const mostConditions = 10;
+
 /** One condition on a column. */
 export interface ChangeFilter {
   column: string;
@@ -119,8 +123,11 @@ function readSelect(select: unknown): string[] | null {
 }
 
 function readFilters(text: string): ChangeFilter[] {
+  if (text.length > longestFilter) throw unreadable(`filter is longer than ${longestFilter} characters`);
   if (text.trim() === '') return [];
-  return segmentsOf(text.trim()).map(readFilter);
+  const segments = segmentsOf(text.trim());
+  if (segments.length > mostConditions) throw unreadable(`filter has more than ${mostConditions} conditions`);
+  return segments.map(readFilter);
 }
 
 /**
@@ -139,7 +146,8 @@ function segmentsOf(text: string, isList = false): string[] {
         current += char;
         index += 1;
       } else if (char === '"') isQuoted = false;
-    } else if (char === '"') isQuoted = /[.(,]$/.test(current) || (isList && current.trim() === '');
+    } else if (char === '"')
+      isQuoted = '.(,'.includes(current.at(-1) ?? ' ') || (isList && current.trim() === '');
     else if (char === '(') depth += 1;
     else if (char === ')') depth = Math.max(0, depth - 1);
     else if (char === ',' && depth === 0) {

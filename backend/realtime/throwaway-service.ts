@@ -8,7 +8,7 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAuthenticate } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
 import type { Limits } from './limits.ts';
-import { createRealtimeService } from './service.ts';
+import { createRealtimeService, type RealtimeOptions } from './service.ts';
 
 const keyOfService = await generateKeyPair('ES256', { extractable: true });
 const keyOfNobody = await generateKeyPair('ES256');
@@ -48,13 +48,15 @@ export interface ThrowawayService {
   close(): Promise<void>;
 }
 
-/** Starts a service on a free port. */
+/** Starts a service on a free port. It takes the address of a client from `x-forwarded-for`. */
 export async function startService(
   database: Database,
   limits: Partial<Limits> = {},
+  options: Pick<RealtimeOptions, 'publicSenders'> = {},
 ): Promise<ThrowawayService> {
   const faults: unknown[] = [];
   const service = createRealtimeService({
+    ...options,
     database,
     authenticate,
     limits,
@@ -63,7 +65,8 @@ export async function startService(
   const server: Server = createServer(async (request, response) => {
     const token = request.headers.authorization?.replace('Bearer ', '') ?? request.headers.apikey;
     const claims = await authenticate(String(token)).catch(() => ({ role: 'anon' }));
-    const answer = await service.fetch(await webRequest(request), { claims, address: null });
+    const address = request.headers['x-forwarded-for']?.toString() ?? null;
+    const answer = await service.fetch(await webRequest(request), { claims, address });
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     response.end(Buffer.from(await answer.arrayBuffer()));
   });

@@ -17,11 +17,15 @@ export class TokenRefused extends Error {
   }
 }
 
+/** Characters of a token; it would not fit in an HTTP header either. */
+const longestToken = 16 * 1024;
+
 /**
  * Verifies a token for use on a socket.
  * @throws TokenRefused; whatever else `authenticate` throws is a fault of ours and passes through
  */
 export async function claimsOf(authenticate: Authenticate, token: string): Promise<Claims> {
+  if (token.length > longestToken) throw malformed();
   const claims = await authenticate(token).catch((error) => {
     throw error instanceof InvalidToken ? refusalOf(error, token) : error;
   });
@@ -46,6 +50,10 @@ export function expired(secondsAgo: number): TokenRefused {
   );
 }
 
+function malformed(): TokenRefused {
+  return new TokenRefused('MalformedJWT', 'The token provided is not a valid JWT');
+}
+
 function fieldsMissing(): TokenRefused {
   return new TokenRefused('InvalidJWTToken', 'Fields `role` and `exp` are required in JWT');
 }
@@ -53,7 +61,7 @@ function fieldsMissing(): TokenRefused {
 /** Finds the words for a token that was not accepted; what it says of itself is believed for nothing else. */
 function refusalOf(error: InvalidToken, token: string): TokenRefused {
   const said = unverifiedClaims(token);
-  if (!said) return new TokenRefused('MalformedJWT', 'The token provided is not a valid JWT');
+  if (!said) return malformed();
   if (error.code === 'PGRST301')
     return new TokenRefused('JwtSignatureError', 'Failed to validate JWT signature');
   const secondsAgo = typeof said.exp === 'number' ? Date.now() / 1000 - said.exp : 0;

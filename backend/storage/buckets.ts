@@ -59,7 +59,7 @@ export async function getBucket(context: StorageContext, call: Call, id: string)
 
 /** `POST /bucket` */
 export async function createBucket(context: StorageContext, call: Call): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   const name = checkedBucketName(textIn(body, 'name'));
   const id = checkedBucketName(optionalTextIn(body, 'id', name));
   const type = optionalTextIn(body, 'type', 'STANDARD');
@@ -94,7 +94,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
 
 /** `PUT /bucket/{id}`: changes what the body names; null takes a limit away. */
 export async function updateBucket(context: StorageContext, call: Call, id: string): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   const limits = readLimits(context, body);
   const isPublic = optionalFlagIn(body, 'public', null);
   const { rowCount } = await asCaller(context, { ...call, claims: call.caller.claims }, (session) =>

@@ -1,4 +1,5 @@
 // What a bucket makes of content before it becomes an object: held to size and type, and images written anew.
+import type { Client } from '../fair-queue.ts';
 import type { StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 import { formatOfType } from './images.ts';
@@ -22,7 +23,7 @@ export function checkType(bucket: BucketLimits, type: string): void {
  * Turns content that came in into what the bucket keeps. Where only images are taken, what the sender calls it does
  * not count: the content is decoded and encoded again.
  * @param file a work file; it is gone when this throws
- * @param who brought it
+ * @param client who brought it
  * @returns the file to keep and what is known about it
  * @throws StorageFault when the bucket does not take it
  */
@@ -31,14 +32,14 @@ export async function accept(
   bucket: BucketLimits,
   file: WorkFile,
   described: { type: string; cacheControl: string },
-  who: string,
+  client: Client,
 ): Promise<{ file: WorkFile; metadata: ObjectMetadata }> {
   let kept: WorkFile = file;
   let type = described.type;
   try {
     if (takesOnlyImages(bucket.allowed_mime_types)) {
       const declared = formatOfType(essence(type));
-      const clean = await context.images.cleanse(file.path, context.files.workFolder, who, (format) => {
+      const clean = await context.images.cleanse(file.path, context.files.workFolder, client, (format) => {
         if (takesType(bucket.allowed_mime_types, `image/${format}`)) return format;
         // A JPEG that is called a PNG becomes one where only those are taken.
         if (declared && takesType(bucket.allowed_mime_types, type)) return declared;

@@ -1,8 +1,7 @@
 // What every part of the service works with, and the one way it takes to the database.
-import type { Caller } from '../caller.ts';
+import { type Caller, inShareOf } from '../caller.ts';
 import { asRole, type Claims } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
-import { networkOf } from '../network.ts';
 import type { FileStore } from './file-store.ts';
 import type { ImageWork } from './images.ts';
 import type { RenderedImages } from './rendered-images.ts';
@@ -17,10 +16,15 @@ export interface StorageSettings {
   uploadUrlSeconds: number;
   /** Seconds that a resumable upload may take. */
   resumableSeconds: number;
+  /** Bytes of JSON that an anonymous caller may send. */
+  anonymousJsonBytes: number;
+  /**
+   * Sides in pixels of the square renderings (`resize=cover`, usual quality) that an anonymous caller may ask for, and no others; null
+   * for any rendering. With any size of its own choice a caller would ask for work that no cache saves.
+   */
+  anonymousSides: readonly number[] | null;
   /** Most bytes of rendered images that are kept. */
   renderedBytes: number;
-  /** How many images are worked on at once. */
-  imagesAtOnce: number;
 }
 
 export interface StorageContext {
@@ -50,37 +54,45 @@ export interface Call {
  */
 export function asCaller<T>(
   { database }: Pick<StorageContext, 'database'>,
-  call: Pick<Call, 'request' | 'url' | 'operation'> & { claims: Claims },
+  call: Call & { claims: Claims },
   work: (session: Session) => Promise<T>,
   options: { readOnly?: boolean } = {},
 ): Promise<T> {
   const forwarded = call.request.headers.get('x-forwarded-for');
-  return asRole(
-    database,
-    call.claims,
-    async (session) => {
-      await session.query(
-        `select set_config('storage.operation', $1, true), set_config('storage.allow_delete_query', $2, true)`,
-        [call.operation, options.readOnly ? '' : 'true'],
-      );
-      return work(session);
-    },
-    {
-      readOnly: options.readOnly ?? false,
-      request: {
-        method: call.request.method,
-        path: call.url.pathname,
-        headers: forwarded ? { 'x-forwarded-for': forwarded } : {},
-        statementTimeout: 30_000,
+  const transaction = () =>
+    asRole(
+      database,
+      call.claims,
+      async (session) => {
+        await session.query(
+          `select set_config('storage.operation', $1, true), set_config('storage.allow_delete_query', $2, true)`,
+          [call.operation, options.readOnly ? '' : 'true'],
+        );
+        return work(session);
       },
-    },
-  );
+      {
+        readOnly: options.readOnly ?? false,
+        request: {
+          method: call.request.method,
+          path: call.url.pathname,
+          headers: forwarded ? { 'x-forwarded-for': forwarded } : {},
+          statementTimeout: 30_000,
+        },
+      },
+    );
+  return inShareOf(call.caller, 'work', 2, transaction);
 }
 
-/** Whose turn heavy work takes: the network the request came from, and whoever of it is signed in. */
-export function askerOf({ caller }: Pick<Call, 'caller'>): string {
-  const { address, claims } = caller;
-  return `${address === null ? '' : networkOf(address)} ${claims.sub ?? ''}`;
+/**
+ * Reads what does not depend on the caller's rights, as the service itself.
+ * @throws DatabaseError
+ */
+export function asService<T>(
+  { database }: Pick<StorageContext, 'database'>,
+  { caller }: Pick<Call, 'caller'>,
+  read: (session: Session) => Promise<T>,
+): Promise<T> {
+  return inShareOf(caller, 'work', 1, () => read(database));
 }
 
 /** Who a row belongs to: the sub claim, as it is and, where it is one, as a UUID. */

@@ -1,7 +1,8 @@
 // Sends an object's content: whole or a part, or only that it has not changed; and its description.
 import type { Readable } from 'node:stream';
 import { Readable as NodeReadable } from 'node:stream';
-import { asCaller, type Call, fileName, type StorageContext } from './context.ts';
+import type { Session } from '../database/database.ts';
+import { asCaller, asService, type Call, fileName, type StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 import { type ByteRange, FileMissing } from './file-store.ts';
 import { essence } from './names.ts';
@@ -21,17 +22,13 @@ export async function findReadable(
   bucket: string,
   key: string,
 ): Promise<ObjectRow> {
-  const found = await findBucket(context.database, bucket);
+  const found = await asService(context, call, (session) => findBucket(session, bucket));
   if (!found || (access === 'public' && !found.public)) throw faults.noSuchBucket();
+  const find = (session: Session) => findObject(session, bucket, key);
   const object =
     access === 'caller' && !found.public
-      ? await asCaller(
-          context,
-          { ...call, claims: call.caller.claims },
-          (session) => findObject(session, bucket, key),
-          { readOnly: true },
-        )
-      : await findObject(context.database, bucket, key);
+      ? await asCaller(context, { ...call, claims: call.caller.claims }, find, { readOnly: true })
+      : await asService(context, call, find);
   if (!object) throw faults.noSuchKey();
   return object;
 }

@@ -1,8 +1,8 @@
 // Images from strangers: recognised by their bytes, decoded within bounds, and written anew, so that nothing but pixels
-// is left of what came in. A few at a time; who comes when too many wait is told so.
+// is left of what came in.
 import { open } from 'node:fs/promises';
 import type { Sharp } from 'sharp';
-import { createTurns, TooBusy } from '../turns.ts';
+import { type Client, type FairQueue, QueueFull } from '../fair-queue.ts';
 import { faults, StorageFault } from './fault.ts';
 import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
 
@@ -34,7 +34,7 @@ export interface ImageWork {
   /**
    * Replaces a file by a clean image, without metadata or anything else around the pixels.
    * @param path a work file, which is gone afterwards
-   * @param who brought it
+   * @param client who brought it
    * @param choose gets the format of the content and says which one to write; it may throw
    * @returns the new file and its format
    * @throws StorageFault when it is no image of a known raster format, broken, or too large in pixels
@@ -42,24 +42,22 @@ export interface ImageWork {
   cleanse(
     path: string,
     workFolder: string,
-    who: string,
+    client: Client,
     choose: (format: ImageFormat) => ImageFormat,
   ): Promise<WorkFile & { format: ImageFormat }>;
   /**
    * Makes an image of another size or format; never a larger one.
    * @param read gives the source; called when it is its turn, so that what waits takes no memory
-   * @param who wants it
+   * @param client who wants it
    * @throws StorageFault when the source cannot be read
    */
-  render(read: () => Promise<Buffer>, rendering: Rendering, who: string): Promise<Buffer>;
+  render(read: () => Promise<Buffer>, rendering: Rendering, client: Client): Promise<Buffer>;
 }
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
 const mostFrames = 200;
 /** Most pixels of a side that may be asked for. */
 export const longestSide = 2500;
-const mostWaiting = 64;
-const mostWaitingOfOne = 24;
 const mostSeconds = 30;
 
 /** Says what image a file holds by its first bytes, or null. Nothing else is ever given to a decoder. */
@@ -95,12 +93,10 @@ export function formatOfType(type: string): ImageFormat | null {
 }
 
 /** Puts the image work together. */
-export function createImageWork(options: { pixelLimit: number; imagesAtOnce: number }): ImageWork {
-  const { pixelLimit, imagesAtOnce } = options;
-  const turns = createTurns({ atOnce: imagesAtOnce, mostWaiting, mostWaitingOfOne });
-  const inTurn = <T>(who: string, work: () => Promise<T>): Promise<T> =>
-    turns.take(who, work).catch((error) => {
-      throw error instanceof TooBusy ? faults.busy() : error;
+export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; queue: FairQueue }): ImageWork {
+  const inShare = <T>(client: Client, work: () => Promise<T>): Promise<T> =>
+    queue.run(client, work).catch((error) => {
+      throw error instanceof QueueFull ? faults.busy() : error;
     });
 
   const openImage = async (
@@ -136,8 +132,8 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
   };
 
   return {
-    cleanse: (path, workFolder, who, choose) =>
-      inTurn(who, async () => {
+    cleanse: (path, workFolder, client, choose) =>
+      inShare(client, async () => {
         const target = newWorkPath(workFolder);
         try {
           const head = await firstBytes(path);
@@ -161,8 +157,8 @@ export function createImageWork(options: { pixelLimit: number; imagesAtOnce: num
         }
       }),
 
-    render: (read, { width, height, resize, gravity, quality, format }, who) =>
-      inTurn(who, async () => {
+    render: (read, { width, height, resize, gravity, quality, format }, client) =>
+      inShare(client, async () => {
         const source = await read();
         const from = imageFormatOf(source);
         if (!from) throw faults.cannotRender();

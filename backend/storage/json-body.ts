@@ -1,21 +1,26 @@
 // JSON that comes with a request, and the checks its fields get.
 import { isKeepable } from '../keepable.ts';
+import type { Call, StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 
 export type JsonBody = Readonly<Record<string, unknown>>;
 
-const mostBytes = 1024 * 1024;
+const maxBytes = 1024 * 1024;
 
 /**
  * Reads a request's body as a JSON object; an absent body is an empty one.
- * @throws StorageFault InvalidRequest, EntityTooLarge over 1 MiB
+ * @throws StorageFault InvalidRequest, EntityTooLarge over 1 MiB, or over what an anonymous caller may send
  */
-export async function readJson(request: Request): Promise<JsonBody> {
+export async function readJson(
+  { settings }: Pick<StorageContext, 'settings'>,
+  { request, caller }: Pick<Call, 'request' | 'caller'>,
+): Promise<JsonBody> {
+  const most = caller.claims.role === 'anon' ? Math.min(maxBytes, settings.anonymousJsonBytes) : maxBytes;
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body ?? []) {
     size += chunk.length;
-    if (size > mostBytes) throw faults.tooLarge('Request body is too large');
+    if (size > most) throw faults.tooLarge('Request body is too large');
     chunks.push(chunk);
   }
   if (size === 0) return {};

@@ -34,7 +34,7 @@ function readOrder(sortBy: Readonly<Record<string, unknown>> | null, columns: re
 
 /** `POST /object/list/{bucket}`: one folder. */
 export async function listObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   if (body.prefix === undefined) throw faults.request(`body must have required property 'prefix'`);
   const given = optionalTextIn(body, 'prefix', '');
   const prefix = given === '' || given.endsWith('/') ? given : `${given}/`;
@@ -70,7 +70,7 @@ interface Cursor {
 
 /** `POST /object/list-v2/{bucket}`: everything below a prefix, or its folders, page by page. */
 export async function listObjectsV2(context: StorageContext, call: Call, bucket: string): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   const prefix = optionalTextIn(body, 'prefix', '');
   const limit = optionalIntegerIn(body, 'limit', 1000, { least: 1, most: 1000 });
   const withDelimiter = optionalFlagIn(body, 'with_delimiter', false);

@@ -1,9 +1,11 @@
 // Objects moved, copied and removed, under the caller's own rights. Content stays where it is unless the bucket it goes
 // to has rules of its own for it.
+import type { Client } from '../fair-queue.ts';
+import { clientOf } from '../fair-share.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,
-  askerOf,
+  asService,
   type Call,
   fileName,
   ownerOf,
@@ -37,15 +39,14 @@ interface Journey {
 
 async function readJourney(
   context: StorageContext,
+  call: Call,
   body: Readonly<Record<string, unknown>>,
 ): Promise<Journey> {
   const from = { bucket: textIn(body, 'bucketId'), key: textIn(body, 'sourceKey') };
   const key = checkedKey(textIn(body, 'destinationKey'));
   const to = { bucket: optionalTextIn(body, 'destinationBucket', from.bucket), key };
-  const [source, destination] = await Promise.all([
-    findBucket(context.database, from.bucket),
-    findBucket(context.database, to.bucket),
-  ]);
+  const source = await asService(context, call, (session) => findBucket(session, from.bucket));
+  const destination = await asService(context, call, (session) => findBucket(session, to.bucket));
   if (!source || !destination) throw faults.noSuchBucket();
   const isInspected =
     takesOnlyImages(destination.allowed_mime_types) && !takesOnlyImages(source.allowed_mime_types);
@@ -63,7 +64,7 @@ async function duplicate(
   context: StorageContext,
   journey: Journey,
   object: ObjectRow,
-  who: string,
+  client: Client,
 ): Promise<{ version: string; metadata: ObjectMetadata | null }> {
   const version = crypto.randomUUID();
   const source = fileName(context, object.version);
@@ -81,7 +82,7 @@ async function duplicate(
       type: storableType(object.metadata?.mimetype ?? null),
       cacheControl: storableCacheControl(object.metadata?.cacheControl ?? null),
     },
-    who,
+    client,
   );
   try {
     await context.files.put(fileName(context, version), file.path);
@@ -94,7 +95,7 @@ async function duplicate(
 
 /** `POST /object/move`: needs SELECT and UPDATE. */
 export async function moveObject(context: StorageContext, call: Call): Promise<Response> {
-  const journey = await readJourney(context, await readJson(call.request));
+  const journey = await readJourney(context, call, await readJson(context, call));
   const { from, to, isInspected } = journey;
   const transaction = { ...call, claims: call.caller.claims };
   const find = () => asCaller(context, transaction, (session) => foundObject(session, from));
@@ -117,7 +118,7 @@ export async function moveObject(context: StorageContext, call: Call): Promise<R
   }
   const fresh = await withFile(find, (object) => {
     checkFits(context, journey, object);
-    return duplicate(context, journey, object, askerOf(call));
+    return duplicate(context, journey, object, clientOf(call.caller));
   });
   try {
     await removeFiles(context, [await rename(fresh)]);
@@ -139,8 +140,8 @@ async function foundObject(
 
 /** `POST /object/copy`: needs SELECT on the source and INSERT on the destination. */
 export async function copyObject(context: StorageContext, call: Call): Promise<Response> {
-  const body = await readJson(call.request);
-  const journey = await readJourney(context, body);
+  const body = await readJson(context, call);
+  const journey = await readJourney(context, call, body);
   const { from, to } = journey;
   const upsert = call.request.headers.get('x-upsert') === 'true';
   const copiesMetadata = optionalFlagIn(body, 'copyMetadata', true);
@@ -163,7 +164,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
       userMetadata: null,
     };
     await tryWriteObject((work) => asCaller(context, transaction, work), row, upsert);
-    return { object, fresh: await duplicate(context, journey, object, askerOf(call)) };
+    return { object, fresh: await duplicate(context, journey, object, clientOf(call.caller)) };
   });
   const metadata: ObjectMetadata | null = fresh.metadata && {
     ...fresh.metadata,
@@ -182,9 +183,8 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   try {
     const written = await asCaller(context, transaction, (session) => writeObject(session, row, upsert));
     if (written.replaced) await removeFiles(context, [written.replaced]);
-    const { rows } = await context.database.query<ObjectRow>(
-      `select ${objectColumns} from storage.objects where id = $1`,
-      [written.id],
+    const { rows } = await asService(context, call, (session) =>
+      session.query<ObjectRow>(`select ${objectColumns} from storage.objects where id = $1`, [written.id]),
     );
     return Response.json({ Id: written.id, Key: `${to.bucket}/${to.key}`, ...rows[0] });
   } catch (error) {
@@ -226,7 +226,7 @@ export async function removeObject(
 
 /** `DELETE /object/{bucket}`: many at once; what is not there or may not be deleted is left out of the answer. */
 export async function removeObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
-  const keys = textsIn(await readJson(call.request), 'prefixes', 1000);
+  const keys = textsIn(await readJson(context, call), 'prefixes', 1000);
   const { rows } = await asCaller(context, { ...call, claims: call.caller.claims }, (session) =>
     session.query<ObjectRow>(
       `delete from storage.objects

@@ -1,6 +1,6 @@
 // Objects that are images, sent in another size, quality or format.
-import type { Call, StorageContext } from './context.ts';
-import { askerOf, fileName } from './context.ts';
+import { clientOf } from '../fair-share.ts';
+import { type Call, fileName, type StorageContext, type StorageSettings } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { faults } from './fault.ts';
 import {
@@ -84,6 +84,25 @@ export function readWish(read: (name: string) => unknown, where: string): Wish {
   };
 }
 
+/** @throws StorageFault InvalidRequest for a rendering that an anonymous caller may not ask for */
+export function checkAnonymousWish(
+  { width, height, resize, gravity, quality }: Wish,
+  { anonymousSides }: Pick<StorageSettings, 'anonymousSides'>,
+): void {
+  if (anonymousSides === null) return;
+  const isAllowed =
+    width !== undefined &&
+    width === height &&
+    anonymousSides.includes(width) &&
+    resize === 'cover' &&
+    gravity === undefined &&
+    quality === null;
+  if (!isAllowed) {
+    const sides = anonymousSides.join(', ');
+    throw faults.request(`querystring must ask for a square rendering of one of these sides: ${sides}`);
+  }
+}
+
 /** A wish as it stands in the token of a signed address. */
 export function wishText(transform: JsonBody): string {
   const wish = readWish((name) => transform[name], 'body/transform');
@@ -137,7 +156,7 @@ export function sendRendered(
     if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
 
     const image = await context.rendered.getOrMake(key, async () =>
-      context.images.render(() => readSource(context, object), rendering, askerOf(call)),
+      context.images.render(() => readSource(context, object), rendering, clientOf(call.caller)),
     );
     headers.set('content-length', String(image.length));
     return new Response(call.request.method === 'HEAD' ? null : new Uint8Array(image), { headers });

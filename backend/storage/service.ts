@@ -2,6 +2,8 @@
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
+import { type FairQueue, isTurnedAway } from '../fair-queue.ts';
+import { createFairShare } from '../fair-share.ts';
 import { isKeepableText } from '../keepable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
 import type { Call, StorageContext, StorageSettings } from './context.ts';
@@ -13,7 +15,7 @@ import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
 import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './orphans.ts';
-import { readWish, sendRendered, wishOf } from './render.ts';
+import { checkAnonymousWish, readWish, sendRendered, wishOf } from './render.ts';
 import { createRenderedImages } from './rendered-images.ts';
 import type { ResumableUploads } from './resumable.ts';
 import { signMany, signOne, signUpload } from './signing.ts';
@@ -26,6 +28,8 @@ export interface StorageOptions {
   /** What signed addresses are signed with; another secret makes those given out worthless. */
   signingSecret: string | Uint8Array;
   settings?: Partial<StorageSettings>;
+  /** The queue of work on images. Default: one of its own. */
+  imageQueue?: FairQueue;
   /** Told of faults no caller is told the details of. */
   onFault?: (error: unknown) => void;
 }
@@ -39,8 +43,9 @@ const usual: StorageSettings = {
   pixelLimit: 50_000_000,
   uploadUrlSeconds: 2 * 60 * 60,
   resumableSeconds: 24 * 60 * 60,
+  anonymousJsonBytes: 1024 * 1024,
+  anonymousSides: null,
   renderedBytes: 512 * 1024 * 1024,
-  imagesAtOnce: 2,
 };
 
 const sweepEveryMs = 60 * 60 * 1000;
@@ -53,6 +58,7 @@ const orphanAgeMs = 6 * 60 * 60 * 1000;
  */
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
   const { database, files, signingSecret, onFault = () => {} } = options;
+  const { imageQueue = createFairShare(database.kind).images } = options;
   const settings: StorageSettings = { ...usual, ...options.settings };
   await mkdir(files.workFolder, { recursive: true, mode: 0o700 });
   const context: StorageContext = {
@@ -61,7 +67,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     installation: await readInstallation(database),
     settings,
     tokens: createUrlTokens(signingSecret),
-    images: createImageWork(settings),
+    images: createImageWork({ pixelLimit: settings.pixelLimit, queue: imageQueue }),
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
     onFault,
   };
@@ -93,6 +99,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
       try {
         return await route(request, caller);
       } catch (error) {
+        if (isTurnedAway(error)) throw error;
         const fault = asFault(error) ?? unexpected(error, request, onFault);
         const answer = answerFault(fault);
         return request.method === 'HEAD' ? new Response(null, answer) : answer;
@@ -138,13 +145,11 @@ function createRouter(
     sendObject(context, call, () => findReadable(context, call, access, bucket, key));
   const info = (access: Access) => (call: Call, bucket: string, key: string) =>
     sendInfo(call, () => findReadable(context, call, access, bucket, key));
-  const rendered = (access: Access) => (call: Call, bucket: string, key: string) =>
-    sendRendered(
-      context,
-      call,
-      () => findReadable(context, call, access, bucket, key),
-      readWish((name) => call.url.searchParams.get(name), 'querystring'),
-    );
+  const rendered = (access: Access) => async (call: Call, bucket: string, key: string) => {
+    const wish = readWish((name) => call.url.searchParams.get(name), 'querystring');
+    if (call.caller.claims.role === 'anon') checkAnonymousWish(wish, context.settings);
+    return sendRendered(context, call, () => findReadable(context, call, access, bucket, key), wish);
+  };
   // Without an acceptable token it is as if the public address had been asked for.
   const ownOrPublic = (call: Call): Access => (call.caller.tokenFault ? 'public' : 'caller');
   const tokenOf = (call: Call): string => {
@@ -425,7 +430,7 @@ function createRouter(
     for (const { route, pattern } of routes) {
       const match = pattern.exec(path);
       if (!match || !route.methods.split(' ').includes(request.method)) continue;
-      if (!route.isOpen && caller.tokenFault) throw faults.accessDenied(sentenceOf(caller.tokenFault));
+      if (!route.isOpen && caller.tokenFault) throw faultOf(caller.tokenFault);
       const { bucket = '', key = '' } = match.groups ?? {};
       const call: Call = { request, url, caller, operation: route.operation };
       return route.handle(call, decoded(bucket), decoded(key));
@@ -451,14 +456,15 @@ function decoded(part: string): string {
   throw faults.key(part);
 }
 
-/** What the API says of a token, in the words of the library its clients know. */
-function sentenceOf({ token, message }: NonNullable<Caller['tokenFault']>): string {
-  if (token.split('.').length !== 3) return 'Invalid Compact JWS';
-  if (message === 'JWT expired') return '"exp" claim timestamp check failed';
+/** What the API answers to a missing or wrong token, in the words of the libraries it is made of. */
+function faultOf({ token, message }: NonNullable<Caller['tokenFault']>): StorageFault {
+  if (token === null) return faults.request("headers must have required property 'authorization'");
+  if (token.split('.', 4).length !== 3) return faults.accessDenied('Invalid Compact JWS');
+  if (message === 'JWT expired') return faults.accessDenied('"exp" claim timestamp check failed');
   try {
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
-    return 'signature verification failed';
+    return faults.accessDenied('signature verification failed');
   } catch {
-    return 'JWS Protected Header is invalid';
+    return faults.accessDenied('JWS Protected Header is invalid');
   }
 }

@@ -27,7 +27,7 @@ export async function signOne(
   bucket: string,
   key: string,
 ): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   const seconds = secondsIn(body);
   const transform = optionalObjectIn(body, 'transform');
   const transformations = transform && Object.keys(transform).length > 0 ? wishText(transform) : null;
@@ -49,7 +49,7 @@ export async function signOne(
 
 /** `POST /object/sign/{bucket}`: many at once; those that cannot be read are told so one by one. */
 export async function signMany(context: StorageContext, call: Call, bucket: string): Promise<Response> {
-  const body = await readJson(call.request);
+  const body = await readJson(context, call);
   const seconds = secondsIn(body);
   const paths = textsIn(body, 'paths', 1000);
   const { rows } = await asCaller(

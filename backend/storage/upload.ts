@@ -3,11 +3,12 @@
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
+import { clientOf } from '../fair-share.ts';
 import { isKeepable } from '../keepable.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,
-  askerOf,
+  asService,
   type Call,
   fileName,
   ownerOf,
@@ -60,7 +61,7 @@ export async function checkTarget(
   checkedBucketName(target.bucket);
   checkedKey(target.key);
   // What a bucket takes holds for everyone, also for those who may not see the bucket.
-  const bucket = await findBucket(context.database, target.bucket);
+  const bucket = await asService(context, call, (session) => findBucket(session, target.bucket));
   if (!bucket) throw faults.noSuchBucket();
   await tryWriteObject(
     (work) => asCaller(context, { ...call, claims: target.claims }, work),
@@ -98,7 +99,7 @@ export async function keepObject(
   file: WorkFile,
   described: Described,
 ): Promise<{ Id: string; Key: string }> {
-  const accepted = await accept(context, bucket, file, described, askerOf(call));
+  const accepted = await accept(context, bucket, file, described, clientOf(call.caller));
   const version = crypto.randomUUID();
   try {
     await context.files.put(fileName(context, version), accepted.file.path);

@@ -4,6 +4,7 @@ Needs Python with fonttools and brotli; run from the repository root: python3 sc
 The results are committed, so a build never needs Python.
 """
 
+import copy
 import json
 import pathlib
 import shutil
@@ -27,9 +28,12 @@ PUNCTUATION = {ord(c) for c in "\u00a0–—‘’‚“”„•·…→←↑�
 # All letters of Western Europe but the Icelandic ones, and of its signs those that are written here: a face of more than 14 kB
 # takes a phone a third flight over a slow line.
 LETTERS = {c for c in range(0xC0, 0x100) if chr(c) not in "×÷ÐÞðþ"}
-BODY_GLYPHS = set(range(0x20, 0x7F)) | LETTERS | PUNCTUATION
+# Kikuyu and Kamba names are written with these (Wanjikũ, Mũthoni). Figtree has none of them, so both fonts compose them.
+TILDE_LETTERS = {"ĩ": "î", "ũ": "û", "Ĩ": "Î", "Ũ": "Û"}
+KENYAN = {ord(c) for c in TILDE_LETTERS}
+BODY_GLYPHS = set(range(0x20, 0x7F)) | LETTERS | PUNCTUATION | KENYAN
 # Headlines are English or Swahili: the accents of loan words are enough.
-DISPLAY_GLYPHS = set(range(0x20, 0x7F)) | PUNCTUATION | {ord(c) for c in "éèêàáâçñöüïô"}
+DISPLAY_GLYPHS = set(range(0x20, 0x7F)) | PUNCTUATION | KENYAN | {ord(c) for c in "éèêàáâçñöüïô"}
 # Running text, enough to compare the average widths of two fonts.
 SAMPLE = (
     "Freshly pressed, ice-cold and on the road in minutes: choose a drink, pay by phone and follow your order "
@@ -40,6 +44,40 @@ SAMPLE = (
 def pinned(path, **axes):
     font = TTFont(path)
     return instancer.instantiateVariableFont(font, axes)
+
+
+def compose_tilde_letters(font):
+    """Add ĩ ũ Ĩ Ũ: each is its sibling with a circumflex, with the tilde where õ has it in relation to ô (Õ and Ô)."""
+    cmap, glyphs = font.getBestCmap(), font["glyf"]
+    variations = font["gvar"].variations if "gvar" in font else {}
+    for letter, sibling in TILDE_LETTERS.items():
+        like = cmap[ord(sibling)]
+        tilde, circumflex = (cmap[ord(c)] for c in ("ÕÔ" if letter.isupper() else "õô"))
+        name = f"uni{ord(letter):04X}"
+        glyph = copy.deepcopy(glyphs[like])
+        mark, other, model = glyph.components[1], glyphs[circumflex].components[1], glyphs[tilde].components[1]
+        mark.glyphName = model.glyphName
+        mark.x, mark.y = mark.x + model.x - other.x, mark.y + model.y - other.y
+        font.setGlyphOrder([*font.getGlyphOrder(), name])
+        glyphs.glyphs[name] = glyph
+        font["hmtx"].metrics[name] = font["hmtx"].metrics[like]
+        if like in variations:
+            parts = [copy.deepcopy(variations[each]) for each in (like, tilde, circumflex)]
+            for own, added, taken in zip(*parts, strict=True):
+                assert own.axes == added.axes == taken.axes
+                own.coordinates = [
+                    own.coordinates[0],
+                    tuple(a + b - c for a, b, c in zip(own.coordinates[1], added.coordinates[1], taken.coordinates[1])),
+                    *own.coordinates[2:],
+                ]
+            variations[name] = parts[0]
+        if "HVAR" in font and font["HVAR"].table.AdvWidthMap:
+            mapping = font["HVAR"].table.AdvWidthMap.mapping
+            mapping[name] = mapping[like]
+        for table in font["cmap"].tables:
+            if table.isUnicode():
+                table.cmap[ord(letter)] = name
+    return font
 
 
 def web_font(font, name, wanted):
@@ -89,10 +127,10 @@ if __name__ == "__main__":
     # One weight: the range between bold and extra bold costs every first visit ten kilobytes and hardly shows.
     display = pinned(BRICOLAGE, opsz=48, wdth=96, wght=760)
     fallback("display", pinned(BRICOLAGE, opsz=48, wdth=96, wght=760), ARIAL_BOLD)
-    web_font(display, "bricolage-grotesque.woff2", DISPLAY_GLYPHS)
+    web_font(compose_tilde_letters(display), "bricolage-grotesque.woff2", DISPLAY_GLYPHS)
     body = pinned(FIGTREE, wght=(400, 700))
     fallback("body 400", pinned(FIGTREE, wght=400), ARIAL)
-    web_font(body, "figtree.woff2", BODY_GLYPHS)
+    web_font(compose_tilde_letters(body), "figtree.woff2", BODY_GLYPHS)
     shutil.copy(SOURCE / "bricolage-grotesque/LICENSE", FONTS / "bricolage-grotesque-OFL.txt")
     shutil.copy(SOURCE / "figtree/LICENSE", FONTS / "figtree-OFL.txt")
 

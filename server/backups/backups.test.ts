@@ -64,7 +64,8 @@ const keeperOf = (database: Database & { url?: string }, log = openLog('silent')
   createBackups({ database, databaseUrl: database.url ?? null, dataDir, keepsFiles: true, log });
 const figuresOf = (database: Database) => database.transaction(readFigures, { readOnly: true });
 
-describe.each(testDatabases())('on %s', (kind) => {
+// Each backup is restored whole by a process of its own, which takes long on a busy machine.
+describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
   let database: Database & { url?: string };
   let isOpen = true;
   const close = async () => {

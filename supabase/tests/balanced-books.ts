@@ -18,6 +18,28 @@ const brokenPromises = `
   select 'stock is never negative', id::text from public.products where stock_quantity < 0
 
   union all
+  select 'the units that unpaid orders hold are counted', p.id::text
+  from public.products as p
+  left join private.held_units as h on h.product_id = p.id
+  where coalesce(h.quantity, 0) <> (
+    select coalesce(sum(i.quantity), 0)
+    from public.order_items as i
+    join public.orders as o on o.id = i.order_id
+    where i.product_id = p.id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+  )
+
+  union all
+  select 'an order counts for its networks while it is unpaid and staff have not handed it on', o.id::text
+  from private.order_networks as k
+  join public.orders as o on o.id = k.order_id
+  where o.payment_status <> 'unpaid' or o.status not in ('pending', 'cancelled')
+    or k.is_open <> (o.status = 'pending') or (k.ended_at is null and o.reserved_until is null and (o.status = 'cancelled' or k.taken > 0))
+
+  union all
+  select 'no order waits beyond its limit, and none holds units for longer than it waits', id::text
+  from public.orders where expires_at > expiry_limit or reserved_until > expires_at
+
+  union all
   select 'a paid order has one completed payment that needs no refund, of the right amount, or what a person accepted', o.id::text
   from public.orders as o
   left join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund

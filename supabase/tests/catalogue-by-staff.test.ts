@@ -52,7 +52,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       database,
       'service',
       'begin_payment',
-      { order_id: order.id, phone, notice_secret: secret },
+      { order_id: order.id, tracking_number: order.tracking_number, phone, notice_secret: secret },
     );
     const settle = () =>
       call<{ outcome: string }>(database, 'service', 'settle_payment', {
@@ -67,7 +67,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const runOut = async (order: PlacedOrder) => {
     await database.query(
-      `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
+      `update public.orders set reserved_until = now() - interval '1 minute', expires_at = now() - interval '1 minute' where id = $1`,
       [order.id],
     );
     await call(database, 'service', 'expire_reservations');
@@ -118,6 +118,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['tagline', `'Other'`],
       ['description', `'Other'`],
       ['price', '1'],
+      ['previous_price', '120000'],
       ['image_url', `'/other.webp'`],
       ['category', `'Passion'`],
       ['brand', `'Other'`],
@@ -147,6 +148,35 @@ describe.each(testDatabases())('on %s', (kind) => {
         [product],
       );
       expect(rows).toEqual([{ is_later: true }]);
+    });
+  });
+
+  describe('an offer', () => {
+    const pricesOf = async (product: string) =>
+      (await database.query('select price, previous_price from public.products where id = $1', [product]))
+        .rows[0];
+    const set = (product: string, columns: string) =>
+      asStaff(`update public.products set ${columns} where id = $1`, [product]);
+
+    test('has a previous price above the price', async () => {
+      const product = await makeProduct(database, 5);
+      await set(product, 'previous_price = 120000');
+      expect(await pricesOf(product)).toEqual({ price: 95_000, previous_price: 120_000 });
+      for (const columns of ['previous_price = 95000', 'price = 90000, previous_price = 80000']) {
+        await expect(set(product, columns), columns).rejects.toMatchObject({
+          code: '23514',
+          message: expect.stringContaining('a previous price is above the price'),
+        });
+      }
+    });
+
+    test('ends when the price alone is raised to the previous price, and goes on below it', async () => {
+      const product = await makeProduct(database, 5);
+      await set(product, 'previous_price = 120000');
+      await set(product, 'price = 119999');
+      expect(await pricesOf(product)).toEqual({ price: 119_999, previous_price: 120_000 });
+      await set(product, 'price = 120000');
+      expect(await pricesOf(product)).toEqual({ price: 120_000, previous_price: null });
     });
   });
 

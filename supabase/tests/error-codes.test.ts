@@ -15,6 +15,14 @@ async function refusals(): Promise<string[]> {
     for (const [, status, code, sentence = ''] of calls) {
       found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
     }
+    // Refusals given as values; those that pass a caught refusal on begin with sqlstate.
+    const answers = /private\.refusal_answer\(\s*'PT(\d{3})',\s*'((?:[^']|'')*)',\s*'([a-z_]+)'/g;
+    for (const [, status, sentence = '', code] of sql.matchAll(answers)) {
+      found.add(`${status} ${code} ${sentence.replaceAll("''", "'")}`);
+    }
+    expect(sql.match(/(?:return|:=) private\.refusal_answer\((?!sqlstate)/g)?.length ?? 0, file).toBe(
+      sql.match(answers)?.length ?? 0,
+    );
     // A call that is written in another way would go unseen.
     const written = sql.match(/perform private\.refuse\(/g)?.length ?? 0;
     expect(written, file).toBe(

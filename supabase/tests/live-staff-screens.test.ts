@@ -23,6 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'products',
         'reconciliation_events',
         'refunds',
+        'shop_texts',
         'statement_pulls',
         'store_settings',
       ].map((name) => ({ name, is_watched: true })),
@@ -30,19 +31,20 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query('delete from realtime.changes');
     await database.query(
       `insert into public.orders
-         (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
-       values ('JJ-20261121-0001', 'Wanjiku', 'wanjiku@mail.example', '+254712345678', 'Westlands', 100, 1100)`,
+         (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount,
+          payment_status)
+       values ('JJ-20261121-0001', 'Wanjiku', 'wanjiku@mail.example', '+254712345678', 'Westlands', 100, 1100, 'paid')`,
     );
-    await database.query(`update public.orders set status = 'processing'`);
+    await database.query(`update public.orders set status = 'shipped'`);
     const logged = await database.query(
       `select table_name, type, record ->> 'status' as status from realtime.changes order by id`,
     );
     expect(logged.rows).toEqual([
       { table_name: 'orders', type: 'INSERT', status: 'pending' },
-      // The mail and the text that tell the customer of it.
+      { table_name: 'orders', type: 'UPDATE', status: 'shipped' },
+      // The mail and the text that notify the customer.
       { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
       { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
-      { table_name: 'orders', type: 'UPDATE', status: 'processing' },
     ]);
     await database.close();
   });

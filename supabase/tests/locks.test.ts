@@ -80,7 +80,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       for (const product of products) orders.push(await place(product));
       // In any order: reservations are given up by the time at which they ran out.
       await database.query(
-        `update public.orders set reserved_until = now() - random() * interval '1 hour'
+        `update public.orders set reserved_until = now() - random() * interval '1 hour', expires_at = now()
          where id = any (string_to_array($1, ',')::uuid[])`,
         [orders.map(({ id }) => id).join(',')],
       );
@@ -167,7 +167,10 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           result_code: verdict === 'failed' ? '11' : '0',
           ...(verdict === 'succeeded' ? { refund_receipt: receipt() } : {}),
         });
-      await database.query('update public.orders set reserved_until = now() where id = $1', [order.id]);
+      await database.query(
+        'update public.orders set reserved_until = now(), expires_at = now() where id = $1',
+        [order.id],
+      );
       ended.push(
         ...(await atOnce([
           () => told('statement', order.tracking_number),
@@ -218,8 +221,10 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
 
   test('a payment that is being settled is not asked about any more', async () => {
     const product = await makeProduct(database, 10);
+    const { id: order_id, tracking_number } = await place(product);
     const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
-      order_id: (await place(product)).id,
+      order_id,
+      tracking_number,
       phone: '0712345678',
       notice_secret: randomBytes(32).toString('hex'),
     });

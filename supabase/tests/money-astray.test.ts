@@ -58,6 +58,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const begin = (placed = order) =>
     service<{ is_new: boolean; payment: Payment }>('begin_payment', {
       order_id: placed.id,
+      tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
       notice_secret: randomBytes(32).toString('hex'),
     });

@@ -55,6 +55,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   async function prompt(placed = order): Promise<Payment> {
     const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
       order_id: placed.id,
+      tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
       notice_secret: randomBytes(32).toString('hex'),
     });
@@ -219,7 +220,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('for a cancelled order takes it up again', async () => {
       await database.query(
-        `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+        `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
         [order.id],
       );
       await call(database, 'service', 'expire_reservations');

@@ -1,51 +1,161 @@
-// The newsletter's list: anyone may join it, nobody learns from it.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+// The newsletter's list: an address joins it by a link in a mail, and leaves it by another. No one learns who is on it.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
 import { call, expectRefusal, openShopDatabase } from './shop-database.ts';
 
-describe.each(testDatabases())('subscribe_to_newsletter on %s', (kind) => {
+describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase(kind);
   });
   afterAll(() => database.close());
+  beforeEach(() =>
+    database.execute('delete from public.newsletter_subscriptions; delete from private.rate_limits'),
+  );
 
   const subscribe = (email: string | null, address?: string) =>
     call(database, 'visitor', 'subscribe_to_newsletter', { email }, address);
-  const subscribed = async (pattern: string) =>
+  const subscriptions = async () =>
     (
-      await database.query<{ email: string }>(
-        'select email from public.newsletter_subscriptions where email ilike $1',
-        [pattern],
+      await database.query<{ id: string; email: string; is_confirmed: boolean }>(
+        `select id, email, confirmed_at is not null as is_confirmed
+         from public.newsletter_subscriptions order by created_at, email`,
       )
-    ).rows.map(({ email }) => email);
+    ).rows;
+  /** Recipients of the mails that wait. */
+  const mails = async () =>
+    (
+      await database.query<{ recipient: string }>(
+        `select m.recipient from public.outbox_messages as m
+         join private.outbox_queue as q on q.message_id = m.id and q.channel = 'mail'
+         where m.kind = 'newsletter_confirmation' and m.channel = 'mail' and m.status = 'waiting' order by m.recipient`,
+      )
+    ).rows.map(({ recipient }) => recipient);
+  const tokensFor = async (email: string) => {
+    const found = (await subscriptions()).find((subscription) => subscription.email === email);
+    return call<{ confirm: string; unsubscribe: string }>(database, 'service', 'issue_newsletter_tokens', {
+      subscription_id: found?.id,
+    });
+  };
+  const use = (step: 'confirm_newsletter' | 'unsubscribe_from_newsletter', token: string | null) =>
+    call<boolean>(database, 'visitor', step, { token }, '203.0.113.8');
+  const aDayLater = () =>
+    database.query(
+      `update public.newsletter_subscriptions set confirmation_queued_at = confirmation_queued_at - interval '25 hours'
+       where confirmation_queued_at is not null`,
+    );
 
-  test('an address is kept once, however often and in whatever case it comes, with the same answer', async () => {
-    const first = await subscribe(' Amina@example.com ');
-    expect(await subscribe('amina@EXAMPLE.com')).toEqual(first);
-    expect(await subscribed('amina@example.com')).toEqual(['Amina@example.com']);
+  test('an address is stored once, in whatever case it comes, and is not on the list yet', async () => {
+    await subscribe(' Amina@example.com ');
+    await subscribe('amina@EXAMPLE.com');
+    expect(await subscriptions()).toMatchObject([{ email: 'Amina@example.com', is_confirmed: false }]);
+  });
+
+  test('the answer is the same for a new address, a known one and one on the list', async () => {
+    const answers = [await subscribe('amina@example.com'), await subscribe('amina@example.com')];
+    await use('confirm_newsletter', (await tokensFor('amina@example.com')).confirm);
+    answers.push(await subscribe('amina@example.com'));
+    expect(answers).toEqual([null, null, null]);
+  });
+
+  test('an address gets one confirmation mail a day, however often it is entered, and none once it is on the list', async () => {
+    for (let count = 0; count < 5; count += 1) await subscribe('amina@example.com', `203.0.113.${count}`);
+    expect(await mails()).toEqual(['amina@example.com']);
+    await aDayLater();
+    await subscribe('AMINA@example.com');
+    expect(await mails()).toEqual(['amina@example.com', 'amina@example.com']);
+    await use('confirm_newsletter', (await tokensFor('amina@example.com')).confirm);
+    await aDayLater();
+    await subscribe('amina@example.com');
+    expect(await mails()).toHaveLength(2);
+  });
+
+  test('the token of a mail confirms its address once; other tokens confirm nothing', async () => {
+    await subscribe('amina@example.com');
+    await subscribe('brian@example.com');
+    const { confirm, unsubscribe } = await tokensFor('amina@example.com');
+    const wrong = [null, '', 'x', unsubscribe, confirm.toUpperCase(), `${confirm} `, 'a'.repeat(1_000_000)];
+    for (const token of wrong) expect(await use('confirm_newsletter', token)).not.toBe(true);
+    expect((await subscriptions()).map(({ is_confirmed }) => is_confirmed)).toEqual([false, false]);
+    expect(await use('confirm_newsletter', confirm)).toBe(true);
+    expect(await subscriptions()).toMatchObject([
+      { email: 'amina@example.com', is_confirmed: true },
+      { email: 'brian@example.com', is_confirmed: false },
+    ]);
+    expect(await use('confirm_newsletter', confirm)).toBe(false);
+  });
+
+  test('the unsubscribe token of every mail deletes the address and its mails at once; a confirm token does not', async () => {
+    await subscribe('amina@example.com');
+    await subscribe('brian@example.com');
+    const [first, second] = [await tokensFor('amina@example.com'), await tokensFor('amina@example.com')];
+    expect(await use('unsubscribe_from_newsletter', first.confirm)).toBe(false);
+    expect(await use('confirm_newsletter', second.confirm)).toBe(true);
+    expect(await use('unsubscribe_from_newsletter', first.unsubscribe)).toBe(true);
+    expect((await subscriptions()).map(({ email }) => email)).toEqual(['brian@example.com']);
+    expect(await mails()).toEqual(['brian@example.com']);
+    expect(await use('unsubscribe_from_newsletter', second.unsubscribe)).toBe(false);
+  });
+
+  test('the database stores hashes of tokens, not the tokens', async () => {
+    await subscribe('amina@example.com');
+    const { confirm } = await tokensFor('amina@example.com');
+    const { rows } = await database.query<{ stored: string; hash: string }>(
+      `select t.token_hash::text as stored, sha256(convert_to($1, 'UTF8'))::text as hash
+       from private.newsletter_tokens as t where t.purpose = 'confirm'`,
+      [confirm],
+    );
+    expect(rows.map(({ stored }) => stored)).toEqual([rows[0]?.hash]);
+    expect(rows[0]?.stored).not.toContain(confirm);
   });
 
   test.each([null, '', 'amina', 'amina@', '@example.com', 'a b@example.com', `${'a'.repeat(250)}@b.ke`])(
-    'what is no address is refused: %s',
+    'an invalid address is refused: %s',
     async (email) => {
       await expectRefusal(subscribe(email), 400, 'email_invalid');
     },
   );
 
-  test('thirty in ten minutes from one network are enough, and others are not held up by it', async () => {
+  test('an address of a megabyte is refused and counts as a call', async () => {
+    await expectRefusal(subscribe('.'.repeat(1_000_000), '203.0.113.7'), 400, 'email_invalid');
+    const { rows } = await database.query(
+      `select hits from private.rate_limits where bucket = 'newsletter' and subject = '203.0.113.7'`,
+    );
+    expect(rows).toEqual([{ hits: 1 }]);
+  });
+
+  test('a network causes twenty confirmation mails a day; another one is not held up by it', async () => {
     const refusals: { refused: number; code: unknown }[] = [];
-    // Two windows' worth and one more: however the clock's windows fall, one of them overflows.
-    for (let index = 0; index < 61; index++) {
+    // Two windows' worth and one more, since a window may end in between.
+    for (let index = 0; index < 41; index++) {
       await subscribe(`reader${index}@crowd.example`, '203.0.113.9').catch((error: DatabaseError) =>
         refusals.push({ refused: index, code: [error.code, error.detail] }),
       );
     }
-    expect(refusals[0]?.refused).toBeGreaterThanOrEqual(30);
+    expect(refusals[0]?.refused).toBeGreaterThanOrEqual(20);
     expect(refusals[0]?.code).toEqual(['PT429', 'too_many_subscriptions']);
-    expect(await subscribed('%@crowd.example')).toHaveLength(61 - refusals.length);
-    await subscribe('elsewhere@example.com', '203.0.113.10');
-    expect(await subscribed('elsewhere@example.com')).toHaveLength(1);
+    expect(await mails()).toHaveLength(41 - refusals.length);
+    // An address on the list is refused as well: the refusal shows nothing.
+    await expectRefusal(subscribe('reader0@crowd.example', '203.0.113.9'), 429, 'too_many_subscriptions');
+    await subscribe('elsewhere@example.com', '198.51.100.10');
+    expect(await mails()).toContain('elsewhere@example.com');
+  });
+
+  test('a confirmation template needs both links and knows no placeholder of an order', async () => {
+    const save = (body: string) =>
+      database.query(`update public.message_templates set body = $1 where kind = 'newsletter_confirmation'`, [
+        body,
+      ]);
+    await save('{confirm_link} {unsubscribe_link}');
+    await expectRefusal(save('{confirm_link}'), 400, 'placeholder_missing');
+    await expectRefusal(save('{confirm_link} {unsubscribe_link} {order}'), 400, 'placeholder_unknown');
+    await expectRefusal(
+      database.query(
+        `update public.message_templates set body = '{confirm_link}' where kind = 'order_paid' and channel = 'text'`,
+      ),
+      400,
+      'placeholder_unknown',
+    );
   });
 });

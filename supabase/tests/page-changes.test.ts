@@ -43,6 +43,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
+  test('an offer that begins or ends is announced', async () => {
+    const offer = (price: string) =>
+      `update public.products set previous_price = ${price} where slug = 'mango-can'`;
+    expect(await announced(offer('999900'), offer('null'))).toHaveLength(2);
+  });
+
+  test('a synonym that is added, changed or removed is announced', async () => {
+    expect(
+      await announced(
+        `insert into public.search_synonyms (word, means) values ('announced', 'mango')`,
+        `update public.search_synonyms set means = 'passion' where word = 'announced'`,
+        `delete from public.search_synonyms where word = 'announced'`,
+      ),
+    ).toEqual(Array(3).fill({ table: 'search_synonyms' }));
+  });
+
   test('units that come and go are not told, the last one is', async () => {
     const stock = (units: number) =>
       `update public.products set stock_quantity = ${units} where slug = 'mango-can'`;
@@ -79,6 +95,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await announced('update public.store_settings set delivery_fee = delivery_fee')).toEqual([]);
     expect(await announced('update public.store_settings set delivery_fee = delivery_fee + 1')).toEqual([
       { table: 'store_settings' },
+    ]);
+  });
+
+  test('a text of the contact page is announced when it changes', async () => {
+    expect(await announced(`update public.shop_texts set body = body where slug = 'faq'`)).toEqual([]);
+    expect(await announced(`update public.shop_texts set body = 'Other' where slug = 'faq'`)).toEqual([
+      { table: 'shop_texts' },
     ]);
   });
 

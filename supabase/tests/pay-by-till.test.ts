@@ -59,6 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   async function prompt(placed = order): Promise<Payment> {
     const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
       order_id: placed.id,
+      tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
       notice_secret: randomBytes(32).toString('hex'),
     });
@@ -182,7 +183,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('money for an order that was given up takes it up again', async () => {
     await database.query(
-      `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+      `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
       [order.id],
     );
     await call(database, 'service', 'expire_reservations');
@@ -336,7 +337,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         await database.query(
-          `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+          `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
           [placed.id],
         );
         const code = receipt();

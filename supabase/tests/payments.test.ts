@@ -42,6 +42,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   beforeAll(async () => {
     database = await openShopDatabase(kind);
+    // No window ends during the tests.
+    await database.query(`update private.limits set within = '1000 days' where true`);
   });
   afterAll(() => database.close());
   beforeEach(async () => {
@@ -61,13 +63,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       quantity,
       expected_total: 95_000 * quantity + 100,
     });
-  const begin = (placed: PlacedOrder, change: Record<string, unknown> = {}) =>
-    call<Begun>(database, 'service', 'begin_payment', {
-      order_id: placed.id,
-      phone: phone(),
-      notice_secret: secret(),
-      ...change,
-    });
+  const begin = (placed: PlacedOrder, change: Record<string, unknown> = {}, address?: string) =>
+    call<Begun>(
+      database,
+      'service',
+      'begin_payment',
+      {
+        order_id: placed.id,
+        tracking_number: placed.tracking_number,
+        phone: phone(),
+        notice_secret: secret(),
+        ...change,
+      },
+      address,
+    );
   const recordPush = (payment: Payment, change: Record<string, unknown>) =>
     call<Payment>(database, 'service', 'record_push', { payment_id: payment.id, body: '{}', ...change });
   /** An attempt whose push M-PESA has accepted. */
@@ -90,9 +99,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
   const expire = () => call<number>(database, 'service', 'expire_reservations');
   const runOut = (placed: PlacedOrder) =>
-    database.query(`update public.orders set reserved_until = now() - interval '1 second' where id = $1`, [
-      placed.id,
-    ]);
+    database.query(
+      `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
+      [placed.id],
+    );
   // All processes together ask once in twelve seconds, which is for one test alone to wait for.
   const forgetLastQuery = () =>
     database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
@@ -109,15 +119,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     await forgetLastQuery();
     return leaseAtOnce(atMost);
   };
-
-  /** As if something had been done so often in these ten minutes, and in the next ones should they begin meanwhile. */
-  const fill = (bucket: string, subject: string, hits: number) =>
-    database.query(
-      `insert into private.rate_limits (bucket, subject, window_start, hits)
-       select $1, $2, date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), ($3::text)::integer
-       from unnest(array[interval '0', interval '10 minutes']) as later`,
-      [bucket, subject, hits],
-    );
 
   /** How an order and all around it stand. */
   async function state(placed = order) {
@@ -218,38 +219,79 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`update public.orders set payment_status = 'unpaid' where id = $1`, [order.id]);
     });
 
-    test('prompts one phone ten times in ten minutes, and not once more', async () => {
+    test('needs the tracking number of the same order: anything else is an order that does not exist', async () => {
+      const other = await place(product);
+      const { rows } = await database.query<{ live_handle: string }>(
+        'select live_handle from public.orders where id = $1',
+        [order.id],
+      );
+      for (const change of [
+        { tracking_number: other.tracking_number },
+        { tracking_number: 'JJ-20200101-1000' },
+        { tracking_number: '' },
+        { tracking_number: 'x'.repeat(1_000_000) },
+        { order_id: other.id },
+        { order_id: rows[0]?.live_handle },
+      ]) {
+        await expectRefusal(begin(order, change), 404, 'order_not_found');
+      }
+      expect(await state()).toEqual({ ...unpaid, stock: 1, payments: [] });
+      expect(await begin(order)).toMatchObject({ is_new: true });
+    });
+
+    /** Begins and fails so many prompts. */
+    const fail = async (times: number, placed: PlacedOrder, address: string, to?: string) => {
+      for (let n = 0; n < times; n += 1) {
+        const { payment } = await begin(placed, to ? { phone: to } : {}, address);
+        await settle(payment, failed);
+      }
+    };
+
+    test('prompts ten times per order and network; failed prompts of one network cost no other an attempt', async () => {
+      await fail(10, order, '203.0.113.1');
+      await expectRefusal(begin(order, {}, '203.0.113.1'), 429, 'too_many_attempts');
+      await fail(10, order, '198.51.100.1');
+      await expectRefusal(begin(order, {}, '198.51.100.1'), 429, 'too_many_attempts');
+      expect(await begin(order, {}, '192.0.2.1')).toMatchObject({ is_new: true });
+    });
+
+    test('prompts ten times per phone and network, for whatever orders', async () => {
       const busy = phone();
-      const many = await newProduct(100);
-      await fill('payment_prompts', `+254${busy.slice(1)}`, 9);
-      await begin(await place(many), { phone: busy });
-      await expectRefusal(begin(await place(many), { phone: busy }), 429, 'too_many_prompts');
+      const orders = [order, await place(product)];
+      for (const placed of orders) await fail(5, placed, '203.0.113.2', busy);
+      await expectRefusal(begin(order, { phone: busy }, '203.0.113.2'), 429, 'too_many_prompts');
+      expect(await begin(order, { phone: phone() }, '203.0.113.2')).toMatchObject({ is_new: true });
+      expect(await begin(orders[1] ?? order, { phone: busy }, '198.51.100.2')).toMatchObject({
+        is_new: true,
+      });
     });
 
-    test('prompts for one order ten times in ten minutes, to whatever phones, and not once more', async () => {
-      await fill('payment_prompts_of', order.id, 9);
-      const { payment } = await begin(order, { phone: phone() });
-      await settle(payment, failed);
-      await expectRefusal(begin(order, { phone: phone() }), 429, 'too_many_attempts');
+    test('prompts a hundred times per network', async () => {
+      await database.query(
+        `insert into private.rate_limits (bucket, subject, window_start, hits)
+         select 'payment_prompts', '203.0.113.3', date_bin(within, clock_timestamp(), timestamptz '2000-01-01'), 100
+         from private.limits where name = 'payment_prompts'`,
+      );
+      await expectRefusal(begin(order, {}, '203.0.113.3'), 429, 'too_many_payments');
+      expect(await begin(order, {}, '203.0.113.4')).toMatchObject({ is_new: true });
     });
 
-    test('prompts from one address a hundred times in ten minutes; others are not held up', async () => {
-      await fill('payment_prompts_from', '192.0.2.77', 100);
-      const ask = (address: string) =>
-        call(
-          database,
-          'service',
-          'begin_payment',
-          { order_id: order.id, phone: phone(), notice_secret: secret() },
-          address,
-        );
-      await expectRefusal(ask('192.0.2.77'), 429, 'too_many_payments');
-      expect(await ask('192.0.2.78')).toMatchObject({ is_new: true });
+    test('counts an attempt that is refused later on', async () => {
+      await database.query(
+        `insert into private.prompt_pause (code, caused_by, until) values ('2006', '+254700000000', now() + interval '1 hour')`,
+      );
+      for (let n = 0; n < 10; n += 1) {
+        await expectRefusal(begin(order, {}, '203.0.113.5'), 409, 'prompts_paused');
+      }
+      await expectRefusal(begin(order, {}, '203.0.113.5'), 429, 'too_many_attempts');
+      expect(await state()).toEqual({ ...unpaid, payments: [] });
+      await database.query('delete from private.prompt_pause');
+      expect(await begin(order, {}, '198.51.100.5')).toMatchObject({ is_new: true });
     });
 
     test('keeps the units reserved while there is a prompt on the phone', async () => {
       await database.query(
-        `update public.orders set reserved_until = now() + interval '1 second' where id = $1`,
+        `update public.orders set reserved_until = now() + interval '1 second', expires_at = now() + interval '1 second' where id = $1`,
         [order.id],
       );
       await begin(order);
@@ -465,7 +507,13 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('an order that staff have moved on keeps its status when the money comes', async () => {
       const payment = await prompt(order);
-      await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
+      await call(database, 'staff', 'set_order_status', {
+        order_id: order.id,
+        status: 'shipped',
+        expected_status: 'pending',
+        expected_payment_status: 'unpaid',
+        although_unpaid: true,
+      });
       await settle(payment);
       expect(await state()).toMatchObject({ order: 'shipped', money: 'paid' });
     });
@@ -520,7 +568,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('stay when %s', async (_, happen) => {
       await happen();
       await database.query(
-        `update public.orders set reserved_until = now() - interval '1 second' where id = $1 and reserved_until is not null`,
+        `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1 and reserved_until is not null`,
         [order.id],
       );
       expect(await expire()).toBe(0);
@@ -723,6 +771,18 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('finding', () => {
+    test('looks for sixty unknown references per network, and then for none', async () => {
+      const { payment } = await begin(order);
+      const find = (reference: string, address: string) =>
+        call<Payment | null>(database, 'service', 'find_payment', { reference }, address);
+      for (let n = 0; n < 60; n += 1) {
+        expect(await find(`ws_CO_${n}`, '203.0.113.9')).toBeNull();
+        expect(await find(payment.id, '203.0.113.10')).toMatchObject({ id: payment.id });
+      }
+      await expectRefusal(find(payment.id, '203.0.113.9'), 429, 'too_many_lookups');
+      expect(await find('x'.repeat(1_000_000), '203.0.113.10')).toBeNull();
+    });
+
     test("an attempt is found by M-PESA's request id and by its own, its notices by their secret", async () => {
       const notice_secret = secret();
       const { payment } = await begin(order, { notice_secret });

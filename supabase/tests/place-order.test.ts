@@ -1,9 +1,11 @@
 // Placing an order: what is refused changes nothing, what is accepted happens once.
 import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
+import { isEmail } from '../../domain/email.ts';
 import {
   call,
   expectRefusal,
@@ -15,10 +17,11 @@ import {
   stockOf,
 } from './shop-database.ts';
 
+const long = (length: number) => 'x'.repeat(length);
 const place = (database: Database, form: Record<string, unknown>, address?: string) =>
   call<PlacedOrder>(database, 'visitor', 'place_order', form, address);
 
-/** Everything an order could leave behind. */
+/** Everything an order could leave behind, except the counters of limits: refused calls count, too. */
 async function everything(database: Database): Promise<unknown> {
   const { rows } = await database.query(
     `select (select count(*) from public.orders) as orders,
@@ -27,7 +30,6 @@ async function everything(database: Database): Promise<unknown> {
             (select count(*) from public.payments) as payments,
             (select count(*) from public.deliveries) as deliveries,
             (select count(*) from realtime.messages) as messages,
-            (select coalesce(sum(hits), 0) from private.rate_limits) as hits,
             (select jsonb_object_agg(id, stock_quantity) from public.products) as stock`,
   );
   return rows[0];
@@ -42,7 +44,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
 
-  const long = (length: number) => 'x'.repeat(length);
   test.each<[string, Record<string, unknown>, number, string]>([
     ['without an idempotency key', { idempotency_key: null }, 400, 'idempotency_key_missing'],
     ['with a name of one letter', { customer_name: ' A ' }, 400, 'name_invalid'],
@@ -87,10 +88,83 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['with a total that is too low', { expected_total: 95_099 }, 409, 'total_changed'],
     ['with a total that is too high', { expected_total: 95_101 }, 409, 'total_changed'],
     ['without a total', { expected_total: null }, 409, 'total_changed'],
-  ])('an order %s is refused and changes nothing', async (_, change, status, code) => {
+  ])('an order %s is refused, changes nothing and counts', async (_, change, status, code) => {
+    await database.query('delete from private.rate_limits');
     const before = await everything(database);
     await expectRefusal(place(database, { ...orderForm(product), ...change }, '192.0.2.9'), status, code);
     expect(await everything(database)).toEqual(before);
+    const { rows } = await database.query(
+      'select bucket, subject, hits from private.rate_limits order by subject',
+    );
+    expect(rows).toEqual([
+      { bucket: 'place_order', subject: '192.0.2.0/24', hits: 1 },
+      { bucket: 'place_order', subject: '192.0.2.9', hits: 1 },
+    ]);
+  });
+
+  test.each([
+    ['name', 'customer_name', 'name_too_long'],
+    ['email address', 'customer_email', 'email_too_long'],
+    ['phone', 'customer_phone', 'phone_invalid'],
+    ['location', 'delivery_location', 'address_too_long'],
+    ['building', 'building', 'address_too_long'],
+    ['unit', 'unit', 'address_too_long'],
+    ['note', 'delivery_notes', 'notes_too_long'],
+  ])('a %s of a megabyte is refused for its length', async (_, argument, code) => {
+    const form = { ...orderForm(product), [argument]: 'a@b.'.repeat(250_000) };
+    await expectRefusal(place(database, form, '192.0.2.9'), 400, code);
+  });
+
+  test.each([
+    ['a@b.ke', true],
+    ['a@b.c.d', true],
+    ['a@.b.c', true],
+    [`${long(247)}@b.test`, true],
+    [`${long(248)}@b.test`, false],
+    ['a@b', false],
+    ['a@b.', false],
+    ['a@.b', false],
+    ['@b.ke', false],
+    ['a@b@c.ke', false],
+    ['a.b.ke', false],
+    ['a b@c.ke', false],
+    ['a@b.k\u00a0e', false],
+    ['a@b.ke\n', false],
+    ['', false],
+    [null, false],
+  ])('the text %j can be an email address: %s', async (address, expected) => {
+    const { rows } = await database.query('select private.is_email($1) as found', [address]);
+    expect(rows).toEqual([{ found: expected }]);
+  });
+
+  test('the database and the forms agree on what an email address is', async () => {
+    const text = fc.stringMatching(/^[a@. \u00a0\u2003\ufeff\u0085\u202eéж🍹]{0,12}$/u);
+    await fc.assert(
+      fc.asyncProperty(fc.array(text, { minLength: 50, maxLength: 50 }), async (texts) => {
+        const { rows } = await database.query<{ found: boolean }>(
+          'select private.is_email(text) as found from json_array_elements_text($1) as text',
+          [JSON.stringify(texts)],
+        );
+        expect(texts.map((each, index) => [each, rows[index]?.found])).toEqual(
+          texts.map((each) => [each, isEmail(each)]),
+        );
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('a hundred failed calls of an address in ten minutes use up its allowance', async () => {
+    await database.query(`update private.limits set within = '1000 days' where name = 'place_order'`);
+    try {
+      const failed = { ...orderForm(product), customer_phone: 'none' };
+      for (let n = 0; n < 100; n += 1) {
+        await expectRefusal(place(database, failed, '192.0.2.76'), 400, 'phone_invalid');
+      }
+      await expectRefusal(place(database, orderForm(product), '192.0.2.76'), 429, 'too_many_orders');
+      await expectRefusal(place(database, failed, '192.0.2.77'), 400, 'phone_invalid');
+    } finally {
+      await database.query(`update private.limits set within = '10 minutes' where name = 'place_order'`);
+    }
   });
 
   test.each([
@@ -251,82 +325,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     await expectRefusal(place(database, orderForm(own), '192.0.2.77'), 429, 'too_many_orders');
     expect(await stockOf(database, own)).toBe(199);
     await place(database, orderForm(own), '192.0.2.78');
-  });
-
-  describe('what is ordered and not paid', () => {
-    const units = (product: string, quantity: number, change: Record<string, unknown> = {}) => ({
-      ...orderForm(product),
-      quantity,
-      expected_total: 95_000 * quantity + 100,
-      ...change,
-    });
-    const pay = (orders: PlacedOrder[]) =>
-      database.query(
-        `update public.orders set payment_status = 'paid', reserved_until = null where id = any (string_to_array($1, ',')::uuid[])`,
-        [orders.map(({ id }) => id).join(',')],
-      );
-
-    test('is at most five orders of one phone at a time, and ten times as many of its network', async () => {
-      const own = await makeProduct(database, 1000);
-      const network = '2001:db8:5::1';
-      const orders: PlacedOrder[] = [];
-      const fill = async (phone: string, count: number) => {
-        for (let n = 0; n < count; n += 1) {
-          orders.push(await place(database, units(own, 1, { customer_phone: phone }), network));
-        }
-      };
-      await fill('0712000001', 5);
-      const sixth = () => place(database, units(own, 1, { customer_phone: '254712000001' }), '2001:db8:5::2');
-      const error = await expectRefusal(sixth(), 429, 'too_many_unpaid_orders');
-      expect(error.message).toContain('5 orders of this phone');
-      // A stranger who orders in somebody's name keeps nobody from ordering; nor are staff held up.
-      await place(database, units(own, 1, { customer_phone: '0712000001' }), '192.0.2.91');
-      await call(database, 'staff', 'place_order', units(own, 1, { customer_phone: '0712000001' }), network);
-      await pay(orders.splice(0, 1));
-      orders.push(await sixth());
-      for (let n = 2; n <= 10; n += 1) await fill(`07120000${n + 10}`, 5);
-      const another = () => place(database, units(own, 1, { customer_phone: '0712000099' }), network);
-      await expectRefusal(another(), 429, 'too_many_unpaid_orders');
-      await database.query(
-        `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
-        [orders[0]?.id],
-      );
-      await call(database, 'service', 'expire_reservations');
-      await another();
-    });
-
-    test('may be all there is, and once more; then more than half is kept for who pays', async () => {
-      const own = await makeProduct(database, 40);
-      const network = '192.0.2.92';
-      const runOut = async ({ id }: PlacedOrder) => {
-        await database.query(
-          `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
-          [id],
-        );
-        await call(database, 'service', 'expire_reservations');
-      };
-      await runOut(await place(database, units(own, 40), network));
-      await runOut(await place(database, units(own, 40), network));
-      const error = await expectRefusal(
-        place(database, units(own, 40), network),
-        409,
-        'too_many_units_unpaid',
-      );
-      expect(error).toMatchObject({ hint: '20', message: expect.stringContaining('at most 20') });
-      // In small steps it is no more.
-      await place(database, units(own, 20, { customer_phone: '0712000002' }), network);
-      const step = place(database, units(own, 1, { customer_phone: '0712000003' }), network);
-      expect(await expectRefusal(step, 409, 'too_many_units_unpaid')).toMatchObject({ hint: '0' });
-      // Few units may be had by anybody, and other networks are not held up.
-      await place(database, units(await makeProduct(database, 5), 5), network);
-      await runOut(await place(database, units(own, 20), '192.0.2.93'));
-      // Who pays is served, however often.
-      const large = await makeProduct(database, 12);
-      for (let n = 1; n <= 3; n += 1) {
-        await pay([await place(database, units(large, 10 * n), '192.0.2.94')]);
-        await database.query(`update public.products set stock_quantity = 40 where id = $1`, [large]);
-      }
-    });
   });
 
   describe('the tracking number', () => {

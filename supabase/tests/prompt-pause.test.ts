@@ -39,14 +39,16 @@ describe.each(testDatabases())('on %s', (kind) => {
     call<Answer>(database, 'service', procedure, given);
   const place = () => call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
   const draw = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
-  const begin = async (phone = draw()): Promise<Payment> =>
-    (
-      await service<{ payment: Payment }>('begin_payment', {
-        order_id: (await place()).id,
-        phone,
-        notice_secret: randomBytes(32).toString('hex'),
-      })
-    ).payment;
+  const begin = async (phone = draw()): Promise<Payment> => {
+    const { id: order_id, tracking_number } = await place();
+    const { payment } = await service<{ payment: Payment }>('begin_payment', {
+      order_id,
+      tracking_number,
+      phone,
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    return payment;
+  };
   const accepted = (payment: Payment) =>
     service<Payment>('record_push', {
       payment_id: payment.id,

@@ -117,13 +117,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         const begin = () =>
           call<{ is_new: boolean; payment: { id: string } }>(database, 'service', 'begin_payment', {
             order_id: order.id,
+            tracking_number: order.tracking_number,
             phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
             notice_secret: randomBytes(32).toString('hex'),
           });
         const sweep = () => call(database, 'service', 'expire_reservations');
         const runOut = () =>
           database.query(
-            `update public.orders set reserved_until = now() - interval '1 minute' where id = $1`,
+            `update public.orders set reserved_until = now() - interval '1 minute', expires_at = now() - interval '1 minute' where id = $1`,
             [order.id],
           );
         const heard = async () =>

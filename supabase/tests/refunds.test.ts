@@ -93,6 +93,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   async function prompt(placed = order): Promise<Payment> {
     const { payment } = await service<{ payment: Payment }>('begin_payment', {
       order_id: placed.id,
+      tracking_number: placed.tracking_number,
       phone: '0712345678',
       notice_secret: randomBytes(32).toString('hex'),
     });

@@ -51,10 +51,11 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
 }
 
 /**
- * Calls a procedure of the public schema as somebody.
- * @param procedure its name, and
- * @param given its arguments by name, both written by the test
- * @param address where the request comes from
+ * Calls a procedure of the public schema as a person.
+ * @param procedure name of the procedure, written by the test
+ * @param given arguments by name, written by the test
+ * @param address IP address of the request; calls without one are the shop's own
+ * @throws DatabaseError also where the procedure commits and returns its refusal (`private.refusal_answer`)
  */
 export async function call<Answer>(
   database: Database,
@@ -64,17 +65,35 @@ export async function call<Answer>(
   address?: string,
 ): Promise<Answer> {
   const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-  const { rows } = await asRole(
+  const { answer, status } = await asRole(
     database,
     people[person],
-    (session) =>
-      session.query<{ answer: Answer }>(
+    async (session) => {
+      const { rows } = await session.query<{ answer: Answer }>(
         `select public.${procedure}(${named.join(', ')}) as answer`,
         Object.values(given),
-      ),
+      );
+      const setting = await session.query<{ status: string | null }>(
+        `select nullif(current_setting('response.status', true), '') as status`,
+      );
+      return { answer: rows[0]?.answer as Answer, status: setting.rows[0]?.status ?? null };
+    },
     address ? { request: { headers: { 'x-forwarded-for': address } } } : {},
   );
-  return rows[0]?.answer as Answer;
+  if (status !== null) throw refusalError(answer as RefusalAnswer);
+  return answer;
+}
+
+interface RefusalAnswer {
+  code: string;
+  message: string;
+  details: string;
+  hint: string;
+}
+
+/** The error that clients see when a procedure returns its refusal. */
+function refusalError({ code, message, details, hint }: RefusalAnswer): DatabaseError {
+  return new DatabaseError(message, { code, detail: details, hint });
 }
 
 /** Expects a refusal with this HTTP status and machine code; gives the error back. */
@@ -102,7 +121,9 @@ export interface PlacedOrder {
   total_amount: number;
   charge_amount: number;
   customer_phone: string;
-  reserved_until: string;
+  /** Null: the order holds no units. */
+  reserved_until: string | null;
+  expires_at: string;
   created_at: string;
 }
 

@@ -6,7 +6,15 @@ import { asRole, type Claims } from '../../backend/database/as-role.ts';
 import { type Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
-import { call, makeProduct, openShopDatabase, orderForm, people, secondStepPassed } from './shop-database.ts';
+import {
+  call,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  secondStepPassed,
+} from './shop-database.ts';
 
 const PRICE = 95_000;
 const FEE = 100;
@@ -46,13 +54,24 @@ interface ModelRefund {
 type Member = 'one' | 'other';
 interface ModelOrder {
   id: string;
+  trackingNumber: string;
   product: ModelProduct;
   quantity: number;
   status: string;
   money: 'unpaid' | 'paid' | 'needs_decision' | 'refunded';
-  /** Units are kept for it while it is unpaid. */
+  /** Networks of the visitor who placed it; the shop's own orders have none. */
+  networks: string[];
+  /** It holds units while it is unpaid. */
   isReserved: boolean;
-  hasRunOut: boolean;
+  /** Units it has held so far; they count for its networks while it is unpaid and staff have not handed it on. */
+  taken: number;
+  isCounted: boolean;
+  /** Its time to be paid is over. */
+  isOver: boolean;
+  isHoldOver: boolean;
+  /** An open prompt does not delay its end any more. */
+  isLimitOver: boolean;
+  isExtended: boolean;
   /** Units of paid money that went back into stock. */
   isReturned: boolean;
   delivery: string | null;
@@ -65,6 +84,8 @@ interface ModelProduct {
 interface Model {
   products: ModelProduct[];
   orders: ModelOrder[];
+  /** A /24 that no other run uses, without its last number. */
+  network: string;
 }
 interface Real {
   database: Database;
@@ -72,6 +93,9 @@ interface Real {
 type Command = fc.AsyncCommand<Model, Real>;
 
 let drawn = 0;
+const drawPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+/** A /24 for one run, so that no other run's orders count in it. */
+const drawNetwork = () => `10.${randomInt(256)}.${randomInt(256)}.`;
 /** A receipt that no other payment of the run has. */
 function drawReceipt(): string {
   drawn += 1;
@@ -96,6 +120,62 @@ const leftTheHouse = (order: ModelOrder) => !['pending', 'processing'].includes(
 
 // What the shop promises, in plain words of a program ---------------------------------------------------------------------
 
+/** Units of a product that unpaid orders hold. */
+const heldUnits = ({ orders }: Model, product: ModelProduct) =>
+  orders
+    .filter((order) => order.product === product && order.isReserved && order.money === 'unpaid')
+    .filter(({ status }) => status === 'pending' || status === 'cancelled')
+    .reduce((sum, { quantity }) => sum + quantity, 0);
+
+/** Whether each network has held few enough units of the product in this hour, which the whole run is part of. */
+function isWithinUnits(
+  { orders }: Model,
+  networks: string[],
+  product: ModelProduct,
+  more: number,
+  allowed: number,
+) {
+  return networks.every((network) => {
+    const taken = orders
+      .filter((order) => order.product === product && order.isCounted && order.networks.includes(network))
+      .reduce((sum, order) => sum + order.taken, 0);
+    return taken + more <= Math.max(2, network.includes('/') ? 2 * allowed : allowed);
+  });
+}
+
+/** Whether a new order holds its units from the start. */
+function holdsFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
+  if (networks.length === 0) return true;
+  const held = heldUnits(model, product);
+  const half = Math.ceil((product.stock + held) / 2);
+  return held + quantity <= half && isWithinUnits(model, networks, product, quantity, half);
+}
+
+/** Before a prompt. Returns the refusal, or null where the prompt is sent. */
+function reserveForPrompt(model: Model, order: ModelOrder): string | null {
+  if (order.status !== 'pending') return null;
+  if (order.isOver && order.isExtended) return 'order_cancelled';
+  if (order.isOver && order.isLimitOver) return 'order_cancelled';
+  const { product, quantity } = order;
+  if (!order.isReserved) {
+    if (product.stock === 0) return 'out_of_stock';
+    if (product.stock < quantity) return 'not_enough_stock';
+  }
+  if (order.isOver) {
+    order.isExtended = true;
+    order.isOver = false;
+    order.isHoldOver = false;
+  }
+  const all = product.stock + heldUnits(model, product);
+  if (!order.isReserved && isWithinUnits(model, order.networks, product, quantity, 2 * all)) {
+    product.stock -= quantity;
+    order.taken += quantity;
+    order.isReserved = true;
+    order.isHoldOver = false;
+  }
+  return null;
+}
+
 /** Money came for an order: the first is kept, any other goes back. */
 function money(order: ModelOrder, payment: ModelPayment): void {
   payment.status = 'completed';
@@ -108,11 +188,13 @@ function sell(order: ModelOrder): void {
   if (!order.isReserved) {
     if (order.product.stock < order.quantity) {
       order.money = 'needs_decision';
+      order.isCounted = false;
       return;
     }
     order.product.stock -= order.quantity;
   }
   order.money = 'paid';
+  order.isCounted = false;
   order.isReserved = false;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
   if (order.delivery === null) order.delivery = deliveryBeside(order.status, 'pending');
@@ -136,14 +218,18 @@ function moveDelivery(order: ModelOrder, before: string): void {
 }
 
 function expire(order: ModelOrder): void {
-  const isDue = order.status === 'cancelled' || (order.status === 'pending' && order.hasRunOut);
-  const isAwaited = order.payments.some((payment) => isOpen(payment) || payment.status === 'review');
-  if (order.money !== 'unpaid' || !order.isReserved || !isDue || isAwaited) return;
-  order.product.stock += order.quantity;
+  const isPending = order.status === 'pending';
+  const isDue =
+    (isPending && (order.isOver || (order.isReserved && order.isHoldOver))) ||
+    (order.status === 'cancelled' && order.isReserved);
+  const isAwaited = order.payments.some(
+    (payment) => (isOpen(payment) && !order.isLimitOver) || payment.status === 'review',
+  );
+  if (order.money !== 'unpaid' || !isDue || isAwaited) return;
+  if (order.isReserved) order.product.stock += order.quantity;
   order.isReserved = false;
-  order.status = 'cancelled';
+  if (order.isOver) order.status = 'cancelled';
 }
-
 /** The money has gone back to its payer: its order follows. */
 function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
   const isFirst = !wentBack(payment);
@@ -189,8 +275,16 @@ function hearOfReversal(
   }
 }
 
+/** Why an order that leaves the shop is refused: its money went back, or never came and no one consents. */
+function handoverRefusal(order: ModelOrder, status: string, isConsented: boolean): string | null {
+  const leaves = ['out_for_delivery', 'delivered'].includes(toldStatus(status));
+  if (!leaves || toldStatus(status) === toldStatus(order.status) || order.money === 'paid') return null;
+  if (order.money === 'refunded') return 'order_refunded';
+  return isConsented ? null : 'order_unpaid';
+}
+
 /** Gives the refusal, or null where the shop lets staff do it. */
-function setStatus(order: ModelOrder, status: string): string | null {
+function setStatus(order: ModelOrder, status: string, isConsented = false): string | null {
   if (status === order.status) return null;
   const isHandedOn = ['processing', 'shipped', 'out_for_delivery', 'delivered'].includes(status);
   if (
@@ -200,24 +294,33 @@ function setStatus(order: ModelOrder, status: string): string | null {
   ) {
     return 'refund_under_way';
   }
+  const handover = handoverRefusal(order, status, isConsented);
+  if (handover) return handover;
   const isSold = order.money === 'paid' || order.money === 'refunded';
   if (status === 'cancelled' && order.status !== 'cancelled') {
     if (isSold && !order.isReturned && !leftTheHouse(order)) {
       order.product.stock += order.quantity;
       order.isReturned = true;
     }
-  } else if (order.status === 'cancelled' && status !== 'cancelled') {
-    const takesUnits = isSold ? order.isReturned : order.money === 'unpaid' && !order.isReserved;
+  } else if (status !== 'cancelled') {
+    const takesUnits = isSold
+      ? order.status === 'cancelled' && order.isReturned
+      : order.money === 'unpaid' && !order.isReserved;
     if (takesUnits) {
       if (order.product.stock < order.quantity) return 'units_sold_meanwhile';
       order.product.stock -= order.quantity;
       if (isSold) order.isReturned = false;
       else {
         order.isReserved = true;
-        order.hasRunOut = false;
+        order.taken += order.quantity;
+        order.isOver = false;
+        order.isHoldOver = false;
+        order.isLimitOver = false;
+        order.isExtended = false;
       }
     }
   }
+  if (status !== 'pending' && status !== 'cancelled') order.isCounted = false;
   const before = order.status;
   order.status = status;
   moveDelivery(order, before);
@@ -232,16 +335,20 @@ const movesOrderTo = (delivery: string | null) =>
       : null;
 const toldStatus = (status: string) => (status === 'shipped' ? 'out_for_delivery' : status);
 
-/** Gives whether the shop lets staff do it. */
-function setDelivery(order: ModelOrder, delivery: string): boolean {
-  if (delivery === order.delivery) return true;
-  if (order.status === 'cancelled' && delivery !== 'pending' && delivery !== 'failed') return false;
+/** Gives the refusal, or null where the shop lets staff do it. */
+function setDelivery(order: ModelOrder, delivery: string): string | null {
+  if (delivery === order.delivery) return null;
+  if (order.status === 'cancelled' && delivery !== 'pending' && delivery !== 'failed') {
+    return 'delivery_of_cancelled_order';
+  }
   const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
+  const handover = wanted && order.status !== 'cancelled' && handoverRefusal(order, wanted, false);
+  if (handover) return handover;
   order.delivery = delivery;
   if (wanted !== null) {
     if (order.status !== 'cancelled' && toldStatus(order.status) !== wanted) order.status = wanted;
   } else if (had !== null && toldStatus(order.status) === had) order.status = 'processing';
-  return true;
+  return null;
 }
 
 // What is compared ------------------------------------------------------------------------------------------------------
@@ -304,26 +411,43 @@ async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
 
 // What people and M-PESA do -----------------------------------------------------------------------------------------------
 
-function placing(productNumber: number, quantity: number): Command {
+/** @param host last number of the visitor's address in the run's network; null for an order of the shop itself */
+function placing(productNumber: number, quantity: number, host: number | null = null): Command {
   return {
     check: () => true,
     async run(model, real) {
       const product = model.products[productNumber % model.products.length] as ModelProduct;
-      const form = { ...orderForm(product.id), quantity, expected_total: quantity * PRICE + FEE };
-      const attempt = call<{ id: string }>(real.database, 'visitor', 'place_order', form);
+      const form = {
+        ...orderForm(product.id),
+        quantity,
+        expected_total: quantity * PRICE + FEE,
+        customer_phone: drawPhone(),
+      };
+      const address = host === null ? undefined : `${model.network}${host}`;
+      const networks = address === undefined ? [] : [address, `${model.network}0/24`];
+      const attempt = call<PlacedOrder>(real.database, 'visitor', 'place_order', form, address);
       if (product.stock < quantity) {
         expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
       } else {
-        const { id } = await attempt;
-        product.stock -= quantity;
+        const { id, tracking_number: trackingNumber, reserved_until } = await attempt;
+        const isReserved = holdsFromPlacing(model, networks, product, quantity);
+        expect(reserved_until !== null).toBe(isReserved);
+        if (isReserved) product.stock -= quantity;
         model.orders.push({
           id,
+          trackingNumber,
           product,
           quantity,
           status: 'pending',
           money: 'unpaid',
-          isReserved: true,
-          hasRunOut: false,
+          networks,
+          isReserved,
+          taken: isReserved ? quantity : 0,
+          isCounted: true,
+          isOver: false,
+          isHoldOver: false,
+          isLimitOver: false,
+          isExtended: false,
           isReturned: false,
           delivery: null,
           payments: [],
@@ -331,7 +455,8 @@ function placing(productNumber: number, quantity: number): Command {
       }
       await expectSame(model, real);
     },
-    toString: () => `place an order of ${quantity} of product ${productNumber}`,
+    toString: () =>
+      `place an order of ${quantity} of product ${productNumber} from ${host ?? 'the shop itself'}`,
   };
 }
 
@@ -339,7 +464,7 @@ function placing(productNumber: number, quantity: number): Command {
 function toOrder(
   title: string,
   number: number,
-  work: (order: ModelOrder, real: Real) => Promise<void>,
+  work: (order: ModelOrder, real: Real, model: Model) => Promise<void>,
   check: (order: ModelOrder) => boolean = () => true,
 ): Command {
   const chosen = (model: Readonly<Model>) => model.orders[number % model.orders.length];
@@ -349,7 +474,7 @@ function toOrder(
       return order !== undefined && check(order);
     },
     async run(model, real) {
-      await work(chosen(model) as ModelOrder, real);
+      await work(chosen(model) as ModelOrder, real, model);
       await expectSame(model, real);
     },
     toString: () => `${title} (order ${number})`,
@@ -376,14 +501,15 @@ const begin = (number: number) =>
   toOrder(
     'begin to pay',
     number,
-    async (order, { database }) => {
+    async (order, { database }, model) => {
       const attempt = call<{ is_new: boolean; payment: { id: string } }>(
         database,
         'service',
         'begin_payment',
         {
           order_id: order.id,
-          phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+          tracking_number: order.trackingNumber,
+          phone: drawPhone(),
           notice_secret: randomBytes(32).toString('hex'),
         },
       );
@@ -395,9 +521,13 @@ const begin = (number: number) =>
       } else if (order.status === 'cancelled') {
         expect(await refusalOf(attempt)).toBe('order_cancelled');
       } else {
+        const refusal = reserveForPrompt(model, order);
+        if (refusal !== null) {
+          expect(await refusalOf(attempt)).toBe(refusal);
+          return;
+        }
         const begun = await attempt;
         expect(begun.is_new).toBe(true);
-        order.hasRunOut = false;
         order.payments.push({
           id: begun.payment.id,
           checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
@@ -466,18 +596,40 @@ const hearOfOtherAmount = (number: number, back: number, by: number) =>
     if (payment.status !== 'completed') payment.status = 'review';
   });
 
-const runOut = (number: number) =>
+const past = `now() - interval '1 second'`;
+const runOut = (number: number, isLimit: boolean) =>
   toOrder(
-    'the reservation runs out',
+    `the time to pay runs out${isLimit ? ', and the limit of it' : ''}`,
     number,
     async (order, { database }) => {
       await database.query(
-        `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+        `update public.orders
+         set expires_at = least(${past}, expiry_limit),
+             reserved_until = case when reserved_until is not null then least(${past}, expiry_limit) end,
+             expiry_limit = ${isLimit ? `least(${past}, expiry_limit)` : 'expiry_limit'}
+         where id = $1`,
         [order.id],
       );
-      order.hasRunOut = true;
+      order.isOver = true;
+      order.isHoldOver = true;
+      order.isLimitOver ||= isLimit;
     },
-    (order) => order.isReserved,
+    // An order that expired has no time left that could run out.
+    (order) => order.money === 'unpaid' && (order.isReserved || order.status === 'pending'),
+  );
+
+const endHold = (number: number) =>
+  toOrder(
+    'the hold runs out',
+    number,
+    async (order, { database }) => {
+      await database.query(
+        `update public.orders set reserved_until = least(${past}, expires_at) where id = $1`,
+        [order.id],
+      );
+      order.isHoldOver = true;
+    },
+    (order) => order.isReserved && !order.isOver,
   );
 
 const sweep: Command = {
@@ -499,6 +651,16 @@ const chooseStatus = (number: number, status: string) =>
       asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
     );
     expect(refusal).toBe(setStatus(order, status));
+    if (refusal !== 'order_unpaid') return;
+    const answer = await refusalOf(
+      asStaff(
+        database,
+        `select public.set_order_status(id, $2, status, payment_status, although_unpaid => true)
+         from public.orders where id = $1`,
+        [order.id, status],
+      ),
+    );
+    expect(answer).toBe(setStatus(order, status, true));
   });
 
 const chooseDelivery = (number: number, delivery: string) =>
@@ -512,7 +674,7 @@ const chooseDelivery = (number: number, delivery: string) =>
           delivery,
         ]),
       );
-      expect(refusal).toBe(setDelivery(order, delivery) ? null : 'delivery_of_cancelled_order');
+      expect(refusal).toBe(setDelivery(order, delivery));
     },
     (order) => order.delivery !== null,
   );
@@ -759,6 +921,9 @@ const statuses = fc.constantFrom(
 const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed');
 const commands: fc.Arbitrary<Command>[] = [
   fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placing(product, quantity)),
+  fc
+    .tuple(small, fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }))
+    .map(([product, quantity, host]) => placing(product, quantity, host)),
   small.map(begin),
   small.map(begin),
   fc
@@ -771,7 +936,8 @@ const commands: fc.Arbitrary<Command>[] = [
   fc
     .tuple(small, small, fc.constantFrom(-100, 100, 1_000_000, -10_000_000))
     .map(([order, back, by]) => hearOfOtherAmount(order, back, by)),
-  small.map(runOut),
+  fc.tuple(small, fc.boolean()).map(([order, isLimit]) => runOut(order, isLimit)),
+  small.map(endHold),
   fc.constant(sweep),
   fc.tuple(small, statuses).map(([order, status]) => chooseStatus(order, status)),
   fc.tuple(small, deliveries).map(([order, delivery]) => chooseDelivery(order, delivery)),
@@ -854,7 +1020,8 @@ describe.each(testDatabases())('on %s', (kind) => {
               units.set(id, stock);
               products.push({ id, stock });
             }
-            return { model: { products, orders: [] }, real: { database } };
+            await database.query('delete from private.rate_limits');
+            return { model: { products, orders: [], network: drawNetwork() }, real: { database } };
           }, chosen);
           await expectBalancedBooks(database, units);
         },
@@ -868,7 +1035,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('money goes back as the model says, once, and its order with it, whatever is done in whatever order', async () => {
     seenRefunds.clear();
     const done = new Set<fc.Arbitrary<Command>>();
-    const all = [...commands, ...Array.from({ length: 4 }, () => refundCommands).flat()];
+    const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
     await fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -876,7 +1043,11 @@ describe.each(testDatabases())('on %s', (kind) => {
         async (isScarce, chosen) => {
           const id = await makeProduct(database, isScarce ? 2 : 9, PRICE);
           units.set(id, isScarce ? 2 : 9);
-          const model: Model = { products: [{ id, stock: isScarce ? 2 : 9 }], orders: [] };
+          const model: Model = {
+            products: [{ id, stock: isScarce ? 2 : 9 }],
+            orders: [],
+            network: drawNetwork(),
+          };
           await fc.asyncModelRun(async () => {
             // There is something to send back when it begins: orders that were paid twice, at a price below the limit and above.
             for (const number of [0, 1]) {
@@ -965,7 +1136,8 @@ describe.each(testDatabases())('on %s', (kind) => {
               'begin_payment',
               {
                 order_id: order.id,
-                phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
+                tracking_number: order.tracking_number,
+                phone: drawPhone(),
                 notice_secret: randomBytes(32).toString('hex'),
               },
             ).catch(() => null);

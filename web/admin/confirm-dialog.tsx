@@ -12,6 +12,8 @@ interface ConfirmDialogProps {
   children?: ReactNode;
   /** On the button that does it, such as 'Delete product'. */
   confirm: string;
+  /** On the button that does nothing. Default: 'Cancel'. */
+  dismiss?: string;
   tone?: 'danger' | 'leaf';
   isBusy?: boolean;
   /** A milder way out, beside the two. */
@@ -26,6 +28,7 @@ export function ConfirmDialog({
   text,
   children,
   confirm,
+  dismiss = 'Cancel',
   tone = 'danger',
   isBusy = false,
   alternative,
@@ -39,7 +42,7 @@ export function ConfirmDialog({
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onCancel}>
-            Cancel
+            {dismiss}
           </Button>
           {alternative}
           <Button tone={tone} isBusy={isBusy} onClick={onConfirm}>

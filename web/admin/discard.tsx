@@ -13,7 +13,7 @@ export function Discard({ onStay, onLeave }: { onStay(): void; onLeave(): void }
       className="flex flex-wrap items-center justify-between gap-x-5 gap-y-3"
     >
       <p id={id} className="font-bold">
-        Discard what you have not saved?
+        Discard unsaved changes?
       </p>
       <div className="flex flex-wrap gap-3">
         <Button ref={stay} tone="quiet" onClick={onStay}>

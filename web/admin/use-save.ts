@@ -7,8 +7,8 @@ import { ChangedMeanwhile, wordsOf } from './table-answer.ts';
 interface Save<Input, Output> {
   /** Writes; throws what went wrong (`dataOf` and `changedRow` do). */
   write(input: Input): Promise<Output>;
-  /** The success toast's text (specification §8). */
-  success: string | ((output: Output, input: Input) => string);
+  /** The success toast's text (specification §8). Default: no toast, for what `onSuccess` reports. */
+  success?: string | ((output: Output, input: Input) => string);
   /** The failure toast's text when the failure does not say what it is. */
   failure: string;
   /** The first words of the query keys that are read anew. */
@@ -39,8 +39,8 @@ export function useSave<Input = void, Output = unknown>({
       }
     },
     onSuccess(output, input) {
-      const text = typeof success === 'string' ? success : success(output, input);
-      showToast({ title: 'Success', text });
+      const text = typeof success === 'function' ? success(output, input) : success;
+      if (text) showToast({ title: 'Success', text });
       onSuccess?.(output, input);
       return readAnew();
     },
@@ -49,7 +49,7 @@ export function useSave<Input = void, Output = unknown>({
         console.warn(failure, error);
         showToast({
           kind: 'error',
-          title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
+          title: error instanceof ChangedMeanwhile ? 'Someone else changed this' : 'Error',
           text: wordsOf(error) || failure,
         });
       }

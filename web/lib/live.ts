@@ -2,8 +2,9 @@
 import { RealtimeClient } from '@supabase/realtime-js';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
-/** What is told about an order that changed: nothing personal. */
+/** An order that changed, without personal data. */
 export interface OrderChange {
+  /** The name of the channel: the order's live handle or its id. */
   id: string;
   status: string;
   payment_status: string;
@@ -18,18 +19,19 @@ interface Follower {
 
 /**
  * Follows an order until the returned function is called.
- * @param orderId names the channel `order-{id}`, whose UPDATE events are heard (specification §7, Storefront 9)
+ * @param handle the order's live handle. Its channel `order-{handle}` carries the same UPDATE events as the channel
+ *   `order-{id}` (specification §7, Storefront 9), and needs no proof that the order is the caller's.
  */
-export function followOrder(address: StoreAddress, orderId: string, follower: Follower): () => void {
+export function followOrder(address: StoreAddress, handle: string, follower: Follower): () => void {
   const client = new RealtimeClient(`${servicesOrigin(address).replace(/^http/, 'ws')}/realtime/v1`, {
     params: { apikey: address.key },
   });
   let isFollowing = true;
   const channel = client
-    .channel(`order-${orderId}`)
+    .channel(`order-${handle}`)
     .on('broadcast', { event: 'UPDATE' }, ({ payload }) => {
       const change = readOrderChange(payload);
-      if (isFollowing && change?.id === orderId) follower.onChange(change);
+      if (isFollowing && change?.id === handle) follower.onChange(change);
     })
     .subscribe((status) => {
       if (isFollowing && status !== 'CLOSED') follower.onGap(status === 'SUBSCRIBED');

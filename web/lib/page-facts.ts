@@ -3,8 +3,12 @@
 
 /** The settings of the shop: the name, contacts, the delivery fee. */
 export const settingsFact = 'store_settings';
+/** The texts of the contact page that staff edit. */
+export const shopTextsFact = 'shop_texts';
 /** Which flavours there are. */
 export const categoriesFact = 'categories';
+/** The synonyms of the search: which products a search finds. */
+export const synonymsFact = 'search_synonyms';
 /** Every product that visitors see, and which there are. */
 export const productsFact = 'products';
 /** Which products the home page shows, and in which order; not what it shows of them. */

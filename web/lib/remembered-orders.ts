@@ -14,7 +14,10 @@ export interface RememberedOrder {
   checkoutRequestId: string | null;
   /** ISO date-times. */
   placedAt: string;
+  /** Null when no units were held for it when it was placed. */
   reservedUntil: string | null;
+  /** When it is cancelled unless it is paid; missing in orders stored by earlier versions. */
+  expiresAt?: string;
   /** False once the payment has come to its end: paid, cancelled or given up. */
   isPaymentOpen: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
@@ -58,11 +61,11 @@ export function rememberOrder(order: RememberedOrder, storage = deviceStorage())
 
 /**
  * Notes which prompt is open for an order. An unknown order stays unknown.
- * @param prompt null when there is none any more; without a phone when it is on one that is not known here
+ * @param prompt null when there is none any more
  */
 export function rememberPrompt(
   orderId: string,
-  prompt: { checkoutRequestId: string; phone?: string } | null,
+  prompt: { checkoutRequestId: string; phone: string } | null,
   storage = deviceStorage(),
 ): void {
   change(orderId, prompt ?? { checkoutRequestId: null }, storage);
@@ -155,6 +158,7 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     Number.isInteger(order.total) &&
     (order.checkoutRequestId === null || typeof order.checkoutRequestId === 'string') &&
     (order.reservedUntil === null || typeof order.reservedUntil === 'string') &&
+    (order.expiresAt === undefined || typeof order.expiresAt === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
     typeof order.isSetAside === 'boolean' &&
     (order.ordered === undefined || isOrdered(order.ordered))

@@ -4,7 +4,15 @@ import type { Database } from '../../supabase/types.ts';
 /** What visitors may read of the settings. */
 export type ShopSettings = Omit<
   Database['public']['Tables']['store_settings']['Row'],
-  'refund_approval_above' | 'refuses_unknown_payments' | 'payment_messages_months' | 'unpaid_orders_per_phone'
+  | 'refund_approval_above'
+  | 'refuses_unknown_payments'
+  | 'payment_messages_months'
+  | 'unpaid_orders_per_phone'
+  | 'reserved_share_percent'
+  | 'order_details_months'
+  | 'inquiries_months'
+  | 'texts_per_day'
+  | 'mails_per_day'
 >;
 
 /** Its columns, as a query names them. */

@@ -1,6 +1,16 @@
 // An amount as shoppers read it: the currency small, the figure large.
 import { formatKsh } from '../../domain/money.ts';
 
+/** The price before an offer, crossed out. */
+export function PreviousPrice({ cents, className = '' }: { cents: number; className?: string }) {
+  return (
+    <s className={`whitespace-nowrap tabular-nums ${className}`}>
+      <span className="sr-only">Previous price </span>
+      {formatKsh(cents)}
+    </s>
+  );
+}
+
 export function Price({ cents, className = '' }: { cents: number; className?: string }) {
   const [currency, figure] = formatKsh(cents).split(' ');
   return (

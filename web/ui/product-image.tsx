@@ -1,10 +1,9 @@
 // A product's picture in the size shown, or a glass of juice when there is none.
 import { useCallback, useState } from 'react';
-import { renderedPicture } from '../../domain/product-picture.ts';
+import { isPictureAddress, renderedPicture, renderedSides } from '../../domain/product-picture.ts';
 
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
 const drawnWidths = [240, 360, 480, 720, 960];
-const renderedWidths = [120, ...drawnWidths];
 
 interface ProductImageProps {
   src: string | null;
@@ -24,7 +23,7 @@ interface Source {
 
 /** What to try, one after the other, to show a picture. */
 function sourcesOf(src: string): Source[] {
-  const set = (widths: number[], address: (width: number) => string | null) =>
+  const set = (widths: readonly number[], address: (width: number) => string | null) =>
     widths.map((width) => `${address(width)} ${width}w`).join(', ');
   const stem = drawn.exec(src)?.[1];
   if (stem) {
@@ -34,7 +33,7 @@ function sourcesOf(src: string): Source[] {
   const rendered = renderedPicture(src, 960);
   // Not every project renders images: then the picture comes as it was uploaded.
   return rendered
-    ? [{ src: rendered, srcSet: set(renderedWidths, (width) => renderedPicture(src, width)) }, { src }]
+    ? [{ src: rendered, srcSet: set(renderedSides, (width) => renderedPicture(src, width)) }, { src }]
     : [{ src }];
 }
 
@@ -50,7 +49,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
     [fail],
   );
 
-  const source = src ? sourcesOf(src)[times] : undefined;
+  const source = src && isPictureAddress(src) ? sourcesOf(src)[times] : undefined;
   if (!source) {
     return (
       <span

@@ -142,15 +142,46 @@ const ready = new Promise<void>((resolve) => {
 
 const lastOn = new Map<string, string | number>();
 
+/** Ends the one on this topic. */
+export function endToast(topic: string): void {
+  const shown = lastOn.get(topic);
+  lastOn.delete(topic);
+  if (shown !== undefined) sonner.dismiss(shown);
+}
+
 /** Shows one. */
-export function raiseToast({ title, text, kind = 'success', topic, action }: Toast): void {
+export function raiseToast({
+  title,
+  text,
+  kind = 'success',
+  topic,
+  action,
+  content,
+  onDismiss,
+}: Toast): void {
   // The region must be in the page before its first message, or a screen reader does not notice it.
   void ready.then(() => {
     findPlace();
-    const before = topic && lastOn.get(topic);
-    if (before) sonner.dismiss(before);
+    const before = topic ? lastOn.get(topic) : undefined;
+    if (before !== undefined && !content) sonner.dismiss(before);
     const id = sonner[kind](title, {
-      description: text,
+      description: content ? (
+        <>
+          {text}
+          {content}
+        </>
+      ) : (
+        text
+      ),
+      ...(content && {
+        duration: Number.POSITIVE_INFINITY,
+        // In its place: dismissing the one before would report that its reader did so.
+        ...(before !== undefined && { id: before }),
+        onDismiss() {
+          if (topic) lastOn.delete(topic);
+          onDismiss?.();
+        },
+      }),
       ...(action && { action: { label: action.label, onClick: () => action.run() } }),
     });
     if (topic) lastOn.set(topic, id);

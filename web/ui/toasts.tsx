@@ -1,4 +1,5 @@
 // Short messages that come and go. The library behind them is loaded with the first one, or just before.
+import type { ReactNode } from 'react';
 
 export interface Toast {
   title: string;
@@ -8,11 +9,21 @@ export interface Toast {
   action?: { label: string; run(): void };
   /** A newer message on the same topic takes the older one's place. */
   topic?: string;
+  /** Below the text. The message then stays until `dismissToast` is called for its topic or its reader dismisses it. */
+  content?: ReactNode;
+  /** Called when a message with content ends. */
+  onDismiss?(): void;
 }
 
 /** Loads what shows toasts, so that the first one comes at once and is heard by screen readers. */
 export function prepareToasts(): Promise<(toast: Toast) => void> {
   return import('./toaster.tsx').then(({ raiseToast }) => raiseToast);
+}
+
+/** Ends a message on this topic, if one is shown. */
+export async function dismissToast(topic: string): Promise<void> {
+  const { endToast } = await import('./toaster.tsx');
+  endToast(topic);
 }
 
 /**

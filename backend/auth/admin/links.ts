@@ -6,7 +6,7 @@ import { type AuthContext, type AuthRequest, at, type Route } from '../context.t
 import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
 import { actionLink, type LinkType, sendLetter } from '../letters.ts';
-import { makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
+import { dropTokens, makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
 import { makeRecovery } from '../passwordless.ts';
 import type { Json } from '../rows.ts';
 import { addUser, makeConfirmation } from '../sign-up.ts';
@@ -58,7 +58,7 @@ async function generateLink(request: AuthRequest, context: AuthContext): Promise
   if (!linkTypes.includes(type)) throw invalid('Unsupported link type');
   const email = mailAddress(text(body, 'email'));
   const password = text(body, 'password');
-  if (password) context.passwords.check(password);
+  if (password) await context.passwords.check(password, [email]);
   if (type === 'signup' && !password) throw invalid('Signup requires a valid password');
   const asked = {
     type,
@@ -101,6 +101,7 @@ async function makeLink(
   }
   if (type === 'signup' || (type === 'magiclink' && !known)) {
     if (known?.email_confirmed_at) throw emailExists();
+    if (known && hashed) await dropTokens(tx, known.id, ['confirmation_token']);
     const user = known
       ? await updateUser(tx, context, known.id, {
           raw_user_meta_data: { ...known.raw_user_meta_data, ...data },

@@ -38,7 +38,11 @@ interface Wanted {
   bannedUntil: string | null | undefined;
 }
 
-async function readWanted(body: Fields, context: AuthContext): Promise<Wanted> {
+async function readWanted(
+  body: Fields,
+  context: AuthContext,
+  before: Pick<UserRow, 'email' | 'phone'> | null = null,
+): Promise<Wanted> {
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   const password = optionalText(body, 'password') || undefined;
   const given = optionalText(body, 'password_hash') || undefined;
@@ -46,7 +50,9 @@ async function readWanted(body: Fields, context: AuthContext): Promise<Wanted> {
   if (given && !/^\$argon2(?:id|i|d)\$/.test(given)) {
     throw invalid('Provided password hash is not supported: argon2 is expected');
   }
-  if (password) context.passwords.check(password);
+  if (password) {
+    await context.passwords.check(password, [email, phone, before?.email ?? '', before?.phone ?? '']);
+  }
   return {
     email: email ? mailAddress(email) : undefined,
     phone: phone ? phoneNumber(phone) : undefined,
@@ -57,7 +63,7 @@ async function readWanted(body: Fields, context: AuthContext): Promise<Wanted> {
     confirmsPhone: flag(body, 'phone_confirm'),
     userMetadata: object(body, 'user_metadata'),
     appMetadata: object(body, 'app_metadata'),
-    bannedUntil: banEnd(optionalText(body, 'ban_duration'), context),
+    bannedUntil: banEnd(optionalText(body, 'ban_duration', 100), context),
   };
 }
 
@@ -76,8 +82,10 @@ const unitSeconds: Record<string, number> = {
 function banEnd(duration: string | undefined, context: AuthContext): string | null | undefined {
   if (duration === undefined || duration === '') return undefined;
   if (duration === 'none') return null;
-  const isDuration = /^\+?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(duration);
-  const seconds = [...duration.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)].reduce(
+  const isDuration =
+    duration.length <= 100 && /^\+?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(duration);
+  const parts = isDuration ? [...duration.matchAll(/([\d.]+)([nuµμm]?s|[mh])/g)] : [];
+  const seconds = parts.reduce(
     (sum, [, count, unit]) => sum + Number(count) * (unitSeconds[unit ?? ''] ?? 0),
     0,
   );
@@ -174,7 +182,8 @@ async function get(request: AuthRequest, { database }: AuthContext): Promise<Res
 }
 
 async function update(request: AuthRequest, context: AuthContext): Promise<Response> {
-  const wanted = await readWanted(request.body, context);
+  const known = await existing(context.database, request);
+  const wanted = await readWanted(request.body, context, known);
   const user = await inTransaction(context, async (tx) => {
     const before = await existing(tx, request, true);
     await refuseTaken(tx, wanted, before.id);

@@ -3,8 +3,9 @@ import { DatabaseError, type Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
 import { AuthFault } from '../fault.ts';
+import { holdCooldown } from '../limits.ts';
 import type { IdentityRow, Json, UserRow } from '../rows.ts';
-import { keepSignupGap, makeConfirmation, sendConfirmation, signupDisabled } from '../sign-up.ts';
+import { makeConfirmation, sendConfirmation, sentTo, signupDisabled } from '../sign-up.ts';
 import {
   createUser,
   findIdentity,
@@ -271,7 +272,7 @@ function askToConfirm(
   context: AuthContext,
   user: UserRow,
   provider: string,
-  { redirectTo }: Arriving,
+  { redirectTo, ip }: Arriving,
   code: 'provider_email_needs_verification' | 'email_not_confirmed',
 ): LateRefusal {
   const { email } = user;
@@ -280,7 +281,7 @@ function askToConfirm(
     : `Unverified email with ${provider}. Verify the email with ${provider} in order to sign in`;
   return new LateRefusal(new AuthFault(422, code, message), async () => {
     if (!email) return;
-    await keepSignupGap(context, { email });
+    await holdCooldown(context, { ...sentTo({ email }), purpose: 'signup', ip });
     const token = await context.database.transaction((tx) =>
       makeConfirmation(tx, context, user, { email }, null),
     );

@@ -3,7 +3,7 @@ import type { JWTVerifyGetKey } from 'jose';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault, invalid, OAuthFault } from '../fault.ts';
 import { flag, text } from '../fields.ts';
-import { limitAddress } from '../limits.ts';
+import { limitNetwork } from '../limits.ts';
 import { answerTokens, startSession } from '../sessions.ts';
 import type { ExternalProvider } from '../settings.ts';
 import { signedIn } from '../signed-in.ts';
@@ -11,6 +11,7 @@ import { accountOf, inTransaction, LateRefusal, linkTo } from './accounts.ts';
 import { publishedKeys, verifyIdToken } from './id-token.ts';
 import { knownProviders, providerNamed } from './known-providers.ts';
 import { configurationOf, type NamedProvider, profileOf } from './provider-client.ts';
+import { publicFetch } from './public-fetch.ts';
 import { linkingDisabled } from './sign-in-page.ts';
 
 const keySets = new WeakMap<ExternalProvider, Promise<JWTVerifyGetKey>>();
@@ -21,13 +22,13 @@ const keySets = new WeakMap<ExternalProvider, Promise<JWTVerifyGetKey>>();
  */
 export async function idTokenGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
-  const token = text(body, 'id_token');
+  const token = text(body, 'id_token', 32_768);
   const [named, issuer] = [text(body, 'provider'), text(body, 'issuer')];
   if (!token) throw new OAuthFault('invalid request', 'id_token required');
   if (!named && (!issuer || !text(body, 'client_id'))) {
     throw new OAuthFault('invalid request', 'provider or client_id and issuer required');
   }
-  await limitAddress(context, 'signIn', request.ip);
+  await limitNetwork(context, 'signIn', request.ip);
   const isLink = flag(body, 'link_identity');
   const target = isLink ? await linkingTarget(request, context) : null;
   const { name, provider, given } = chosenProvider(named, issuer, context);
@@ -40,7 +41,7 @@ export async function idTokenGrant(request: AuthRequest, context: AuthContext): 
     clientIds: [provider.clientId, ...(provider.furtherClientIds ?? [])],
     nonce: text(body, 'nonce'),
     skipsNonceCheck: provider.skipsNonceCheck ?? false,
-    accessToken: text(body, 'access_token'),
+    accessToken: text(body, 'access_token', 32_768),
     now: context.now(),
   });
   const profile = profileOf(name, provider, claims);
@@ -98,7 +99,7 @@ async function keysOf(
     keySets.get(given) ??
     Promise.resolve().then(() => {
       if (!server.jwks_uri) throw new Error('the provider publishes no keys');
-      return publishedKeys(server.jwks_uri);
+      return publishedKeys(server.jwks_uri, provider.allowsInsecureRequests ? fetch : publicFetch);
     });
   keySets.set(given, made);
   made.catch(() => keySets.delete(given));

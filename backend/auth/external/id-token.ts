@@ -1,8 +1,15 @@
 // An id token of a provider: who signed it, for whom, about whom, and whether it was asked for by this client.
 import { createHash } from 'node:crypto';
-import { createRemoteJWKSet, decodeProtectedHeader, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import {
+  createRemoteJWKSet,
+  customFetch,
+  decodeProtectedHeader,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from 'jose';
 import { OAuthFault } from '../fault.ts';
 import type { Json } from '../rows.ts';
+import type { Fetch } from './public-fetch.ts';
 
 /** Only keys that cannot sign what they verify: a shared secret has no place in a published key set. */
 const algorithms = [
@@ -32,9 +39,12 @@ export interface IdTokenExpectation {
   now: Date;
 }
 
-/** The published keys of a provider, fetched when needed and kept by the library. */
-export function publishedKeys(jwksUrl: string): JWTVerifyGetKey {
-  return createRemoteJWKSet(new URL(jwksUrl), { timeoutDuration: 10_000 });
+/**
+ * The published keys of a provider, fetched when needed and cached by the library.
+ * @param fetchUrl `publicFetch`, or `fetch` where private addresses are allowed
+ */
+export function publishedKeys(jwksUrl: string, fetchUrl: Fetch): JWTVerifyGetKey {
+  return createRemoteJWKSet(new URL(jwksUrl), { timeoutDuration: 10_000, [customFetch]: fetchUrl });
 }
 
 /**

@@ -1,12 +1,12 @@
 // POST /token?grant_type=pkce: the code a redirect brought, exchanged by whoever began the flow.
-
+import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { text } from '../fields.ts';
 import { endFlow, type FlowStateRow, findFlow, isVerifierOf } from '../flow-state.ts';
-import { limitAddress } from '../limits.ts';
-import { type AuthenticationMethod, answerTokens, startSession } from '../sessions.ts';
+import { limitNetwork } from '../limits.ts';
+import { type AuthenticationMethod, answerTokens, startSession, type TokenResponse } from '../sessions.ts';
 import { findUser, isBanned } from '../users.ts';
 import { limitSessionTo } from './session-end.ts';
 
@@ -15,43 +15,57 @@ import { limitSessionTo } from './session-end.ts';
  * @throws AuthFault validation_failed, flow_state_not_found (404), flow_state_expired (422), bad_code_verifier
  */
 export async function pkceGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
-  const [authCode, verifier] = [text(request.body, 'auth_code'), text(request.body, 'code_verifier')];
+  const [authCode, verifier] = [text(request.body, 'auth_code'), text(request.body, 'code_verifier', 256)];
   if (!authCode || !verifier) {
     throw invalid('invalid request: both auth code and code verifier should be non-empty');
   }
-  await limitAddress(context, 'signIn', request.ip);
-  const tokens = await context.database.transaction(async (tx) => {
-    const flow = await findFlow(tx, { authCode });
-    const user = flow?.user_id ? await findUser(tx, { id: flow.user_id }, { lock: true }) : null;
-    if (!flow || !user || user.deleted_at !== null) {
-      const message = 'invalid flow state, no valid flow state found';
-      throw new AuthFault(404, 'flow_state_not_found', message);
-    }
-    if (isExpired(flow, context)) {
-      throw new AuthFault(422, 'flow_state_expired', 'invalid flow state, flow state has expired');
-    }
-    if (!isVerifierOf(flow, verifier)) {
-      const message = 'code challenge does not match previously saved code verifier';
-      throw new AuthFault(400, 'bad_code_verifier', message);
-    }
-    if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
-    await audit(tx, context, 'login', user, request, { provider_type: flow.provider_type });
-    const isCompany = flow.provider_type.startsWith('sso:');
-    const started = await startSession(tx, context, {
-      user,
-      method: flow.authentication_method as AuthenticationMethod,
-      provider: isCompany ? flow.provider_type.slice('sso:'.length) : undefined,
-      request,
+  const tokens = await context.database
+    .transaction((tx) => exchange(tx, request, context, authCode, verifier))
+    .catch(async (error) => {
+      // A right code cannot be guessed: only unknown ones count.
+      const isUnknown = error instanceof AuthFault && error.code === 'flow_state_not_found';
+      if (isUnknown) await limitNetwork(context, 'verify', request.ip);
+      throw error;
     });
-    await limitSessionTo(tx, started, flow.client_state?.sessionEnd);
-    await endFlow(tx, flow.id);
-    return {
-      ...started,
-      ...(flow.provider_access_token ? { provider_token: flow.provider_access_token } : {}),
-      ...(flow.provider_refresh_token ? { provider_refresh_token: flow.provider_refresh_token } : {}),
-    };
-  });
   return answerTokens(tokens);
+}
+
+async function exchange(
+  tx: Session,
+  request: AuthRequest,
+  context: AuthContext,
+  authCode: string,
+  verifier: string,
+): Promise<TokenResponse> {
+  const flow = await findFlow(tx, { authCode });
+  const user = flow?.user_id ? await findUser(tx, { id: flow.user_id }, { lock: true }) : null;
+  if (!flow || !user || user.deleted_at !== null) {
+    const message = 'invalid flow state, no valid flow state found';
+    throw new AuthFault(404, 'flow_state_not_found', message);
+  }
+  if (isExpired(flow, context)) {
+    throw new AuthFault(422, 'flow_state_expired', 'invalid flow state, flow state has expired');
+  }
+  if (!isVerifierOf(flow, verifier)) {
+    const message = 'code challenge does not match previously saved code verifier';
+    throw new AuthFault(400, 'bad_code_verifier', message);
+  }
+  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  await audit(tx, context, 'login', user, request, { provider_type: flow.provider_type });
+  const isCompany = flow.provider_type.startsWith('sso:');
+  const started = await startSession(tx, context, {
+    user,
+    method: flow.authentication_method as AuthenticationMethod,
+    provider: isCompany ? flow.provider_type.slice('sso:'.length) : undefined,
+    request,
+  });
+  await limitSessionTo(tx, started, flow.client_state?.sessionEnd);
+  await endFlow(tx, flow.id);
+  return {
+    ...started,
+    ...(flow.provider_access_token ? { provider_token: flow.provider_access_token } : {}),
+    ...(flow.provider_refresh_token ? { provider_refresh_token: flow.provider_refresh_token } : {}),
+  };
 }
 
 function isExpired(flow: FlowStateRow, context: AuthContext): boolean {

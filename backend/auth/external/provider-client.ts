@@ -4,6 +4,7 @@ import type { Json } from '../rows.ts';
 import type { ExternalProvider } from '../settings.ts';
 import type { Profile } from './accounts.ts';
 import type { providerNamed } from './known-providers.ts';
+import { publicFetch } from './public-fetch.ts';
 
 export type NamedProvider = NonNullable<ReturnType<typeof providerNamed>['provider']>;
 
@@ -39,15 +40,15 @@ export function configurationOf(given: ExternalProvider, provider: NamedProvider
 
 async function configure(provider: NamedProvider): Promise<Configuration> {
   const client = await import('openid-client');
-  const insecure = provider.allowsInsecureRequests ? [client.allowInsecureRequests] : [];
   const authentication = provider.secret ? client.ClientSecretPost(provider.secret) : client.None();
   const { issuer, authorizationUrl, tokenUrl, userInfoUrl, jwksUrl } = provider;
   if (issuer && !authorizationUrl) {
-    const found = await client.discovery(new URL(issuer), provider.clientId, undefined, authentication, {
-      execute: insecure,
+    return client.discovery(new URL(issuer), provider.clientId, undefined, authentication, {
+      ...(provider.allowsInsecureRequests
+        ? { execute: [client.allowInsecureRequests] }
+        : { [client.customFetch]: publicFetch }),
       timeout: 10,
     });
-    return found;
   }
   if (!authorizationUrl || !tokenUrl) {
     throw new Error('a provider without an issuer needs authorizationUrl, tokenUrl and userInfoUrl');
@@ -65,7 +66,8 @@ async function configure(provider: NamedProvider): Promise<Configuration> {
     authentication,
   );
   configuration.timeout = 10;
-  for (const allow of insecure) allow(configuration);
+  if (provider.allowsInsecureRequests) client.allowInsecureRequests(configuration);
+  else configuration[client.customFetch] = publicFetch;
   return configuration;
 }
 

@@ -14,6 +14,9 @@ import {
 } from './sso-providers.ts';
 import { web3Grant } from './web3-grant.ts';
 
+/** Bytes of a body with the metadata of a provider, as large as what is fetched. */
+const maxMetadataBody = 1_048_576;
+
 export const externalRoutes: readonly Route[] = [
   { method: 'GET', pattern: '/authorize', needs: 'nothing', handle: authorize },
   { method: 'GET', pattern: '/callback', needs: 'nothing', handle: callback },
@@ -22,11 +25,29 @@ export const externalRoutes: readonly Route[] = [
   { method: 'DELETE', pattern: '/user/identities/:identity_id', needs: 'user', handle: unlinkIdentity },
   { method: 'POST', pattern: '/sso', needs: 'nothing', handle: startSso },
   { method: 'GET', pattern: '/sso/saml/metadata', needs: 'nothing', handle: samlMetadata },
-  { method: 'POST', pattern: '/sso/saml/acs', needs: 'nothing', handle: consumeAssertion },
+  {
+    method: 'POST',
+    pattern: '/sso/saml/acs',
+    needs: 'nothing',
+    maxBodyBytes: 512 * 1024,
+    handle: consumeAssertion,
+  },
   { method: 'GET', pattern: '/admin/sso/providers', needs: 'admin', handle: listSsoProviders },
-  { method: 'POST', pattern: '/admin/sso/providers', needs: 'admin', handle: createSsoProvider },
+  {
+    method: 'POST',
+    pattern: '/admin/sso/providers',
+    needs: 'admin',
+    maxBodyBytes: maxMetadataBody,
+    handle: createSsoProvider,
+  },
   { method: 'GET', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: readSsoProvider },
-  { method: 'PUT', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: changeSsoProvider },
+  {
+    method: 'PUT',
+    pattern: '/admin/sso/providers/:idp_id',
+    needs: 'admin',
+    maxBodyBytes: maxMetadataBody,
+    handle: changeSsoProvider,
+  },
   { method: 'DELETE', pattern: '/admin/sso/providers/:idp_id', needs: 'admin', handle: deleteSsoProvider },
 ];
 

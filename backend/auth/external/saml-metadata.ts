@@ -1,5 +1,6 @@
 // The metadata of a company's identity provider (SAML 2.0): its name, its page, the certificates it signs with.
 import { AuthFault, invalid } from '../fault.ts';
+import type { Fetch } from './public-fetch.ts';
 
 export interface IdentityProvider {
   entityId: string;
@@ -12,7 +13,7 @@ export interface IdentityProvider {
 const metadataSpace = 'urn:oasis:names:tc:SAML:2.0:metadata';
 const signatureSpace = 'http://www.w3.org/2000/09/xmldsig#';
 const redirectBinding = 'urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect';
-const largestMetadata = 1_048_576;
+const maxMetadataBytes = 1_048_576;
 
 /**
  * Reads metadata.
@@ -54,23 +55,35 @@ export async function parseMetadata(xml: string): Promise<IdentityProvider> {
 
 /**
  * Fetches metadata from where a provider publishes it.
+ * @param fetchUrl `publicFetch`, or `fetch` where private addresses are allowed
  * @throws AuthFault validation_failed, saml_metadata_fetch_failed
  */
-export async function fetchMetadata(url: string): Promise<string> {
+export async function fetchMetadata(url: string, fetchUrl: Fetch): Promise<string> {
   if (!URL.canParse(url)) throw invalid('metadata_url is not a valid URL');
   if (new URL(url).protocol !== 'https:') throw invalid('metadata_url is not a HTTPS URL');
   const failed = (reason: string) =>
     new AuthFault(400, 'saml_metadata_fetch_failed', `${reason} fetching SAML Metadata from URL '${url}'`);
-  const answer = await fetch(url, {
+  const answer = await fetchUrl(url, {
     headers: { accept: 'application/xml' },
     signal: AbortSignal.timeout(10_000),
   }).catch(() => {
     throw failed('Error');
   });
   if (!answer.ok) throw failed(`HTTP ${answer.status} error`);
-  const text = await answer.text();
-  if (text.length > largestMetadata) throw failed('Too large an answer when');
-  return text;
+  return readBounded(answer).catch(() => {
+    throw failed('Error');
+  });
+}
+
+async function readBounded(answer: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+    length += part.length;
+    if (length > maxMetadataBytes) throw new Error('metadata is too large');
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
 }
 
 function elements(parent: Element, space: string, name: string): Element[] {

@@ -3,8 +3,9 @@ import type { Session } from '../../database/database.ts';
 import type { AuthContext, AuthRequest, Fields, UserRequest } from '../context.ts';
 import { at } from '../context.ts';
 import { AuthFault, invalid, OAuthFault } from '../fault.ts';
-import { isUuid } from '../fields.ts';
+import { isUuid, text } from '../fields.ts';
 import { endFlow, type FlowStateRow, findFlow, issueAuthCode, readPkce, startFlow } from '../flow-state.ts';
+import { limitNetwork } from '../limits.ts';
 import { startSession } from '../sessions.ts';
 import type { ExternalProvider } from '../settings.ts';
 import {
@@ -95,9 +96,11 @@ async function startSignIn(
   linkingTargetId: string | null,
 ): Promise<string> {
   const query = request.url.searchParams;
-  const { name, provider, given } = providerOf(query.get('provider') ?? '', context);
-  const pkce = readPkce(Object.fromEntries(query));
-  const inviteToken = query.get('invite_token') || null;
+  const asked = Object.fromEntries(query);
+  await limitNetwork(context, 'sso', request.ip);
+  const { name, provider, given } = providerOf(text(asked, 'provider'), context);
+  const pkce = readPkce(asked);
+  const inviteToken = text(asked, 'invite_token', 128) || null;
   if (inviteToken && !(await invitedBy(context.database, inviteToken))) {
     throw new AuthFault(404, 'user_not_found', 'User identified by token not found');
   }
@@ -119,7 +122,7 @@ async function startSignIn(
     ...remembered,
     state,
     callbackUrl: `${context.settings.externalUrl}/callback`,
-    scopes: query.get('scopes') ?? '',
+    scopes: text(asked, 'scopes'),
     extra: Object.fromEntries([...query].filter(([key]) => !ownParameters.has(key.toLowerCase()))),
   });
 }
@@ -169,7 +172,7 @@ interface Arrival {
 }
 
 async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields): Promise<Arrival> {
-  const said = (name: string) => (typeof answered[name] === 'string' ? String(answered[name]) : '');
+  const said = (name: string) => text(answered, name, 4096);
   if (said('error')) throw new OAuthFault(said('error'), said('error_description'));
   const code = said('code');
   if (!code) {

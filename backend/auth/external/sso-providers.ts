@@ -5,6 +5,7 @@ import { at } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { flag, isUuid, object, optionalText, text } from '../fields.ts';
 import { type Json, rfc3339 } from '../rows.ts';
+import { publicFetch } from './public-fetch.ts';
 import { fetchMetadata, parseMetadata } from './saml-metadata.ts';
 import type { AttributeMapping } from './saml-service-provider.ts';
 
@@ -63,7 +64,7 @@ export async function readSsoProvider(request: AuthRequest, context: AuthContext
 export async function createSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   if (text(body, 'type') !== 'saml') throw invalid("Only 'saml' supported for SSO provider type");
-  const metadata = await givenMetadata(request);
+  const metadata = await givenMetadata(request, context);
   if (!metadata) throw invalid('Either metadata_xml or metadata_url must be set');
   const made = await context.database.transaction(async (tx) => {
     if (await findSsoProvider(tx, { entityId: metadata.entityId })) {
@@ -101,7 +102,7 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
 /** PUT /admin/sso/providers/{id}: changes what is given. @throws AuthFault saml_entity_id_mismatch and as for POST */
 export async function changeSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
-  const metadata = await givenMetadata(request);
+  const metadata = await givenMetadata(request, context);
   const changed = await context.database.transaction(async (tx) => {
     const { id, entity_id: entityId } = await named(request, tx);
     if (metadata && metadata.entityId !== entityId) {
@@ -163,11 +164,14 @@ async function named(request: AuthRequest, session: Session): Promise<SsoProvide
   return found;
 }
 
-async function givenMetadata({ body }: AuthRequest): Promise<{ entityId: string; xml: string } | null> {
-  const [url, given] = [text(body, 'metadata_url'), text(body, 'metadata_xml')];
+async function givenMetadata(
+  { body }: AuthRequest,
+  { settings }: AuthContext,
+): Promise<{ entityId: string; xml: string } | null> {
+  const [url, given] = [text(body, 'metadata_url'), text(body, 'metadata_xml', 1_048_576)];
   if (url && given) throw invalid('Only one of metadata_xml or metadata_url needs to be set');
   if (!url && !given) return null;
-  const xml = given || (await fetchMetadata(url));
+  const xml = given || (await fetchMetadata(url, settings.saml.allowsPrivateAddresses ? fetch : publicFetch));
   return { xml, entityId: (await parseMetadata(xml)).entityId };
 }
 

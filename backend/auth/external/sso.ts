@@ -6,7 +6,7 @@ import { at } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { flag, isUuid, text } from '../fields.ts';
 import { endFlow, findFlow, issueAuthCode, readPkce, startFlow } from '../flow-state.ts';
-import { limitAddress } from '../limits.ts';
+import { limitNetwork } from '../limits.ts';
 import { isRedirectAllowed } from '../redirects.ts';
 import { startSession } from '../sessions.ts';
 import { accountOf, inTransaction, LateRefusal, type Profile } from './accounts.ts';
@@ -28,7 +28,7 @@ import { findSsoProvider, type SsoProviderRow } from './sso-providers.ts';
  */
 export async function startSso(request: AuthRequest, context: AuthContext): Promise<Response> {
   checkEnabled(context);
-  await limitAddress(context, 'sso', request.ip);
+  await limitNetwork(context, 'sso', request.ip);
   const { body } = request;
   const [id, domain] = [text(body, 'provider_id'), text(body, 'domain')];
   if (id && domain) throw invalid('Only one of provider_id or domain supported');
@@ -80,7 +80,7 @@ export async function samlMetadata(request: AuthRequest, context: AuthContext): 
 export async function consumeAssertion(request: AuthRequest, context: AuthContext): Promise<Response> {
   try {
     checkEnabled(context);
-    await limitAddress(context, 'sso', request.ip);
+    await limitNetwork(context, 'sso', request.ip);
     return redirect(302, await enter(request, context));
   } catch (error) {
     const fault = asFault(error);
@@ -91,7 +91,8 @@ export async function consumeAssertion(request: AuthRequest, context: AuthContex
 
 // Anybody may send an answer, and it is read before its signature is known: what reading one costs grows with the square
 // of its tags. A person in hundreds of groups still comes in.
-const longestResponse = 256 * 1024;
+const maxXmlLength = 256 * 1024;
+const maxResponseLength = 450_000;
 const mostTags = 2000;
 
 interface RelayState {
@@ -103,7 +104,10 @@ interface RelayState {
 }
 
 async function enter(request: AuthRequest, context: AuthContext): Promise<string> {
-  const [state, response] = [text(request.body, 'RelayState'), text(request.body, 'SAMLResponse')];
+  const [state, response] = [
+    text(request.body, 'RelayState'),
+    text(request.body, 'SAMLResponse', maxResponseLength),
+  ];
   const relayState = isUuid(state) ? await takeRelayState(context, state) : null;
   if (!relayState && state !== '' && !URL.canParse(state)) {
     throw invalid('SAML RelayState is not a valid UUID or URL');
@@ -111,7 +115,7 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
   if (!response) throw invalid('SAMLResponse is missing');
   if (!/^[A-Za-z0-9+/=\s]+$/.test(response)) throw invalid('SAMLResponse is not a valid Base64 string');
   const xml = Buffer.from(response, 'base64').toString('utf8');
-  if (xml.length > longestResponse || xml.split('<').length > mostTags) {
+  if (xml.length > maxXmlLength || xml.split('<').length > mostTags) {
     throw invalid('SAMLResponse is too large');
   }
   const provider = relayState

@@ -4,7 +4,7 @@ import type { Session } from '../../database/database.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
 import { AuthFault, invalid, OAuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
-import { limitAddress } from '../limits.ts';
+import { limitNetwork } from '../limits.ts';
 import { isRedirectAllowed } from '../redirects.ts';
 import { answerTokens, startSession } from '../sessions.ts';
 import { findIdentity } from '../users.ts';
@@ -31,9 +31,9 @@ export async function web3Grant(request: AuthRequest, context: AuthContext): Pro
     throw new AuthFault(400, 'web3_unsupported_chain', 'Unsupported chain');
   }
   if (!web3[chain]) throw disabled(`${chainNames[chain]} Web3 provider is disabled`);
-  await limitAddress(context, 'web3', request.ip);
+  await limitNetwork(context, 'web3', request.ip);
 
-  const raw = text(request.body, 'message');
+  const raw = text(request.body, 'message', 32_768);
   const message = await readSigned(chain, raw, text(request.body, 'signature'));
   checkPlace(message, context);
   checkTime(message, context);

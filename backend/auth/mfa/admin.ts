@@ -43,7 +43,7 @@ export async function deleteFactorOf(request: AuthRequest, context: AuthContext)
  */
 export async function changeFactorOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const user = await userInPath(request, context);
-  const name = optionalText(request.body, 'friendly_name');
+  const name = optionalText(request.body, 'friendly_name', 255);
   const phone = optionalText(request.body, 'phone');
   const changed = await context.database.transaction(async (tx) => {
     const factor = await factorInPath(tx, request.parameters, user.id, { lock: true });

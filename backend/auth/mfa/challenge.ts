@@ -5,12 +5,12 @@ import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
-import { keepGap } from '../limits.ts';
+import { holdCooldown } from '../limits.ts';
 import { newCode, testCode } from '../one-time-tokens.ts';
 import { authenticationOptions, type Credential, registrationOptions } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
 import type { Json } from '../rows.ts';
-import { type FactorWithSecret, factorInPath, titleOf } from './factors.ts';
+import { type FactorWithSecret, factorInPath, proofOf, titleOf } from './factors.ts';
 import { hashPhoneCode } from './phone-code.ts';
 
 /** What a kind of factor adds to a challenge: columns to keep, fields to answer. */
@@ -72,7 +72,8 @@ async function askPhone(
 ): Promise<Asked> {
   const channel = textChannel(text(request.body, 'channel'));
   const phone = factor.phone ?? '';
-  await keepGap(context, 'sms', 'mfa', phone, context.settings.mfa.phoneResendGap);
+  const address = `${factor.id} ${proofOf(request)}`;
+  await holdCooldown(context, { channel: 'sms', purpose: 'mfa', address, ip: request.ip });
   const fixed = testCode(context, phone);
   if (fixed !== null) return { code: fixed };
   const code = newCode(context.settings.mfa.otpLength);

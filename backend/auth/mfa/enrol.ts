@@ -21,7 +21,7 @@ const isFactorType = (value: string): value is FactorType => Object.hasOwn(title
  */
 export async function enrolFactor(request: UserRequest, context: AuthContext): Promise<Response> {
   const type = text(request.body, 'factor_type');
-  const friendlyName = text(request.body, 'friendly_name');
+  const friendlyName = text(request.body, 'friendly_name', 255);
   if (!isFactorType(type)) throw invalid('factor_type needs to be totp, phone, or webauthn');
   if (!context.settings.mfa[type].canEnroll) {
     throw new AuthFault(422, `mfa_${type}_enroll_not_enabled`, `MFA enroll is disabled for ${titleOf[type]}`);

@@ -5,7 +5,7 @@ import { AuthFault } from '../fault.ts';
 import { isUuid, uuidParameter } from '../fields.ts';
 import type { Credential } from '../passkeys/ceremony.ts';
 import type { FactorRow, SessionRow } from '../rows.ts';
-import { type AuthenticationMethod, sessionGone } from '../sessions.ts';
+import { type AuthenticationMethod, methodsIn, sessionGone } from '../sessions.ts';
 
 /** A factor with what is checked against; that part never leaves the service. */
 export interface FactorWithSecret extends FactorRow {
@@ -119,6 +119,16 @@ export async function deleteFactor(tx: Session, context: AuthContext, factor: Fa
     [factor.user_id, factor.id, at(context), methodOf[factor.factor_type]],
   );
 }
+
+/**
+ * How a session began: by a message that only the owner of the address could read, or otherwise. Limits of second factors count the
+ * two apart, so that someone who has the password alone cannot use them up for the owner, who gets in by an e-mail link.
+ */
+export function proofOf({ claims }: Pick<UserRequest, 'claims'>): 'message' | 'password' {
+  return methodsIn(claims).some((method) => messageMethods.includes(method)) ? 'message' : 'password';
+}
+
+const messageMethods = ['otp', 'recovery', 'magiclink', 'invite', 'email/signup'];
 
 /** The session of a request. @throws AuthFault 403 session_not_found for a token that names none */
 export function sessionOf(request: UserRequest): SessionRow {

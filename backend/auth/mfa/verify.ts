@@ -4,7 +4,7 @@ import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
-import { limitSubject } from '../limits.ts';
+import { forgetGuesses, limitSubject } from '../limits.ts';
 import { type Credential, verifiedAuthentication, verifiedRegistration } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
 import { answerTokens, findSession, sessionGone, type TokenResponse, upgradeSession } from '../sessions.ts';
@@ -15,15 +15,12 @@ import {
   factorInPath,
   findChallenge,
   methodOf,
+  proofOf,
   sessionOf,
   titleOf,
 } from './factors.ts';
 import { isPhoneCode } from './phone-code.ts';
 import { matchingTotpStep } from './totp.ts';
-
-// Three of a million codes of an app are right at any time: with this many guesses a day somebody who has the password
-// gets in once in eighteen years. A right code starts the count anew.
-const guessesADay = { count: 50, window: 86_400 };
 
 /** What of a factor changes when its answer was right. */
 interface Accepted {
@@ -50,9 +47,11 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
       `MFA verification is disabled for ${titleOf[type]}`,
     );
   }
-  // Counted before the answer is looked at, so that guesses made at once count one by one.
-  await limitSubject(context, 'factor_verify', id, settings.limits.factorVerify);
-  await limitSubject(context, 'factor_guesses', id, guessesADay);
+  // Counted before the answer is checked, so that concurrent guesses count one by one.
+  await limitSubject(context, 'factorVerify', session.id, settings.limits.factorVerify);
+  const guesses = `${id} ${proofOf(request)}`;
+  // What a security key signs cannot be guessed.
+  if (type !== 'webauthn') await limitSubject(context, 'factorGuess', guesses, settings.limits.factorGuess);
 
   // A wrong answer is told after the transaction: what it throws would undo the count.
   const tokens = await database.transaction(async (tx): Promise<TokenResponse | null> => {
@@ -68,6 +67,7 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
     }
     if (!(await findSession(tx, session.id, { lock: true }))) throw sessionGone();
     await keepAccepted(tx, context, factor, challenge, accepted);
+    await forgetGuesses(tx, ['factorGuess'], guesses, request.ip);
     await audit(tx, context, 'verification_attempted', request.user, request, {
       factor_id: factor.id,
       challenge_id: challenge.id,
@@ -156,5 +156,4 @@ async function keepAccepted(
      where user_id = $1::uuid and factor_type = $2::auth.factor_type and status = 'unverified'`,
     [factor.user_id, factor.factor_type],
   );
-  await tx.query(`delete from auth.rate_limits where name = 'factor_guesses' and subject = $1`, [factor.id]);
 }

@@ -3,7 +3,7 @@ import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
-import { limitAddress } from '../limits.ts';
+import { limitNetwork } from '../limits.ts';
 import type { UserRow } from '../rows.ts';
 import { answerTokens, startSession } from '../sessions.ts';
 import { findUser, isBanned } from '../users.ts';
@@ -23,7 +23,7 @@ import { relyingPartyOf } from './relying-party.ts';
  * @throws AuthFault 429 over_request_rate_limit
  */
 export async function offerSignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
-  await limitAddress(context, 'passkey', request.ip);
+  await limitNetwork(context, 'passkey', request.ip);
   const options = await authenticationOptions(relyingPartyOf(context.settings), [], 'passkey');
   const { id, expiresAt } = await keepChallenge(
     context.database,
@@ -46,7 +46,7 @@ export async function offerSignIn(request: AuthRequest, context: AuthContext): P
  */
 export async function verifySignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { database, settings } = context;
-  await limitAddress(context, 'passkey', request.ip);
+  await limitNetwork(context, 'passkey', request.ip);
   const response = credentialIn(request);
   const challengeId = text(request.body, 'challenge_id');
   const challenge = await takeChallenge(database, context, 'authentication', null, challengeId);

@@ -1,19 +1,31 @@
-// What the payment dialog polls: how an attempt stands, from our own books.
-import type { Fields } from './json-body.ts';
+// What the payment dialog polls: the state of an attempt, from our own books.
+import { type Fields, storableText } from './json-body.ts';
+import { type Payment, StoreRefusal } from './payment-store.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
 /**
- * The state of an attempt (specification §7, Storefront, 5).
- * @param fields `checkoutRequestId`, as `initiate` gave it
+ * The state of an attempt (specification §7, Storefront, 5): no amount, phone or order, so M-PESA's id alone may ask.
+ * @param fields `checkoutRequestId`, as `initiate` returned it
+ * @param address IP address of the request, whose unknown ids are limited; null when it is not known
  * @returns 200 `{payment: {status, result_code}}`, status pending, completed, failed, review or unresolved; 404 when
- *   there is no such attempt; throws StoreFailure
+ *   there is no such attempt; 429 after too many unknown ids; throws StoreFailure
  */
-export async function checkStatus(world: MobileMoneyWorld, fields: Fields): Promise<Response> {
+export async function checkStatus(
+  world: MobileMoneyWorld,
+  fields: Fields,
+  address: string | null,
+): Promise<Response> {
   const { checkoutRequestId } = fields;
   if (typeof checkoutRequestId !== 'string' || checkoutRequestId === '' || checkoutRequestId.length > 200) {
     return Response.json({ error: 'checkoutRequestId is missing' }, { status: 400 });
   }
-  const payment = checkoutRequestId.includes('\0') ? null : await world.store.find(checkoutRequestId);
+  let payment: Payment | null;
+  try {
+    payment = await world.store.find(storableText(checkoutRequestId, 200) ?? '', address);
+  } catch (problem) {
+    if (!(problem instanceof StoreRefusal)) throw problem;
+    return Response.json({ error: problem.message, code: problem.code }, { status: problem.status });
+  }
   if (!payment) return Response.json({ error: 'This payment does not exist' }, { status: 404 });
   const isOpen = payment.status === 'initiating' || payment.status === 'processing';
   return Response.json({

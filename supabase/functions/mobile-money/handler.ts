@@ -151,7 +151,7 @@ async function answerAction(world: MobileMoneyWorld, request: Request): Promise<
     case 'initiate':
       return Response.json(await initiatePayment(world, fields, senderOf(request)));
     case 'check-status':
-      return checkStatus(world, fields);
+      return checkStatus(world, fields, senderOf(request));
     case 'describe-setup':
       return forStaff(world, request, async () => ({ setup: describeSetup(world) }));
     case 'check-address':

@@ -25,7 +25,8 @@ export type InitiateAnswer =
 
 /**
  * Prompts the customer's phone, unless a prompt is open or the order is paid: then that attempt is the answer.
- * @param fields `phoneNumber`, `amount` (the order's total in cents), `trackingNumber`, `orderId`
+ * @param fields `phoneNumber`, `amount` (the order's total in cents), `trackingNumber`, and the `orderId` that belongs to it:
+ *   the id is the proof, and only the customer learns it
  * @param address where the request comes from
  * @returns never throws for what was asked; a failure comes with a sentence for the customer
  */
@@ -89,22 +90,23 @@ type Refusal = { code: string; error: string };
 type InitiateRequest = { phone: string; expectedAmount: number; trackingNumber: string; orderId: string };
 
 function readRequest({ phoneNumber, amount, trackingNumber, orderId }: Fields): InitiateRequest | Refusal {
-  const phone = typeof phoneNumber === 'string' ? normalisePhone(phoneNumber) : null;
+  const phone = isShort(phoneNumber) ? normalisePhone(phoneNumber) : null;
   if (!phone) return { code: 'phone_invalid', error: 'Please enter a valid phone number' };
   if (typeof amount !== 'number' || !Number.isInteger(amount) || amount < 0 || amount > 2_147_483_647) {
     return { code: 'amount_invalid', error: 'The amount is not a whole number of cents' };
   }
-  if (
-    typeof trackingNumber !== 'string' ||
-    !/^JJ-\d{8}-\d{4,6}$/.test(normaliseTrackingNumber(trackingNumber))
-  ) {
-    return { code: 'tracking_number_invalid', error: 'This is no tracking number' };
+  const number = isShort(trackingNumber) ? normaliseTrackingNumber(trackingNumber) : '';
+  if (!/^JJ-\d{8}-\d{4,6}$/.test(number)) {
+    return { code: 'tracking_number_invalid', error: 'Not a valid tracking number' };
   }
   if (typeof orderId !== 'string' || !UUID.test(orderId)) {
     return { code: 'order_not_found', error: 'This order does not exist' };
   }
-  return { phone, expectedAmount: amount, trackingNumber: normaliseTrackingNumber(trackingNumber), orderId };
+  return { phone, expectedAmount: amount, trackingNumber: number, orderId };
 }
+
+/** Length comes before patterns. A tracking number may be pasted with its link. */
+const isShort = (text: unknown): text is string => typeof text === 'string' && text.length <= 300;
 
 /** A prompt may be on the phone by now, so trouble in writing it down does not fail the request. */
 async function recordOutcome(world: MobileMoneyWorld, payment: Payment, outcome: PushOutcome): Promise<void> {

@@ -301,18 +301,27 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('counts prompts by where the customer is, not by where the function is', async () => {
-      await shop.database.query(
-        `insert into private.rate_limits (bucket, subject, window_start, hits)
-         select 'payment_prompts_from', '192.0.2.99', date_bin('10 minutes', clock_timestamp() + later, timestamptz '2000-01-01'), 100
-         from unnest(array[interval '0', interval '10 minutes']) as later`,
-      );
-      const fields = initiation(order, shop.phone());
-      const held = await shop.post(fields, { 'x-forwarded-for': '192.0.2.99' });
-      expect(held.body).toMatchObject({ success: false, code: 'too_many_payments' });
-      expect(await shop.prompts(order)).toEqual([]);
-      const { body } = await shop.post(fields, { 'x-forwarded-for': '192.0.2.98' });
-      expect(body).toMatchObject({ success: true });
+    test('counts attempts for the network of the customer, not of the function', async () => {
+      const from = (address: string) =>
+        shop.post(initiation(order, shop.phone('1032')), { 'x-forwarded-for': address });
+      for (let attempt = 0; attempt < 10; attempt += 1) {
+        const { body } = await from('192.0.2.99');
+        expect(body).toMatchObject({ success: true });
+        await statusBecomes(body.checkoutRequestId, 'failed');
+      }
+      const { status, body } = await from('192.0.2.99');
+      expect([status, body]).toEqual([
+        200,
+        {
+          success: false,
+          code: 'too_many_attempts',
+          error: 'Too many payment attempts for this order. Please wait a few minutes',
+        },
+      ]);
+      expect(await shop.prompts(order)).toHaveLength(10);
+      const customer = await from('192.0.2.98');
+      expect(customer.body).toMatchObject({ success: true });
+      await statusBecomes(customer.body.checkoutRequestId, 'failed');
     });
 
     test('rounds cents up to the shilling and says so', async () => {
@@ -421,6 +430,86 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed'] });
       const again = await shop.initiate(order, shop.phone());
       await statusBecomes(again.body.checkoutRequestId, 'completed');
+    });
+  });
+
+  describe('a stranger with what a masked look-up shows', () => {
+    const ids = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+    /** What a visitor without proof receives of an order, from every procedure and live channel. */
+    async function shownTo(of: Order): Promise<{ masked: Record<string, unknown>; text: string }> {
+      const { rows } = await asRole(shop.database, { role: 'anon' }, (session) =>
+        session.query<{ tracked: Record<string, unknown>; receipt: unknown }>(
+          'select public.track_order($1) as tracked, public.order_receipt($1) as receipt',
+          [of.tracking_number],
+        ),
+      );
+      const masked = rows[0]?.tracked ?? {};
+      await shop.database.query(
+        `update public.orders set status = 'processing' where id = $1 and status = 'pending'`,
+        [of.id],
+      );
+      await shop.database.query(`update public.orders set status = 'pending' where id = $1`, [of.id]);
+      const { rows: live } = await shop.database.query(
+        'select topic, event, payload from realtime.messages where topic = $1',
+        [`order-${masked.live_handle}`],
+      );
+      expect(live).toHaveLength(2);
+      return { masked, text: JSON.stringify([rows, live]) };
+    }
+
+    test('cannot prompt anyone', async () => {
+      const other = await shop.order();
+      const { masked, text } = await shownTo(order);
+      const shown = [...new Set(text.match(ids))];
+      expect(shown).toContain(masked.live_handle);
+      expect(shown).not.toContain(order.id);
+      expect(text).not.toContain(order.id.replaceAll('-', ''));
+      const before = (await shop.ledger()).prompts.length;
+      for (const change of [
+        ...shown.flatMap((orderId) => [
+          { orderId },
+          { orderId: orderId.toUpperCase() },
+          { orderId, amount: 1 },
+        ]),
+        // The stranger's own order, or its number.
+        { orderId: other.id },
+        { trackingNumber: other.tracking_number },
+        { orderId: other.id, amount: other.total_amount, trackingNumber: ` ${order.tracking_number} ` },
+        { orderId: order.tracking_number },
+        { orderId: masked },
+        { orderId: undefined },
+      ]) {
+        const { status, body } = await shop.initiate(order, shop.phone(), change);
+        expect([status, body], JSON.stringify(change)).toEqual([
+          200,
+          { success: false, code: 'order_not_found', error: 'This order does not exist' },
+        ]);
+      }
+      expect((await shop.ledger()).prompts).toHaveLength(before);
+      expect(await shop.books(order)).toMatchObject({ payments: [] });
+      // The customer, with the id.
+      const { body } = await shop.initiate(order, shop.phone());
+      expect(body).toMatchObject({ success: true });
+      await statusBecomes(body.checkoutRequestId, 'completed');
+    });
+
+    test('reads the status of a payment only with its own id, and only so many times', async () => {
+      const { body } = await shop.initiate(order, shop.phone());
+      const ask = (checkoutRequestId: unknown, address: string) =>
+        shop.post({ action: 'check-status', checkoutRequestId }, { 'x-forwarded-for': address });
+      for (let guess = 0; guess < 60; guess += 1) {
+        expect((await ask(`ws_CO_${guess}`, '192.0.2.97')).status).toBe(404);
+      }
+      expect(await ask(body.checkoutRequestId, '192.0.2.97')).toMatchObject({
+        status: 429,
+        body: { code: 'too_many_lookups' },
+      });
+      const answered = await ask(body.checkoutRequestId, '192.0.2.96');
+      expect(answered.status).toBe(200);
+      expect(Object.keys(answered.body.payment).sort()).toEqual(['result_code', 'status']);
+      for (const reference of ['x'.repeat(201), '', 7, null]) {
+        expect((await ask(reference, '192.0.2.96')).status).toBe(400);
+      }
     });
   });
 
@@ -769,7 +858,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each(['unavailable', 'spoil-answer', 'drop-connection'])(
       'gives "%s" for an answer, the attempt stays open and no second prompt is sent',
       async (kind) => {
-        await shop.control('faults', { pushes: { next: 1, kind } });
+        // The prompt behind a spoiled answer stays unreported, however long the second request takes.
+        const callbacks = kind === 'spoil-answer' ? { callbacks: { next: 1, kind: 'drop' } } : {};
+        await shop.control('faults', { pushes: { next: 1, kind }, ...callbacks });
         const phone = shop.phone();
         const first = await shop.initiate(order, phone);
         const second = await shop.initiate(order, phone);

@@ -240,7 +240,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const runOut = async (of: Order) => {
     await shop.database.query(
-      `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+      `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
       [of.id],
     );
     await shop.database.query('select public.expire_reservations()');

@@ -29,6 +29,8 @@ export interface PaymentStore {
   /** Opens an attempt, or gives the one that is open or has succeeded; `trackingNumber` only for a new one. */
   begin(attempt: {
     orderId: string;
+    /** Must be the order's; a wrong pair is refused as an order that does not exist. */
+    trackingNumber: string;
     phone: string;
     noticeSecret: string;
     /** Cents. */
@@ -43,8 +45,11 @@ export interface PaymentStore {
   /** Notices that were kept so, and can be tried again. */
   failedNotices(atMost: number): Promise<{ id: number; paymentId: string; body: string }[]>;
   finishFailed(id: number): Promise<void>;
-  /** By M-PESA's checkout request id, or by the payment's own. */
-  find(reference: string): Promise<Payment | null>;
+  /**
+   * By M-PESA's checkout request id, or by the payment's own.
+   * @param address IP address of the customer, whose unknown references are limited; null when it is not known
+   */
+  find(reference: string, address: string | null): Promise<Payment | null>;
   /** The payment whose notices come to this secret address. */
   findBySecret(noticeSecret: string): Promise<string | null>;
   /** Attempts to ask M-PESA about now; each is out of reach for the next caller. */
@@ -64,14 +69,15 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
   });
 
   return {
-    async begin({ orderId, phone, noticeSecret, expectedAmount, address }) {
+    async begin({ orderId, trackingNumber, phone, noticeSecret, expectedAmount, address }) {
       const call = client.rpc('begin_payment', {
         order_id: orderId,
+        tracking_number: trackingNumber,
         phone,
         notice_secret: noticeSecret,
         expected_amount: expectedAmount,
       });
-      const begun = read(await (address ? call.setHeader('x-forwarded-for', address) : call)) as {
+      const begun = read(await forCaller(call, address)) as {
         is_new: boolean;
         payment: Payment;
         tracking_number?: string;
@@ -108,8 +114,8 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
     async finishFailed(id) {
       read(await client.rpc('finish_failed_notice', { message_id: id }));
     },
-    async find(reference) {
-      return read(await client.rpc('find_payment', { reference })) as Payment | null;
+    async find(reference, address) {
+      return read(await forCaller(client.rpc('find_payment', { reference }), address)) as Payment | null;
     },
     async findBySecret(noticeSecret) {
       return read(await client.rpc('find_payment_by_secret', { notice_secret: noticeSecret })) as
@@ -121,6 +127,14 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
       return (read(await client.rpc('lease_payment_queries', limits)) ?? []) as Payment[];
     },
   };
+}
+
+/** The database counts the call for the customer's network, not for the function's. */
+function forCaller<Call extends { setHeader(name: string, value: string): Call }>(
+  call: Call,
+  address: string | null,
+): Call {
+  return address ? call.setHeader('x-forwarded-for', address) : call;
 }
 
 /**

@@ -6,6 +6,7 @@ import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
 import { StatCards } from './stat-cards.tsx';
 import { SystemStatusCard } from './system-status-card.tsx';
+import { UsedUpNotice } from './used-up-notice.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Dashboard');
 
@@ -13,6 +14,7 @@ export default function DashboardPage() {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <h1 className="text-3xl">Dashboard</h1>
+      <UsedUpNotice />
       <StatCards />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">
         <ActivityCard />

@@ -7,9 +7,12 @@ import {
   describeAuthentication,
   describeBackup,
   describeDatabase,
+  describeMessages,
   describePayments,
   describeRefunds,
   describeStatement,
+  describeUsedUp,
+  type MessageBudget,
   type SystemStatus,
 } from './describe-status.ts';
 
@@ -165,5 +168,60 @@ describe("M-PESA's statement", () => {
       state: 'fault',
       detail: expect.stringContaining('11-15T08:00 to 11-16T09:00'),
     });
+  });
+});
+
+const budget = (channel: string, sent: number, per_day: number, change: Partial<MessageBudget> = {}) => ({
+  channel,
+  sent,
+  sent_without_priority: 0,
+  per_day,
+  over_budget: 0,
+  ...change,
+});
+
+test.each([
+  [12, 30, {}, 'ok', 'Within budget', 'Texts today 12 of 300, mails 30 of 1,000'],
+  [239, 30, {}, 'ok', 'Within budget', 'Texts today 239 of 300, mails 30 of 1,000'],
+  [240, 30, {}, 'attention', 'Nearly used up', 'Texts today 240 of 300, mails 30 of 1,000'],
+  [12, 1000, {}, 'attention', 'Used up', 'Texts today 12 of 300, mails 1,000 of 1,000'],
+  [
+    150,
+    30,
+    { sent_without_priority: 150 },
+    'attention',
+    'Half used up',
+    'Texts today 150 of 300, mails 30 of 1,000. Visitors who have not paid have used their half of the texts; messages about paid orders still leave',
+  ],
+] as const)(
+  'with %d texts and %d mails sent (%j), messages are %s: %s',
+  (texts, mails, change, state, value, detail) => {
+    const budgets = [budget('text', texts, 300, change), budget('mail', mails, 1000)];
+    expect(describeMessages(budgets)).toEqual({ state, value, detail });
+  },
+);
+
+test('a budget of 0 is switched off, not used up', () => {
+  const budgets = [budget('text', 0, 0), budget('mail', 0, 1000)];
+  expect(describeMessages(budgets)).toMatchObject({
+    state: 'ok',
+    detail: 'Texts today 0 of 0, mails 0 of 1,000',
+  });
+  expect(describeUsedUp(budgets)).toBeNull();
+});
+
+test('one notice names the budgets that are used up, and how many messages were not sent', () => {
+  expect(describeUsedUp([budget('text', 299, 300), budget('mail', 1000, 1000, { over_budget: 1 })])).toEqual({
+    title: "Today's budget of mails is used up",
+    text: 'One message of today was not sent.',
+  });
+  expect(
+    describeUsedUp([
+      budget('text', 300, 300, { over_budget: 4 }),
+      budget('mail', 1000, 1000, { over_budget: 2 }),
+    ]),
+  ).toEqual({
+    title: "Today's budget of texts and mails is used up",
+    text: '6 messages of today were not sent.',
   });
 });

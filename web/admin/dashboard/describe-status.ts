@@ -155,6 +155,68 @@ export function describeRefunds(health: PaymentHealth): Line | null {
   return { state: 'attention', value: 'Waiting', detail: `${waiting.join(', ')}. See Orders.` };
 }
 
+/** Messages of one channel sent today (`message_budgets`). */
+export interface MessageBudget {
+  channel: string;
+  sent: number;
+  /** Those of `sent` that visitors caused without paying; they may use half of the budget. */
+  sent_without_priority: number;
+  per_day: number;
+  /** Messages of today that were not sent because of a limit or the budget. */
+  over_budget: number;
+}
+
+/** Share of a budget from which staff are warned. */
+const warningShare = 0.8;
+const channelNames: Record<string, string> = { text: 'texts', mail: 'mails' };
+const channelsOf = (budgets: readonly MessageBudget[]): string =>
+  budgets.map(({ channel }) => channelNames[channel] ?? channel).join(' and ');
+
+/** @returns those of which no message can leave today; a budget of 0 is switched off, not used up */
+const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
+  budgets.filter(({ sent, per_day }) => per_day > 0 && sent >= per_day);
+
+/**
+ * Texts and mails sent today.
+ * @param budgets texts first; null when the database did not answer
+ */
+export function describeMessages(budgets: readonly MessageBudget[] | null): Line {
+  if (!budgets) return { state: 'attention', value: 'Unknown', detail: 'The database could not be asked.' };
+  const number = (figure: number) => figure.toLocaleString('en-KE');
+  const figures = budgets
+    .map(({ channel, sent, per_day }) => `${channelNames[channel]} ${number(sent)} of ${number(per_day)}`)
+    .join(', ')
+    .replace('texts', 'Texts today');
+  if (usedUpBudgets(budgets).length > 0) return { state: 'attention', value: 'Used up', detail: figures };
+  if (budgets.some(({ sent, per_day }) => per_day > 0 && sent >= per_day * warningShare)) {
+    return { state: 'attention', value: 'Nearly used up', detail: figures };
+  }
+  const half = budgets.filter(
+    ({ sent_without_priority, per_day }) => per_day > 0 && sent_without_priority >= Math.floor(per_day / 2),
+  );
+  return half.length > 0
+    ? {
+        state: 'attention',
+        value: 'Half used up',
+        detail: `${figures}. Visitors who have not paid have used their half of the ${channelsOf(half)}; messages about paid orders still leave`,
+      }
+    : { state: 'ok', value: 'Within budget', detail: figures };
+}
+
+/** @returns title and text of the notice while a budget is used up, or null */
+export function describeUsedUp(budgets: readonly MessageBudget[]): { title: string; text: string } | null {
+  const usedUp = usedUpBudgets(budgets);
+  if (usedUp.length === 0) return null;
+  const count = usedUp.reduce((sum, { over_budget }) => sum + over_budget, 0);
+  return {
+    title: `Today's budget of ${channelsOf(usedUp)} is used up`,
+    text:
+      count === 0
+        ? 'All messages so far were sent.'
+        : `${count === 1 ? 'One message of today was' : `${count.toLocaleString('en-KE')} messages of today were`} not sent.`,
+  };
+}
+
 /**
  * @param isHosted whether the database belongs to a Supabase project
  * @param status null when the database did not answer

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { formatDateTime } from '../dates.ts';
+import { useMessageBudgets } from '../messages/message-queries.ts';
 import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
 import { dataOf } from '../table-answer.ts';
@@ -14,6 +15,7 @@ import {
   describeAuthentication,
   describeBackup,
   describeDatabase,
+  describeMessages,
   describePayments,
   describeRefunds,
   describeStatement,
@@ -33,6 +35,7 @@ export function SystemStatusCard() {
   const system = useSystemStatus(awaited !== null);
   const authentication = useAuthHealth();
   const health = usePaymentHealth().data ?? null;
+  const budgets = useMessageBudgets();
   const status = system.error ? null : (system.data ?? null);
 
   const lastAttempt = system.data?.last_attempt_at ?? null;
@@ -75,6 +78,10 @@ export function SystemStatusCard() {
         />
         {statement ? <StatusLine label="M-PESA Statement" line={statement} /> : null}
         <RefundsLine health={health} />
+        <StatusLine
+          label="Messages"
+          line={budgets.isPending ? null : describeMessages(budgets.error ? null : (budgets.data ?? null))}
+        />
         <StatusLine
           label="Last Backup"
           line={system.isPending && !isHosted ? null : describeBackup(isHosted, status)}

@@ -188,15 +188,19 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
         </Link>
         , {formatKes(order.total_amount)}
       </p>
-      <p>
-        {order.customer_name},{' '}
-        <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
-          {formatPhone(order.customer_phone)}
-        </a>
-      </p>
-      <p>
-        <MapLink order={order} />
-      </p>
+      {order.anonymised_at ? null : (
+        <>
+          <p>
+            {order.customer_name},{' '}
+            <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
+              {formatPhone(order.customer_phone)}
+            </a>
+          </p>
+          <p>
+            <MapLink order={order} />
+          </p>
+        </>
+      )}
       {order.delivery_notes ? (
         <p className="whitespace-pre-line text-ink-soft">Customer's notes: {order.delivery_notes}</p>
       ) : null}
@@ -226,7 +230,7 @@ function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProp
   return (
     <section
       role="alert"
-      aria-label="Changed meanwhile"
+      aria-label="Someone else changed this"
       // It appears above what is in sight on a phone.
       ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
       className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm break-words"
@@ -240,10 +244,10 @@ function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProp
       </p>
       <div className="flex flex-wrap gap-3">
         <Button tone="quiet" onClick={onTakeTheirs} className="bg-card!">
-          Take theirs
+          Keep their changes
         </Button>
         <Button tone="dusk" onClick={onWriteMine}>
-          Save mine over it
+          Save mine instead
         </Button>
       </div>
     </section>

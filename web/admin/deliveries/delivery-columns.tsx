@@ -10,6 +10,7 @@ import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { confirmDeliveryStatus, deliveryStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import type { ListedDelivery } from './delivery-queries.ts';
@@ -34,12 +35,14 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
         <span className="block max-w-80 break-words table:max-w-60 table:min-w-48">
           {order.customer_name}
           <span className="block text-ink-soft">{order.city}</span>
-          <span className="mt-0.5 flex flex-wrap gap-x-3 text-ink-soft">
-            <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
-              {formatPhone(order.customer_phone)}
-            </a>
-            <MapLink order={order} />
-          </span>
+          {order.anonymised_at ? null : (
+            <span className="mt-0.5 flex flex-wrap gap-x-3 text-ink-soft">
+              <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
+                {formatPhone(order.customer_phone)}
+              </a>
+              <MapLink order={order} />
+            </span>
+          )}
         </span>
       ),
     },
@@ -109,6 +112,8 @@ export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): C
               value={delivery.delivery_status}
               options={statusesOnceAssigned}
               saving={status.saving(delivery)}
+              confirmation={(to) => confirmDeliveryStatus(delivery, to)}
+              block={(to) => deliveryStatusBlock(delivery, to)}
               onChoose={(to) => status.set(delivery, to)}
             />
           ) : null}
@@ -126,9 +131,10 @@ function Time({ word, at }: { word: string; at: string }) {
   );
 }
 
-/** Assigns what nobody has yet; what somebody has can be edited. */
+/** Assigns what nobody has yet; what somebody has can be edited. A cancelled order is not brought to anyone. */
 function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: ListedDelivery }) {
   const open = useDialogOpener('assign');
+  if (order.status === 'cancelled') return null;
   return delivery_person ? (
     <button
       type="button"

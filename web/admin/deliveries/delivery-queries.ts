@@ -12,7 +12,7 @@ export interface DeliveryFilters {
 }
 
 const listed =
-  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status)';
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at)';
 
 /**
  * Newest first; search anywhere in the delivery person, the customer's name and the order's number, status exactly

@@ -23,12 +23,41 @@ test('what holds a comma, a quote or a new line is quoted, and nothing is an emp
   expect(lines('one\ntwo')[0]).toBe('"one\ntwo",7');
 });
 
-test('no name is a formula to a spreadsheet', () => {
-  for (const name of ['=1+1', '@sum(A1)', '+cmd', '-cmd', '\t=1']) {
-    expect(lines(name)[0], name).toMatch(/^"?'/);
-  }
+test.each([
+  '=1+1',
+  '@sum(A1)',
+  '+cmd',
+  '-cmd',
+  '−1+1',
+  '＝1+1',
+  '＋1',
+  '－1',
+  '＠sum(A1)',
+  '﹦1+1',
+  '\t=1',
+  '\r=1',
+  '\n=1',
+  '\n1',
+  '\t1',
+  ' =1',
+  '\u00A0=1',
+  '\u3000=1',
+  '\u200B=1',
+  '\u200E=1',
+  '\u00AD=1',
+  '\u2060\uFEFF=1',
+  '\u0000=1',
+  '\u0301=1',
+  '\u200B\n ＝1',
+])('prefixes %j with an apostrophe, because a spreadsheet would run it', (name) => {
+  const cell = toCsv([columns[0] as (typeof columns)[0]], [{ name }]).slice('\uFEFFName\r\n'.length, -2);
+  expect(cell).toMatch(/^"?'/);
+  expect(cell.replace(/^"?'|"$/g, '')).toBe(name);
 });
 
-test('a phone number stays as it is', () => {
-  expect(lines('+254712345678')[0]).toBe('+254712345678,13');
-});
+test.each(['+254712345678', '-5', 'Amina = Njeri', 'a@jani.example', '1-2', 'كريم'])(
+  'writes %j as it is',
+  (name) => {
+    expect(lines(name)[0]).toBe(`${name},${name.length}`);
+  },
+);

@@ -6,17 +6,28 @@ export interface CsvColumn<Row> {
   value(row: Row): string | number | null;
 }
 
-// Spreadsheets run what begins like a formula, and anybody may write a name. A signed number is only a number.
-const formula = /^[=@\t\r]|^[+-](?!\d+$)/;
-
-/** The file's text: a heading, one line a row, and the mark by which Excel knows that it is UTF-8. */
+/** The file's text: a heading, one line per row, and the byte order mark by which Excel recognises UTF-8. */
 export function toCsv<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Row[]): string {
   const text = unparse(
     {
       fields: columns.map(({ title }) => title),
-      data: rows.map((row) => columns.map(({ value }) => value(row) ?? '')),
+      data: rows.map((row) => columns.map(({ value }) => withoutFormula(value(row) ?? ''))),
     },
-    { escapeFormulae: formula, newline: '\r\n' },
+    { newline: '\r\n' },
   );
   return `\uFEFF${text}\r\n`;
+}
+
+// OWASP, "CSV Injection": spreadsheets run a cell that begins with one of these. Some skip blanks and invisible characters
+// before it, and read full-width and small forms as the plain character (NFKC maps them to it).
+const formulaStart = /^[=+\-@\u2212]/;
+const skippedStart = /^[\p{C}\p{Z}\p{M}\s]+/u;
+const controlStart = /^[\t\n\r]/;
+const signedNumber = /^[+-]\d+$/;
+
+/** Prefixes text that a spreadsheet would run with an apostrophe. A signed number, such as a phone number, stays as is. */
+function withoutFormula(value: string | number): string | number {
+  if (typeof value === 'number' || signedNumber.test(value)) return value;
+  const read = value.normalize('NFKC').replace(skippedStart, '');
+  return controlStart.test(value) || formulaStart.test(read) ? `'${value}` : value;
 }

@@ -4,6 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { dataOf } from '../table-answer.ts';
 import type { CsvColumn } from './csv.ts';
+import { saveFile } from './save-file.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 
 /** As many as the table service gives at once. */
@@ -27,7 +28,7 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
     setDone(0);
     try {
       const [{ toCsv }, rows] = [await import('./csv.ts'), await readAll(read, signal, setDone)];
-      save(`${name}-${today()}.csv`, toCsv(columns, rows));
+      saveFile(name, 'csv', toCsv(columns, rows));
       showToast({ title: 'Success', text: `${rows.length.toLocaleString('en-KE')} ${name} exported` });
     } catch (error) {
       if (!signal.aborted) {
@@ -64,17 +65,4 @@ async function readAll<Row extends Cursor>(
     onProgress(rows.length);
     if (page.length < exportPageSize) return rows;
   }
-}
-
-/** The day in Nairobi as YYYY-MM-DD, which is how Swedish writes it. */
-const today = (): string =>
-  new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(new Date());
-
-function save(name: string, text: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
-  link.download = name;
-  link.click();
-  // The browser takes the file after this turn.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -80,7 +80,9 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
             await tables
               .from('outbox_messages')
               .select('id', { count: 'exact', head: true })
-              .in('status', ['failed', 'unsure'])
+              .or('status.in.(failed,unsure),and(status.eq.over_budget,has_priority.is.true)')
+              // Whose recipient was erased cannot be sent again.
+              .neq('recipient', '')
               .gt('created_at', new Date(Date.now() - weekMs).toISOString())
               .abortSignal(signal),
           ),

@@ -15,9 +15,16 @@ export const MessageBadge = ({ status }: { status: string }) => {
   return <Badge tone={tone}>{words}</Badge>;
 };
 
-/** Whether only a person decides what becomes of it. */
-export const needsLook = ({ status }: Pick<Message, 'status'>): boolean =>
-  status === 'failed' || status === 'unsure';
+/** Whether only staff can have it sent. Without its recipient, which is removed after a time, no one can. */
+export const canSend = ({ status, recipient }: Pick<Message, 'status' | 'recipient'>): boolean =>
+  recipient !== '' && (status === 'failed' || status === 'unsure' || status === 'over_budget');
+
+/** Whether a customer who paid, or whose order staff changed, was not notified. */
+export const needsLook = (message: Message): boolean =>
+  canSend(message) && (message.status !== 'over_budget' || message.has_priority);
+
+export const sendLabel = ({ status }: Pick<Message, 'status'>): string =>
+  status === 'over_budget' ? 'Send now' : 'Send again';
 
 export function messageColumns({ send, isSending }: ReturnType<typeof useSendAgain>): Column<Message>[] {
   return [
@@ -38,11 +45,14 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
     },
     {
       title: 'Order #',
-      show: ({ order_id, order_number }) => (
-        <Link to={`/admin/orders/${order_id}`} className="tap font-semibold whitespace-nowrap underline">
-          {order_number}
-        </Link>
-      ),
+      show: ({ order_id, order_number }) =>
+        order_id === null ? (
+          'None'
+        ) : (
+          <Link to={`/admin/orders/${order_id}`} className="tap font-semibold whitespace-nowrap underline">
+            {order_number}
+          </Link>
+        ),
     },
     { title: 'By', show: ({ channel }) => channelWords[channel] ?? channel },
     {
@@ -60,16 +70,16 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
       show: (message) => (
         <span className="flex items-center gap-2">
           <ViewButton message={message} />
-          {needsLook(message) ? (
+          {canSend(message) ? (
             <Button
               tone="quiet"
               isBusy={isSending(message)}
               onClick={() => send(message)}
               className="whitespace-nowrap"
             >
-              Send again
+              {sendLabel(message)}
               <span className="sr-only">
-                : {kindWords(message.kind)}, {message.order_number}
+                : {kindWords(message.kind)}, {subjectOf(message)}
               </span>
             </Button>
           ) : null}
@@ -79,13 +89,16 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
   ];
 }
 
-function ViewButton({ message: { id, kind, order_number } }: { message: Message }) {
+/** What the message is about: its order, or the reader's address for a newsletter mail. */
+const subjectOf = ({ order_number, recipient }: Message): string => order_number || recipient;
+
+function ViewButton({ message }: { message: Message }) {
   const open = useDialogOpener('view');
   return (
-    <Button tone="quiet" onClick={() => open(id)} aria-haspopup="dialog">
+    <Button tone="quiet" onClick={() => open(message.id)} aria-haspopup="dialog">
       View
       <span className="sr-only">
-        : {kindWords(kind)}, {order_number}
+        : {kindWords(message.kind)}, {subjectOf(message)}
       </span>
     </Button>
   );

@@ -8,7 +8,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
-import { MessageBadge, needsLook } from './message-columns.tsx';
+import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
 import { channelWords, type Message, useMessage, type useSendAgain } from './message-queries.ts';
 import { kindWords } from './message-words.ts';
 
@@ -61,7 +61,8 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
         }
         description={
           <span className="wrap-anywhere">
-            {channelWords[channel] ?? channel} to {customer_name}, {formatPhone(recipient)}
+            {channelWords[channel] ?? channel} to {customer_name ? `${customer_name}, ` : ''}
+            {formatPhone(recipient)}
           </span>
         }
       />
@@ -69,11 +70,13 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
         <div className="grid gap-5">
           <State message={message} />
           <dl className="grid gap-4">
-            <Fact term="Order">
-              <Link to={`/admin/orders/${order_id}`} className="tap font-semibold underline">
-                {order_number}
-              </Link>
-            </Fact>
+            {order_id === null ? null : (
+              <Fact term="Order">
+                <Link to={`/admin/orders/${order_id}`} className="tap font-semibold underline">
+                  {order_number}
+                </Link>
+              </Fact>
+            )}
             {subject ? <Fact term="Subject">{subject}</Fact> : null}
             <Fact term="Message">
               {body ? (
@@ -99,9 +102,9 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
           <Button tone="quiet" onClick={onClose}>
             Close
           </Button>
-          {needsLook(message) ? (
+          {canSend(message) ? (
             <Button isBusy={isSending(message)} onClick={() => send(message)}>
-              Send again
+              {sendLabel(message)}
             </Button>
           ) : null}
         </div>
@@ -125,6 +128,12 @@ function State({ message: { status, problem, sent_at, created_at, next_attempt_a
         <Notice tone="danger" title="Nobody knows whether it left">
           {problem} It is not sent again by itself, so that nobody gets it twice. Ask the customer, or send it
           again.
+        </Notice>
+      );
+    case 'over_budget':
+      return (
+        <Notice tone="info" title={problem ?? 'Not sent'}>
+          It does not leave by itself. Send it when today's budget allows it.
         </Notice>
       );
     default:

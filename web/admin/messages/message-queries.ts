@@ -67,7 +67,7 @@ export function useMessagesOf(orderId: string) {
           .select('id, kind, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at')
           .eq('order_id', orderId)
           // What waits for its first turn is sent in a moment.
-          .or('status.in.(sent,failed,unsure),problem.not.is.null')
+          .or('status.in.(sent,failed,unsure,over_budget),problem.not.is.null')
           .order('created_at')
           .abortSignal(signal),
       ),
@@ -75,12 +75,24 @@ export function useMessagesOf(orderId: string) {
   });
 }
 
+/** Per channel, texts first: messages sent today, and the daily budget. */
+export function useMessageBudgets() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'budgets'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('message_budgets').order('channel', { ascending: false }).abortSignal(signal)),
+    staleTime: 0,
+    // A new day begins without a change in any table.
+    refetchInterval: 60_000,
+  });
+}
 export function useSendAgain() {
   const { tables } = useMember().staff;
   const save = useSave({
     write: async ({ id }: Message) => dataOf(await tables.rpc('send_message_again', { message_id: id })),
-    success: 'The message is sent again',
-    failure: 'Failed to send the message again',
+    success: 'The message is on its way',
+    failure: 'Failed to send the message',
     refresh: ['messages'],
   });
   return {

@@ -25,6 +25,12 @@ test.each([
     'bad',
   ],
   [
+    { status: 'over_budget', channel: 'text', problem: "Not sent: today's budget of texts is used up" },
+    'Text to the customer not sent',
+    "“Payment received” to amina@example.com: Not sent: today's budget of texts is used up",
+    'bad',
+  ],
+  [
     { status: 'waiting', channel: 'text', problem: '503' },
     'A text to the customer waits',
     '“Payment received” to amina@example.com: 503',

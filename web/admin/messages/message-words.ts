@@ -9,6 +9,7 @@ export const messageStatuses: Record<string, [words: string, tone: BadgeTone]> =
   sent: ['Sent', 'green'],
   failed: ['Failed', 'red'],
   unsure: ['Unsure', 'orange'],
+  over_budget: ['Over budget', 'orange'],
 };
 
 export const kindWords = (kind: string): string => messageKinds[kind] ?? statusWords(kind);
@@ -34,6 +35,12 @@ export function describeMessage({ kind, channel, status, recipient, problem }: T
       return { what: `Customer told by ${by}`, more: about, tone: 'plain' };
     case 'failed':
       return { what: `Customer not told by ${by}`, more: `${about}: ${problem ?? 'it failed'}`, tone: 'bad' };
+    case 'over_budget':
+      return {
+        what: `${by === 'mail' ? 'Mail' : 'Text'} to the customer not sent`,
+        more: `${about}: ${problem ?? 'over budget'}`,
+        tone: 'bad',
+      };
     case 'unsure':
       return {
         what: `Nobody knows whether a ${by === 'mail' ? 'mail' : 'text'} left`,

@@ -4,9 +4,10 @@ import { useId, useRef, useState } from 'react';
 import {
   checkTemplate,
   exampleFacts,
+  isNewsletter,
   type MessageChannel,
   type Placeholder,
-  placeholders,
+  placeholdersOf,
 } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
@@ -71,7 +72,8 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   useKeepOpen(save.isPending);
 
   const channel = current.channel as MessageChannel;
-  const problems = checkTemplate({ subject: typed.subject, body: typed.body }, channel);
+  const placeholders = placeholdersOf(current.kind);
+  const problems = checkTemplate({ subject: typed.subject, body: typed.body }, channel, current.kind);
   const isChanged =
     !save.isPending &&
     !save.isSuccess &&
@@ -194,7 +196,12 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
               </ul>
             </details>
           </form>
-          <Preview typed={typed} channel={channel} isSound={Object.keys(problems).length === 0} />
+          <Preview
+            typed={typed}
+            kind={current.kind}
+            channel={channel}
+            isSound={Object.keys(problems).length === 0}
+          />
         </div>
       </DialogBody>
       <DialogFooter>
@@ -221,16 +228,19 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
 
 interface PreviewProps {
   typed: TemplateForm;
+  kind: string;
   channel: MessageChannel;
   isSound: boolean;
 }
 
-function Preview({ typed, channel, isSound }: PreviewProps) {
-  const { subject, body } = useExample()(typed, { channel });
+function Preview({ typed, kind, channel, isSound }: PreviewProps) {
+  const { subject, body } = useExample()(typed, { kind, channel });
   const { places, fit, parts } = textLength(body);
   return (
     <section aria-label="Preview" className="grid min-w-0 gap-3 rounded-lg border border-line bg-card p-4">
-      <h3 className="text-base">As {exampleFacts.customer_name} would read it</h3>
+      <h3 className="text-base">
+        {isNewsletter(kind) ? 'As a reader gets it' : `As ${exampleFacts.customer_name} would read it`}
+      </h3>
       {isSound ? (
         <>
           {subject ? <p className="font-semibold break-words">{subject}</p> : null}

@@ -1,7 +1,8 @@
-// What a template says of an example order of this shop.
+// What a template says of an example order of this shop, or of a newsletter mail.
 import { useRouteLoaderData } from 'react-router';
 import {
   exampleFacts,
+  isNewsletter,
   type MessageChannel,
   type MessageTemplate,
   writeMessage,
@@ -12,8 +13,11 @@ interface RootFacts {
   config: { publicUrl: string };
 }
 
-/** @returns what gives the words of a template; the channel is taken from the second */
-export function useExample(): (words: MessageTemplate, of: { channel: string }) => MessageTemplate {
+/** @returns what gives the words of a template; kind and channel are taken from the second */
+export function useExample(): (
+  words: MessageTemplate,
+  of: { kind: string; channel: string },
+) => MessageTemplate {
   const root = useRouteLoaderData<RootFacts>('root');
   const shop = root
     ? {
@@ -22,6 +26,11 @@ export function useExample(): (words: MessageTemplate, of: { channel: string }) 
         email: root.settings.support_email,
       }
     : exampleFacts.shop;
-  return (words, { channel }) =>
-    writeMessage(words, channel as MessageChannel, { ...exampleFacts, shop }, root?.config.publicUrl ?? '');
+  return (words, { kind, channel }) =>
+    writeMessage(
+      words,
+      channel as MessageChannel,
+      isNewsletter(kind) ? { shop, tokens: null } : { ...exampleFacts, shop },
+      root?.config.publicUrl ?? '',
+    );
 }

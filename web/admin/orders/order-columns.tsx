@@ -7,6 +7,7 @@ import { formatDate } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { decisionOf, type ListedOrder, orderStatuses } from './order-queries.ts';
 import type { useOrderStatus } from './use-order-status.ts';
@@ -70,6 +71,8 @@ export function orderColumns(status: ReturnType<typeof useOrderStatus>): Column<
             value={order.status || 'pending'}
             options={orderStatuses}
             saving={status.saving(order)}
+            confirmation={(to) => confirmOrderStatus(order, to)}
+            block={(to) => orderStatusBlock(order, to)}
             onChoose={(to) => status.set(order, to)}
           />
         </span>

@@ -14,6 +14,7 @@ import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { plainFailure } from './order-event-words.ts';
@@ -151,6 +152,8 @@ function Status({ order, saving }: StatusProps) {
           value={order.status}
           options={orderStatuses}
           saving={status.saving(order) ?? saving}
+          confirmation={(to) => confirmOrderStatus(order, to)}
+          block={(to) => orderStatusBlock(order, to)}
           onChoose={(to) => status.set(order, to)}
         />
         <div>
@@ -318,8 +321,22 @@ function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
 
 function Customer({ order }: { order: WholeOrder }) {
   const about = `Your order ${order.tracking_number}`;
+  if (order.anonymised_at) {
+    return (
+      <Part title="Customer">
+        <p className="text-sm text-ink-soft">
+          Name, phone, email, address and notes were removed {formatDateTime(order.anonymised_at)}.
+        </p>
+      </Part>
+    );
+  }
   return (
     <Part title="Customer">
+      {order.erasure_requested_at ? (
+        <p className="mb-2 text-sm font-semibold">
+          To be erased once this order is closed, as requested {formatDateTime(order.erasure_requested_at)}.
+        </p>
+      ) : null}
       <p className="font-semibold wrap-anywhere">{order.customer_name}</p>
       <p className="text-sm wrap-anywhere text-ink-soft">
         {formatPhone(order.customer_phone)}
@@ -355,9 +372,7 @@ function Delivery({ order }: { order: WholeOrder }) {
   return (
     <Part title="Delivery">
       <dl className="grid gap-2 text-sm">
-        <Fact term="To">
-          {order.shipping_address}, {order.city}
-        </Fact>
+        <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
         {order.delivery_notes ? (
           <Fact term="Customer's notes">
             <span className="whitespace-pre-line">{order.delivery_notes}</span>

@@ -3,6 +3,12 @@ import { describeActor, describeEvent, plainFailure } from './order-event-words.
 
 test.each([
   ['order_placed', { total_amount: 95_100 }, 'Order placed', 'KES 951'],
+  [
+    'order_placed',
+    { total_amount: 95_100, holds_no_units: true },
+    'Order placed',
+    'KES 951 · Holds no units before its M-PESA prompt',
+  ],
   ['status_changed', { from: 'pending', to: 'shipped' }, 'Status set to Shipped', 'From Pending'],
   [
     'status_changed',

@@ -19,6 +19,7 @@ interface Details {
   to?: string;
   reason?: string;
   total_amount?: number;
+  holds_no_units?: boolean;
   amount?: number;
   phone?: string;
   receipt?: string;
@@ -30,12 +31,14 @@ interface Details {
   vehicle?: string;
   instead_of?: string;
   needs_approval?: boolean;
+  although_unpaid?: boolean;
 }
 
 const reasons: Record<string, string> = {
   paid: 'Because it was paid',
   not_paid_in_time: 'Nobody paid in time',
   delivery: 'Along with its delivery',
+  undone: 'Undone',
 };
 
 const moneyWords: Record<string, [what: string, tone: EventWords['tone']]> = {
@@ -57,10 +60,17 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return {
         what: 'Order placed',
         tone: 'plain',
-        ...(told.total_amount === undefined ? {} : { more: formatKes(told.total_amount) }),
+        more: between(
+          told.total_amount !== undefined && formatKes(told.total_amount),
+          told.holds_no_units && 'Holds no units before its M-PESA prompt',
+        ),
       };
     case 'status_changed': {
-      const more = between(from && `From ${statusWords(from)}`, reason && reasons[reason]);
+      const more = between(
+        from && `From ${statusWords(from)}`,
+        reason && reasons[reason],
+        told.although_unpaid && 'Although unpaid',
+      );
       return {
         what: `Status set to ${statusWords(to)}`,
         tone: to === 'cancelled' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
@@ -74,7 +84,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'units_returned':
       return { what: 'Its units went back into stock', tone: 'plain' };
     case 'units_taken':
-      return { what: 'Its units were taken out of stock again', tone: 'plain' };
+      return { what: 'Its units were taken out of stock', tone: 'plain' };
     case 'payment_prompted':
       return { what: 'Payment prompt sent', more: between(money, payer), tone: 'plain' };
     case 'payment_completed':
@@ -155,7 +165,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return {
         what: `Delivery is ${statusWords(to)}`,
         tone: to === 'failed' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
-        ...(from ? { more: `From ${statusWords(from)}` } : {}),
+        ...(from ? { more: between(`From ${statusWords(from)}`, reason && reasons[reason]) } : {}),
       };
     default:
       return { what: statusWords(kind), tone: 'plain' };

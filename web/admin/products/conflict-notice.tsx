@@ -14,6 +14,7 @@ const labels: Record<ProductField | 'image', string> = {
   slug: 'Product Slug',
   tagline: 'Product Tagline',
   price: 'Price (KES)',
+  previousPrice: 'Before Offer (KES)',
   stock: 'Stock Quantity',
   category: 'Category',
   description: 'Description',

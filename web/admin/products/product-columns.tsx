@@ -39,7 +39,7 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
         </span>
       ),
     },
-    { title: 'Price', isNumber: true, show: ({ price }) => formatKes(price) },
+    { title: 'Price', isNumber: true, show: (product) => <ProductPrice {...product} /> },
     {
       title: 'Category',
       show: ({ category }) => (
@@ -82,6 +82,19 @@ export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Co
       ),
     },
   ];
+}
+
+function ProductPrice({ price, previous_price }: ListedProduct) {
+  if (previous_price === null) return formatKes(price);
+  return (
+    <>
+      {formatKes(price)}
+      <span className="block text-xs whitespace-nowrap text-ink-soft">
+        <span className="sr-only">Previous price </span>
+        <s>{formatKes(previous_price)}</s>
+      </span>
+    </>
+  );
 }
 
 const iconButton =

@@ -195,7 +195,7 @@ export function ProductFormFields({
             />
           </div>
           <TextField label="Product Tagline" autoComplete="off" {...field('tagline')} />
-          <div className="grid gap-5 sm:grid-cols-2">
+          <div className="grid gap-5 sm:grid-cols-3">
             <TextField
               label="Price (KES)"
               required
@@ -204,6 +204,15 @@ export function ProductFormFields({
               min="0"
               step="0.01"
               {...field('price')}
+            />
+            <TextField
+              label="Before Offer (KES)"
+              type="number"
+              inputMode="decimal"
+              min="0"
+              step="0.01"
+              hint="The old price, shown crossed out."
+              {...field('previousPrice')}
             />
             <TextField
               label="Stock Quantity"

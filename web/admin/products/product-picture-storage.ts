@@ -1,5 +1,6 @@
 // Pictures of products on their way to storage, and out of it once no product shows them any more.
 import {
+  isPictureAddress,
   keptPictureAddress,
   newPictureName,
   pictureBucket,
@@ -50,6 +51,9 @@ export async function uploadPicture(
     throw new UploadStopped();
   }
   if (error) throw new PictureRefused(error.message);
+  if (!isPictureAddress(address)) {
+    throw new PictureRefused('The storage service is not reached by https, so the image cannot be shown.');
+  }
   return address;
 }
 

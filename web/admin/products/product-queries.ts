@@ -13,6 +13,7 @@ export interface ListedProduct extends Cursor {
   slug: string;
   tagline: string | null;
   price: number;
+  previous_price: number | null;
   category: string | null;
   stock_quantity: number;
   is_active: boolean;
@@ -20,7 +21,7 @@ export interface ListedProduct extends Cursor {
   updated_at: string;
 }
 const listedColumns =
-  'id, name, slug, tagline, price, category, stock_quantity, is_active, image_url, created_at, updated_at';
+  'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_active, image_url, created_at, updated_at';
 
 /** A product as its form shows it. */
 export interface EditedProduct extends ProductValues {
@@ -29,7 +30,7 @@ export interface EditedProduct extends ProductValues {
   updated_at: string;
 }
 export const editedColumns =
-  'id, name, slug, tagline, price, stock_quantity, category, description, image_url, updated_at';
+  'id, name, slug, tagline, price, previous_price, stock_quantity, category, description, image_url, updated_at';
 
 export interface ProductFilters {
   search: string;

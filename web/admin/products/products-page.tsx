@@ -25,6 +25,10 @@ const exported: CsvColumn<ListedProduct>[] = [
   { title: 'Slug', value: ({ slug }) => slug },
   { title: 'Tagline', value: ({ tagline }) => tagline },
   { title: 'Price (KES)', value: ({ price }) => writeShillings(price) },
+  {
+    title: 'Before Offer (KES)',
+    value: ({ previous_price }) => (previous_price === null ? null : writeShillings(previous_price)),
+  },
   { title: 'Category', value: ({ category }) => category },
   { title: 'Stock', value: ({ stock_quantity }) => stock_quantity },
   { title: 'Status', value: ({ is_active }) => (is_active ? 'Active' : 'Inactive') },

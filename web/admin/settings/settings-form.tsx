@@ -169,7 +169,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               required
               inputMode="numeric"
               autoComplete="off"
-              hint="How long the units of an unpaid order are kept"
+              hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most"
             />
             <TextField
               {...field('unpaid_orders_per_phone')}
@@ -177,7 +177,36 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               required
               inputMode="numeric"
               autoComplete="off"
-              hint="At most so many hold their drinks at a time; ten times as many from one network"
+              hint="How many may wait for payment at a time; ten times as many from one network"
+            />
+            <TextField
+              {...field('reserved_share_percent')}
+              label="Held before payment (%)"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
+            />
+          </div>
+        </Card>
+        <Card
+          title="Messages to customers"
+          description="The most we send in one day. Half of it is reserved for paid orders."
+        >
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('texts_per_day')}
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Each text costs money. 0 sends none"
+            />
+            <TextField
+              {...field('mails_per_day')}
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="0 sends none"
             />
           </div>
         </Card>
@@ -213,6 +242,33 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               autoComplete="off"
               hint="Up to this amount one member is enough"
             />
+          </div>
+          <LimitRaise />
+          <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
+            M-PESA check
+          </Link>
+        </Card>
+        <Card
+          title="Personal data"
+          description="How long the shop keeps what customers tell it. The privacy notice quotes these times."
+        >
+          <div className="grid gap-4 md:grid-cols-2">
+            <TextField
+              {...field('order_details_months')}
+              label="Keep details of orders (months)"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Name, phone, email, address and notes. The order itself stays in the books"
+            />
+            <TextField
+              {...field('inquiries_months')}
+              label="Keep inquiries (months)"
+              required
+              inputMode="numeric"
+              autoComplete="off"
+              hint="Older messages of visitors are deleted"
+            />
             <TextField
               {...field('payment_messages_months')}
               label="Keep M-PESA's messages (months)"
@@ -222,10 +278,14 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               hint="Word for word, with who paid. Kenya asks for records of five years after the year they are of"
             />
           </div>
-          <LimitRaise />
-          <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
-            M-PESA check
-          </Link>
+          <div className="mt-4 flex flex-wrap gap-3">
+            <Link to="/admin/settings/texts" className={buttonStyle('quiet')}>
+              Privacy notice, terms and FAQ
+            </Link>
+            <Link to="/admin/settings/customer-data" className={buttonStyle('quiet')}>
+              Customer data
+            </Link>
+          </div>
         </Card>
         {/* On the left: messages come on the right, or above. */}
         <div

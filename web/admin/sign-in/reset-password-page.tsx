@@ -81,16 +81,23 @@ export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) 
 function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string | null }) {
   const { isBusy, problem, attempt } = useAttempt('The mail could not be sent');
   const [sentTo, setSentTo] = useState<string | null>(null);
+  const [isSentBefore, setSentBefore] = useState(false);
   const [typed, setTyped] = useState('');
 
   async function ask(form: FormData) {
     const email = String(form.get('email')).trim();
     setTyped(email);
+    let isRefused = false;
     const isAsked = await attempt(async () => {
       const redirectTo = new URL(passwordResetPath, window.location.href).href;
-      return (await staff.auth.resetPasswordForEmail(email, { redirectTo })).error;
+      const { error } = await staff.auth.resetPasswordForEmail(email, { redirectTo });
+      // Refused only while the last link is valid: whoever requested it, the owner can use it.
+      isRefused = error?.code === 'over_email_send_rate_limit';
+      return isRefused ? null : error;
     });
-    if (isAsked) setSentTo(email);
+    if (!isAsked) return;
+    setSentBefore(isRefused);
+    setSentTo(email);
   }
 
   // The session that the code opens makes this page show the next step.
@@ -110,10 +117,17 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
       {problem ? <Notice tone="danger" title={problem} /> : null}
       {sentTo ? (
         <>
-          <Notice tone="success" title="Please look into your mail">
-            If {sentTo} belongs to an account, a link and a code are on their way there. Either can be used
-            once.
-          </Notice>
+          {isSentBefore ? (
+            <Notice tone="info" title="We already sent an email">
+              If {sentTo} belongs to an account, the newest email from us still works. Open its link, or enter
+              its code here.
+            </Notice>
+          ) : (
+            <Notice tone="success" title="Please look into your mail">
+              If {sentTo} belongs to an account, a link and a code are on their way there. Either can be used
+              once.
+            </Notice>
+          )}
           <form
             className="grid gap-5"
             onSubmit={(event) => {

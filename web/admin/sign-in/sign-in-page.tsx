@@ -6,6 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/sign-in-page.ts';
@@ -30,10 +31,17 @@ clientLoader.hydrate = true as const;
 export async function clientAction({ request }: Route.ClientActionArgs) {
   const form = await request.formData();
   try {
-    const { error } = await staffFor(request).auth.signInWithPassword({
+    const { data, error } = await staffFor(request).auth.signInWithPassword({
       email: String(form.get('email')).trim(),
       password: String(form.get('password')),
     });
+    if (data.weakPassword) {
+      showToast({
+        kind: 'error',
+        title: 'Your password is easy to guess',
+        text: 'Please change it on the account page.',
+      });
+    }
     return { problem: error ? describeSignInProblem(error) : null };
   } catch (thrown) {
     return { problem: describeSignInProblem(thrown) };

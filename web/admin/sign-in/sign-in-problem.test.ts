@@ -7,6 +7,13 @@ test('wrong credentials are told in words of our own', () =>
     describeSignInProblem(new AuthApiError('Invalid login credentials', 400, 'invalid_credentials')),
   ).toBe('Invalid email or password. Please check your credentials.'));
 
+test('too many attempts lead to the sign-in by email', () =>
+  expect(
+    describeSignInProblem(new AuthApiError('Request rate limit reached', 429, 'over_request_rate_limit')),
+  ).toBe(
+    'Too many attempts from your network. Use "Forgot password?" to get in by email, or try again later.',
+  ));
+
 test('anything else the auth service says is told as it is', () =>
   expect(describeSignInProblem(new AuthApiError('User is banned', 400, 'user_banned'))).toBe(
     'User is banned',

@@ -5,6 +5,9 @@ import { describeProblem } from '../../lib/staff.ts';
 /** @param problem what the auth service answered or what was thrown */
 export function describeSignInProblem(problem: unknown): string {
   if (!isAuthError(problem) || !problem.message.trim()) return 'Login failed';
+  if (problem.code === 'over_request_rate_limit') {
+    return 'Too many attempts from your network. Use "Forgot password?" to get in by email, or try again later.';
+  }
   return problem.message.includes('Invalid login credentials')
     ? 'Invalid email or password. Please check your credentials.'
     : describeProblem(problem, 'Login failed');

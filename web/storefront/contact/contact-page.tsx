@@ -1,7 +1,10 @@
 // How to reach the seller, the message form, opening hours and places.
 import { data } from 'react-router';
+import { isEmail } from '../../../domain/email.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
 import { inTime } from '../../lib/patience.ts';
+import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
@@ -12,6 +15,7 @@ import { describePage } from '../layout/page-meta.ts';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
 import { ContactForm } from './contact-form.tsx';
+import { ShopTexts } from './shop-texts.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) =>
   describePage(matches, {
@@ -21,6 +25,36 @@ export const meta: Route.MetaFunction = ({ matches }) =>
     path: '/contact',
   });
 
+export async function loader({ context }: Route.LoaderArgs) {
+  const { tables } = context.get(shopContext).store;
+  const [texts, settings] = await Promise.all([
+    tables.from('shop_texts').select('slug, title, body, updated_at'),
+    tables
+      .from('store_settings')
+      .select(
+        'store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months',
+      )
+      .single(),
+  ]);
+  // Phone, chat and form work without them.
+  if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
+    return data({ texts: [] }, { status: 503 });
+  }
+  const [found, facts] = [texts.data, settings.data];
+  return {
+    texts: shopTextSlugs.flatMap((slug) =>
+      found
+        .filter((text) => text.slug === slug)
+        .map(({ title, body, updated_at }) => ({
+          slug,
+          title,
+          html: renderMarkdown(fillShopText(body, facts)),
+          updated_at,
+        })),
+    ),
+  };
+}
+
 export async function action({ request, context }: Route.ActionArgs) {
   const form = await request.formData();
   // Forms end their lines as mails do.
@@ -28,12 +62,14 @@ export async function action({ request, context }: Route.ActionArgs) {
     String(form.get(name) ?? '')
       .replaceAll('\r\n', '\n')
       .trim();
+  const email = text('email');
+  if (!isEmail(email)) return data({ isSent: false }, { status: 400 });
   const { error, status } = await context
     .get(shopContext)
     .store.tables.from('inquiries')
     .insert({
       name: `${text('firstName')} ${text('lastName')}`.trim(),
-      email: text('email'),
+      email,
       phone: text('phone') || null,
       subject: text('subject') || null,
       message: text('message'),
@@ -53,7 +89,7 @@ const locations = [
   { name: 'Ngong Road', address: 'Ngong Road, by Adams Arcade, Nairobi' },
 ];
 
-export default function ContactPage({ actionData }: Route.ComponentProps) {
+export default function ContactPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings, config } = useShop();
   const origin = config.publicUrl;
   const chat = chatLink(settings.chat_phone);
@@ -179,6 +215,7 @@ export default function ContactPage({ actionData }: Route.ComponentProps) {
           ))}
         </ul>
       </section>
+      <ShopTexts texts={loaderData.texts} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // What a customer wants to know about delivery: how fast, how cold, where, at what price.
 import { Link } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKsh } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
@@ -65,7 +65,7 @@ function questions(deliveryFee: number) {
       question: 'What does delivery cost?',
       answer:
         deliveryFee > 0
-          ? `A ${formatKes(deliveryFee)} delivery fee applies to all orders; you see it before you pay. Outside Nairobi County further charges may apply, and we ask you before we send anything.`
+          ? `A ${formatKsh(deliveryFee)} delivery fee applies to all orders; you see it before you pay. Outside Nairobi County further charges may apply, and we ask you before we send anything.`
           : 'Delivery is free within Nairobi. Outside Nairobi County charges may apply, and we ask you before we send anything.',
     },
     {
@@ -75,7 +75,7 @@ function questions(deliveryFee: number) {
     {
       question: 'Do you deliver outside Nairobi?',
       answer:
-        'We send all of our brands nationwide. Write or call first, so that we can tell you when a parcel reaches your town.',
+        "We send all of our brands nationwide. Call or text us first and we'll tell you when we can get it to you.",
     },
     {
       question: 'How do I follow my order?',
@@ -99,13 +99,13 @@ export default function DeliveryPage() {
       <header className="on-dusk relative overflow-hidden bg-sky-cold text-white">
         <picture className="contents">
           <source
-            media="(min-width: 1024px)"
+            media="(min-width: 640px)"
             type="image/avif"
             srcSet="/art/hero-cold-wide-960.avif 960w, /art/hero-cold-wide-1600.avif 1600w"
             sizes="100vw"
           />
           <source
-            media="(min-width: 1024px)"
+            media="(min-width: 640px)"
             srcSet="/art/hero-cold-wide-960.webp 960w, /art/hero-cold-wide-1600.webp 1600w"
             sizes="100vw"
           />
@@ -122,10 +122,11 @@ export default function DeliveryPage() {
             width={900}
             height={1000}
             fetchPriority="high"
-            className="absolute inset-x-0 bottom-0 h-[min(111vw,36rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] lg:h-full lg:mask-none lg:object-right"
+            // Whole at every width: on a desktop its left edge fades into the sky.
+            className="absolute inset-x-0 bottom-0 aspect-9/10 w-full mask-t-from-75% mask-t-to-100% object-cover sm:aspect-video lg:left-auto lg:h-full lg:w-auto lg:mask-t-from-100% lg:mask-l-from-70% lg:mask-l-to-100%"
           />
         </picture>
-        <div className="page relative grid min-h-[calc(13rem+min(80vw,30rem))] content-start gap-4 pt-10 pb-40 lg:min-h-[36rem] lg:content-center lg:py-20">
+        <div className="page relative grid min-h-[calc(17rem+80vw)] content-start gap-4 pt-10 pb-10 sm:min-h-[calc(9rem+50vw)] lg:min-h-[36rem] lg:content-center lg:py-20">
           <h1 className="max-w-[11ch] text-hero font-extrabold">Cold at your door</h1>
           <p className="max-w-[32ch] text-lg font-medium text-white/92 lg:text-xl">
             Every day of the week, all over Nairobi, before the ice has a chance to melt.
@@ -159,7 +160,7 @@ export default function DeliveryPage() {
           <div className="grid gap-5">
             <p className="text-lg text-white/92">
               {settings.delivery_fee > 0
-                ? `${formatKes(settings.delivery_fee)} delivery, on every order, any number of bottles.`
+                ? `${formatKsh(settings.delivery_fee)} delivery, on every order, any number of bottles.`
                 : 'Delivery is free, on every order, any number of bottles.'}{' '}
               7 days a week, holidays included.
             </p>

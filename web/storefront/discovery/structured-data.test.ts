@@ -13,6 +13,7 @@ const mango = {
   brand: 'Embu Fresh',
   category: 'Mango',
   price: 95_050,
+  previous_price: null,
   stock_quantity: 3,
   pictures: ['https://jani.example/art/mango-can-960.webp'],
 };
@@ -45,6 +46,13 @@ test('a product has one offer in shillings, and says whether it is there', () =>
   expect(describeProduct(shop, { ...mango, stock_quantity: 0 }).offers.availability).toBe(
     'https://schema.org/OutOfStock',
   );
+  expect(describeProduct(shop, mango).offers).not.toHaveProperty('priceSpecification');
+  expect(describeProduct(shop, { ...mango, previous_price: 110_000 }).offers.priceSpecification).toEqual({
+    '@type': 'UnitPriceSpecification',
+    priceType: 'https://schema.org/StrikethroughPrice',
+    priceCurrency: 'KES',
+    price: '1100.00',
+  });
   // What is not known is left out, not told as nothing.
   expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
 });

@@ -82,6 +82,8 @@ export interface DescribedProduct {
   category: string | null;
   /** Cents. */
   price: number;
+  /** Cents; null when it is not on offer. */
+  previous_price: number | null;
   stock_quantity: number;
   /** Addresses of its pictures. */
   pictures: string[];
@@ -106,6 +108,16 @@ export function describeProduct({ origin, settings }: Shop, product: DescribedPr
       url,
       priceCurrency: 'KES',
       price: (product.price / 100).toFixed(2),
+      ...(product.previous_price
+        ? {
+            priceSpecification: {
+              '@type': 'UnitPriceSpecification',
+              priceType: `${vocabulary}/StrikethroughPrice`,
+              priceCurrency: 'KES',
+              price: (product.previous_price / 100).toFixed(2),
+            },
+          }
+        : {}),
       availability: `${vocabulary}/${product.stock_quantity > 0 ? 'InStock' : 'OutOfStock'}`,
       itemCondition: `${vocabulary}/NewCondition`,
       seller: { '@type': 'Store', '@id': `${origin}/#store`, name: settings.store_name },

@@ -103,9 +103,10 @@ export function HeroCarousel() {
         </div>
       </div>
 
-      <div className="page pointer-events-none absolute inset-x-0 bottom-4 lg:bottom-8">
+      {/* On a phone in a row of their own: over the picture they would hide its fruit. */}
+      <div className="page pointer-events-none py-1 lg:absolute lg:inset-x-0 lg:bottom-8 lg:py-0">
         <div
-          className={`pointer-events-auto -ml-2 inline-flex items-center rounded-pill bg-dusk-950/55 px-1.5 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
+          className={`pointer-events-auto -ml-2 inline-flex items-center rounded-pill px-1.5 lg:bg-dusk-950/55 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
         >
           {heroSlides.map(({ art, headline }, index) => (
             <button
@@ -155,7 +156,7 @@ function Slide({
       className={`relative flex min-w-0 flex-[0_0_100%] snap-start items-start overflow-hidden lg:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
-      <div className="page relative grid min-h-[calc(20rem+min(80vw,32rem))] content-start justify-items-start gap-4 pt-9 pb-24 lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
+      <div className="page relative grid min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 sm:min-h-[calc(12rem+50vw)] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
         <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal lg:max-w-[10ch]">
           {headline}
         </Headline>
@@ -177,7 +178,7 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
       {(['avif', 'webp'] as const).map((format) => (
         <source
           key={format}
-          media="(min-width: 1024px)"
+          media="(min-width: 640px)"
           type={`image/${format}`}
           srcSet={set('wide', [960, 1600], format)}
           sizes="100vw"
@@ -193,7 +194,7 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
         height={1000}
         decoding="async"
         fetchPriority={isFirst ? 'high' : 'low'}
-        className="absolute inset-x-0 bottom-0 h-[min(111vw,44rem)] w-full mask-t-from-75% mask-t-to-100% object-cover object-[50%_35%] lg:h-full lg:mask-none lg:object-right"
+        className="absolute inset-x-0 bottom-0 aspect-9/10 w-full mask-t-from-75% mask-t-to-100% object-cover sm:aspect-video lg:left-auto lg:h-full lg:w-auto lg:mask-t-from-100% lg:mask-l-from-70% lg:mask-l-to-100%"
       />
     </picture>
   );

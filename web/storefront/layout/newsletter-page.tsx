@@ -1,5 +1,6 @@
 // Receives newsletter subscriptions. Its page is only seen by who subscribes before scripts have arrived.
 import { data, Link } from 'react-router';
+import { isEmail } from '../../../domain/email.ts';
 import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -26,12 +27,13 @@ const failed = 'That did not work. Please try again later.';
 
 export async function action({ request, context }: Route.ActionArgs) {
   const email = String((await request.formData()).get('email') ?? '').trim();
-  if (!/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(email))
+  if (!isEmail(email)) {
     return data({ isDone: false, text: 'Please enter a valid email address' }, { status: 400 });
+  }
   const { error, status } = await context
     .get(shopContext)
     .store.tables.rpc('subscribe_to_newsletter', { email });
-  if (!error) return { isDone: true, text: 'You are on the list. First sip goes to you.' };
+  if (!error) return { isDone: true, text: 'Almost there: open the link in the mail we just sent you.' };
   const text = error.message && status === 429 ? error.message : failed;
   return data({ isDone: false, text }, { status: status >= 400 ? status : 503 });
 }

@@ -1,6 +1,7 @@
 // The footer: every page once more, ways to reach the seller, the newsletter.
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
+import { shopTextPath } from '../../../domain/shop-text.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { NewsletterForm } from './newsletter-form.tsx';
 import { chatLink, useShop } from './use-shop.ts';
@@ -16,12 +17,12 @@ const help = [
   { label: 'Delivery', to: '/delivery' },
   { label: 'Track Your Order', to: '/track-order' },
   { label: 'Contact', to: '/contact' },
-  { label: 'FAQ', to: '/contact' },
+  { label: 'FAQ', to: shopTextPath('faq') },
   { label: 'Contact Support', to: '/contact' },
 ];
 const legal = [
-  { label: 'Privacy Policy', to: '/contact' },
-  { label: 'Terms of Service', to: '/contact' },
+  { label: 'Privacy Policy', to: shopTextPath('privacy') },
+  { label: 'Terms of Service', to: shopTextPath('terms') },
 ];
 
 function Links({ title, links }: { title: string; links: { label: string; to: string }[] }) {

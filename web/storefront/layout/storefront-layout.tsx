@@ -52,19 +52,23 @@ let isAlive = false;
 function Frame({ children }: { children: React.ReactNode }) {
   const { config } = useShop();
   const main = useRef<HTMLElement>(null);
-  const { pathname } = useLocation();
+  const { pathname, hash } = useLocation();
   const isOnItsWay = useNavigation().state === 'loading';
 
   // A new page starts at its beginning, and with its title, for who listens to it, as it does for who looks at it. So does
-  // the frame of an error, which takes the place of the one that had the focus.
-  const shown = useRef(isAlive ? null : pathname);
+  // the frame of an error, which takes the place of the one that had the focus. A link to a part of a page leads the focus to
+  // that part.
+  const shown = useRef(isAlive ? null : { pathname, hash });
   useEffect(() => {
     isAlive = true;
-    if (shown.current === pathname) return;
-    shown.current = pathname;
-    main.current?.setAttribute('aria-label', document.title);
-    main.current?.focus({ preventScroll: true });
-  }, [pathname]);
+    const before = shown.current;
+    shown.current = { pathname, hash };
+    const isNewPage = before?.pathname !== pathname;
+    if (isNewPage) main.current?.setAttribute('aria-label', document.title);
+    const part = hash === before?.hash && !isNewPage ? null : document.getElementById(hash.slice(1));
+    if (part) part.focus({ preventScroll: true });
+    else if (isNewPage) main.current?.focus({ preventScroll: true });
+  }, [pathname, hash]);
 
   const OfflineReading = useOfflineReading(pathname);
 

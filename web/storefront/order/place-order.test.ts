@@ -39,7 +39,8 @@ test('the order is sent with its key and the total that was seen, and remembered
       access_key: 'secret',
       total_amount: 190100,
       customer_phone: '+254712345678',
-      reserved_until: '2026-11-21T09:15:00Z',
+      reserved_until: null,
+      expires_at: '2026-11-21T09:15:00Z',
       created_at: '2026-11-21T09:00:00Z',
     }),
   );
@@ -52,6 +53,8 @@ test('the order is sent with its key and the total that was seen, and remembered
       total: 190100,
       phone: '+254712345678',
       checkoutRequestId: null,
+      reservedUntil: null,
+      expiresAt: '2026-11-21T09:15:00Z',
       isPaymentOpen: true,
     },
   });

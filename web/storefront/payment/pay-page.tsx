@@ -14,8 +14,15 @@ import { Notice } from '../../ui/notice.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { PayByTill, useTakesTill } from './pay-by-till.tsx';
-import { checkPayment, initiatePayment, isHeld, PaymentRefusal, unanswered } from './payment-calls.ts';
-import { Amount, PracticeNote } from './payment-pieces.tsx';
+import {
+  checkPayment,
+  initiatePayment,
+  isHeld,
+  type OpenPrompt,
+  PaymentRefusal,
+  unanswered,
+} from './payment-calls.ts';
+import { Amount, PracticeNote, promptedElsewhere } from './payment-pieces.tsx';
 
 export const meta: Route.MetaFunction = () => [
   { title: 'Pay with M-PESA' },
@@ -36,28 +43,28 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
   const accessKey = url.searchParams.get('key');
   const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
+  const order = lookUp.kind === 'found' ? lookUp.order : null;
   const isDue =
-    lookUp.kind === 'found' &&
-    lookUp.order.paymentStatus === 'unpaid' &&
-    lookUp.order.status !== 'cancelled' &&
-    (lookUp.order.paymentCheck ?? 'unresolved') === 'unresolved';
-  // Whatever else there is to say of an order, its own page says it.
-  if (!isDue) throw redirect(orderLink('', trackingNumber, accessKey));
-  return { order: lookUp.order, accessKey };
+    order?.paymentStatus === 'unpaid' &&
+    order.status !== 'cancelled' &&
+    (order.paymentCheck ?? 'unresolved') === 'unresolved';
+  // Whatever else there is to say of an order, its own page says it, and asks for the proof that paying needs.
+  if (!isDue || !order.id || !order.details) throw redirect(orderLink('', trackingNumber, accessKey));
+  const { total, customerPhone } = order.details;
+  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, accessKey };
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
-  const { order, accessKey } = await unpaidOrder({ url, params, context });
+  const { order, customerPhone, accessKey } = await unpaidOrder({ url, params, context });
   const request = url.searchParams.get('request');
   const { functions } = context.get(shopContext).store;
   const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
-  const { id, trackingNumber, total } = order;
-  // Money that has come is told where the order is.
+  // Money that has come is shown with the order.
   if (answer?.status === 'completed' || answer?.status === 'review')
-    throw redirect(orderLink('', trackingNumber, accessKey));
+    throw redirect(orderLink('', order.trackingNumber, accessKey));
   return {
-    order: { orderId: id, trackingNumber, total, checkoutRequestId: request },
-    phone: order.isMasked ? '' : formatPhone(order.customerPhone).replaceAll(' ', ''),
+    order: { ...order, checkoutRequestId: request },
+    phone: formatPhone(customerPhone).replaceAll(' ', ''),
     accessKey,
     isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
@@ -71,21 +78,27 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     return data({ phone, problem: 'Please enter a valid phone number 📱', refusal: null }, 400);
   }
   const { order, accessKey } = await unpaidOrder({ url, params, context });
-  let prompt: string;
+  const { orderId, trackingNumber, total } = order;
+  let prompt: OpenPrompt;
   try {
-    const { checkoutRequestId } = await initiatePayment(
+    prompt = await initiatePayment(
       context.get(shopContext).store.functions,
-      { phoneNumber: phone, amount: order.total, trackingNumber: order.trackingNumber, orderId: order.id },
+      { phoneNumber: phone, amount: total, trackingNumber, orderId },
       patience,
     );
-    prompt = checkoutRequestId;
   } catch (error) {
     if (!(error instanceof PaymentRefusal)) throw error;
-    if (isHeld(error)) throw redirect(orderLink('', order.trackingNumber, accessKey));
+    if (isHeld(error)) throw redirect(orderLink('', trackingNumber, accessKey));
     return data({ phone, problem: null, refusal: error.message }, 409);
   }
-  const known = new URLSearchParams({ ...(accessKey ? { key: accessKey } : {}), request: prompt });
-  throw redirect(`/track-order/${order.trackingNumber}/pay?${known}`);
+  if (prompt.promptedPhone) {
+    return data({ phone, problem: null, refusal: promptedElsewhere(prompt.promptedPhone) }, 409);
+  }
+  const known = new URLSearchParams({
+    ...(accessKey ? { key: accessKey } : {}),
+    request: prompt.checkoutRequestId,
+  });
+  throw redirect(`/track-order/${trackingNumber}/pay?${known}`);
 }
 
 /** A prompt may have been sent all the same: asked again, the shop finds it. */

@@ -22,6 +22,10 @@ const aboutTheOrder = new Set([
   'payment_to_decide',
   'order_cancelled',
   'nothing_to_pay',
+  // An order that held no units may find none left.
+  'product_unavailable',
+  'out_of_stock',
+  'not_enough_stock',
 ]);
 
 /** Whether money has come that staff look at, so that nobody is to pay again. */

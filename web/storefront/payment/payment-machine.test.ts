@@ -78,6 +78,15 @@ test('any other status is still pending', () => {
 test('retry goes back to idle without the error and the request', () =>
   expect(after(waiting, told('failed', '1'), { type: 'retry' })).toEqual({ phase: 'idle' }));
 
+test('when the prompt on another phone ends without payment, this one can be paid from at once', () => {
+  const elsewhere = after(beginPayment(null), pay, { ...initiated, promptedPhone: '0722 ••• •••' });
+  expect(elsewhere).toMatchObject({ phase: 'processing', promptedPhone: '0722 ••• •••' });
+  const ended = after(elsewhere, told('failed', '1032'));
+  expect(ended).toEqual({ phase: 'idle', endedPhone: '0722 ••• •••' });
+  expect(after(ended, pay)).toEqual({ phase: 'initiating' });
+  expect(after(elsewhere, told('completed', '0'))).toEqual({ phase: 'completed' });
+});
+
 test('an answer about an earlier prompt changes nothing', () => {
   const second = after(waiting, told('failed', '1037'), { type: 'retry' }, pay, {
     type: 'initiated',

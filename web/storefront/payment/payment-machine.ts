@@ -1,11 +1,15 @@
-// The life of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
+// The states of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
 import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
 /** How a payment that has no final answer yet stands: staff look at a `review`, M-PESA has not answered an `unresolved`. */
 export type Standing = 'pending' | 'review' | 'unresolved';
 
 export type PaymentState =
-  | { phase: 'idle' }
+  | {
+      phase: 'idle';
+      /** Masked, when a prompt on another phone kept this one waiting and ended without payment. */
+      endedPhone?: string;
+    }
   | { phase: 'initiating' }
   | {
       phase: 'processing';
@@ -76,6 +80,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       if (state.phase !== 'processing' || state.checkoutRequestId !== event.checkoutRequestId) return state;
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
+        // The prompt of another phone: what is asked for here can be paid now.
+        if (state.promptedPhone) return { phase: 'idle', endedPhone: state.promptedPhone };
         const error = describePaymentFailure(event.resultCode);
         const holdSeconds = holdAfter(event.resultCode);
         return { ...end(state), error, isUnreached: event.resultCode === unreachable, holdSeconds };

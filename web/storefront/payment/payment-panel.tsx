@@ -46,6 +46,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
         <ReadyToPay
           {...common}
           isSending={state.phase === 'initiating'}
+          endedPhone={state.phase === 'idle' ? state.endedPhone : undefined}
           phone={phone}
           onPhoneChange={setPhone}
           onPay={pay}

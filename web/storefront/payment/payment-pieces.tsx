@@ -1,5 +1,6 @@
 // The parts that the states of the payment dialog are made of.
 import { formatKsh } from '../../../domain/money.ts';
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -66,10 +67,14 @@ export function PracticeNote({ phone }: { phone: string }) {
   );
 }
 
+/** @param phone masked */
+export const promptedElsewhere = (phone: string): string =>
+  `We've already sent a prompt to ${phone}. Answer that one first, or wait about a minute until it ends. Then you can pay with your phone.`;
+
 export function Steps({ phone, charge }: { phone: string; charge: number }) {
   // An amount or a number that breaks over two lines is hard to compare.
   const steps = [
-    phone ? ['Look at the phone ', phone] : ['Look at your phone'],
+    phone ? ['Check your phone ', `(${formatPhone(normalisePhone(phone) ?? phone)})`] : ['Check your phone'],
     ['Check that it asks for ', formatKsh(charge)],
     ['Enter your M-PESA PIN'],
   ];

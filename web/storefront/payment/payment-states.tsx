@@ -7,10 +7,19 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { Price } from '../../ui/price.tsx';
 import { PayByTill } from './pay-by-till.tsx';
 import { type PaymentState, takesLong } from './payment-machine.ts';
-import { Amount, PracticeNote, RingingPhone, Spinner, Steps, TrackingNumber } from './payment-pieces.tsx';
+import {
+  Amount,
+  PracticeNote,
+  promptedElsewhere,
+  RingingPhone,
+  Spinner,
+  Steps,
+  TrackingNumber,
+} from './payment-pieces.tsx';
 import { type PayableOrder, trackingPageOf } from './use-payment.ts';
 
 interface StateProps {
@@ -22,6 +31,8 @@ const phoneProblem = 'Please enter a valid phone number 📱';
 
 interface ReadyToPayProps extends StateProps {
   isSending: boolean;
+  /** Masked, when the prompt on another phone has just ended without payment. */
+  endedPhone?: string | undefined;
   phone: string;
   onPhoneChange(phone: string): void;
   onPay(phone: string): void;
@@ -36,6 +47,7 @@ export function ReadyToPay({
   order,
   headingRef,
   isSending,
+  endedPhone,
   phone,
   onPhoneChange,
   onPay,
@@ -71,6 +83,11 @@ export function ReadyToPay({
       />
       <DialogBody>
         <form id={formId} onSubmit={submit} noValidate className="grid gap-5">
+          {endedPhone ? (
+            <Notice tone="info" title="You can pay now">
+              The prompt on {endedPhone} ended without payment.
+            </Notice>
+          ) : null}
           <Amount order={order} charge={charge} />
           <TextField
             ref={phoneField}
@@ -135,27 +152,31 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
     <>
       <DialogHeading
         ref={headingRef}
-        title="Check your phone"
-        description="Enter your M-PESA PIN in the prompt to confirm."
+        title={state.promptedPhone ? 'One moment' : 'Check your phone'}
+        description={
+          state.promptedPhone
+            ? 'Another phone has a prompt for this order.'
+            : 'Enter your M-PESA PIN in the prompt to confirm.'
+        }
       />
       <DialogBody>
         <div className="grid justify-items-center gap-5 pt-2 text-center">
           <RingingPhone />
           {state.promptedPhone ? (
-            <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm">
-              <strong className="block text-base">A prompt is already open</strong>
-              This order waits for another phone. When that one declines, you can pay with yours.
+            <p className="rounded-lg bg-paper-deep px-5 py-4 text-left font-semibold">
+              {promptedElsewhere(state.promptedPhone)}
             </p>
-          ) : null}
-          <Steps phone={state.promptedPhone ?? phone} charge={chargeAmount(order.total)} />
+          ) : (
+            <Steps phone={phone} charge={chargeAmount(order.total)} />
+          )}
           <div role="status" className="grid w-full justify-items-center gap-5">
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
               <Spinner /> Waiting for M-PESA to confirm…
             </p>
             {takesLong(state) ? (
               <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm text-ink">
-                <strong className="block text-base">Still waiting, and that is fine</strong>
-                You can close this. We keep watching, and the{' '}
+                <strong className="block text-base">M-PESA is taking a while. No need to stay here.</strong>
+                We keep checking, and the{' '}
                 <Link
                   to={trackingPageOf(order)}
                   onClick={onClose}
@@ -163,7 +184,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
                 >
                   tracking page
                 </Link>{' '}
-                will tell you as soon as M-PESA answers.
+                updates as soon as M-PESA answers.
               </p>
             ) : null}
           </div>
@@ -174,7 +195,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-2">
           <Button tone="quiet" size="large" onClick={onClose} className="grow md:grow-0">
-            Close and keep waiting
+            Close. I'll check later
           </Button>
         </div>
       </DialogFooter>
@@ -280,7 +301,7 @@ export function PaymentFailed({
       <DialogHeading
         ref={headingRef}
         title="Payment not completed"
-        description="This attempt did not go through. Here is what we were told."
+        description="That payment didn't go through."
       />
       <DialogBody>
         <div className="grid gap-5">

@@ -42,11 +42,11 @@ export function usePayment(order: PayableOrder): {
           trackingNumber: order.trackingNumber,
           orderId: order.orderId,
         });
-        const { checkoutRequestId, promptedPhone } = prompt;
-        rememberPrompt(
-          order.orderId,
-          promptedPhone ? { checkoutRequestId } : { checkoutRequestId, phone: phoneNumber.trim() },
-        );
+        // The prompt of another phone is not this device's to go on with.
+        if (!prompt.promptedPhone) {
+          const { checkoutRequestId } = prompt;
+          rememberPrompt(order.orderId, { checkoutRequestId, phone: phoneNumber.trim() });
+        }
         tell({ type: 'initiated', ...prompt });
       } catch (error) {
         if (error instanceof PaymentRefusal && isHeld(error)) return tell({ type: 'held' });

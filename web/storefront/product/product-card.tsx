@@ -1,8 +1,9 @@
 // A product in a list: picture, flavour, name, price. The whole card is one link.
 import { Link } from 'react-router';
+import { savingPercent } from '../../../domain/money.ts';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { Price } from '../../ui/price.tsx';
+import { PreviousPrice, Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 
 export interface CardProduct {
@@ -10,6 +11,7 @@ export interface CardProduct {
   name: string;
   tagline: string | null;
   price: number;
+  previous_price: number | null;
   image_url: string | null;
   category: string | null;
   brand: string | null;
@@ -17,7 +19,8 @@ export interface CardProduct {
 }
 
 /** The columns of a card, for a query. */
-export const cardColumns = 'slug, name, tagline, price, image_url, category, brand, stock_quantity';
+export const cardColumns =
+  'slug, name, tagline, price, previous_price, image_url, category, brand, stock_quantity';
 
 interface ProductCardProps {
   product: CardProduct;
@@ -40,7 +43,8 @@ export function ProductCard({
   isFirst = false,
   sizes = gridSizes,
 }: ProductCardProps) {
-  const { slug, name, tagline, price, image_url, category, stock_quantity } = product;
+  const { slug, name, tagline, price, previous_price, image_url, category, stock_quantity } = product;
+  const saving = savingPercent(price, previous_price);
   return (
     <article
       data-flavour={flavourSlug(category)}
@@ -57,6 +61,10 @@ export function ProductCard({
         {stock_quantity === 0 ? (
           <span className="absolute top-3 left-3 rounded-pill bg-paper px-3 py-1 text-xs font-bold text-ink">
             Out of Stock
+          </span>
+        ) : saving > 0 ? (
+          <span className="absolute top-3 left-3 rounded-pill bg-ember-300 px-3 py-1 text-xs font-bold text-ink">
+            Save {saving}%
           </span>
         ) : null}
       </div>
@@ -81,15 +89,23 @@ export function ProductCard({
         {tagline ? (
           <p className={`text-sm max-sm:hidden ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{tagline}</p>
         ) : null}
-        {/* Beside a price of seven figures there is no room for the arrow on a phone: it wraps out of sight. */}
-        <div className="mt-auto flex h-10 flex-wrap content-start items-center justify-between gap-x-2 gap-y-4 overflow-hidden pt-1 pr-0.5">
-          <Price cents={price} className="text-lg leading-9! sm:text-xl" />
-          <span
-            aria-hidden="true"
-            className={`grid size-9 place-items-center rounded-pill transition-[background-color,color,translate] group-hover:translate-x-0.5 ${isOnDusk ? 'bg-white/12 text-white group-hover:bg-ember-300 group-hover:text-ink' : 'bg-paper-deep text-dusk-800 group-hover:bg-leaf-600 group-hover:text-white'}`}
-          >
-            <Icon name="arrow" className="size-4.5" />
-          </span>
+        <div className="mt-auto">
+          {previous_price ? (
+            <PreviousPrice
+              cents={previous_price}
+              className={`-mb-1.5 block pt-1 text-sm leading-tight ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}
+            />
+          ) : null}
+          {/* Beside a price of seven figures there is no room for the arrow on a phone: it wraps out of sight. */}
+          <div className="flex h-10 flex-wrap content-start items-center justify-between gap-x-2 gap-y-4 overflow-hidden pt-1 pr-0.5">
+            <Price cents={price} className="text-lg leading-9! sm:text-xl" />
+            <span
+              aria-hidden="true"
+              className={`grid size-9 place-items-center rounded-pill transition-[background-color,color,translate] group-hover:translate-x-0.5 ${isOnDusk ? 'bg-white/12 text-white group-hover:bg-ember-300 group-hover:text-ink' : 'bg-paper-deep text-dusk-800 group-hover:bg-leaf-600 group-hover:text-white'}`}
+            >
+              <Icon name="arrow" className="size-4.5" />
+            </span>
+          </div>
         </div>
       </div>
     </article>

@@ -1,7 +1,8 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
-import { formatKes, formatKsh } from '../../../domain/money.ts';
+import { formatKsh } from '../../../domain/money.ts';
+import { isPictureAddress } from '../../../domain/product-picture.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
@@ -12,7 +13,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Price } from '../../ui/price.tsx';
+import { PreviousPrice, Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
@@ -73,9 +74,7 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
           🧃
         </p>
         <h1 className="text-4xl">Product not found</h1>
-        <p className="-mt-3 max-w-[36ch] text-ink-soft">
-          It may have a new name, or it is not sold any more.
-        </p>
+        <p className="-mt-3 max-w-[36ch] text-ink-soft">It may have been renamed, or we no longer sell it.</p>
         <Link to="/shop" className={buttonStyle('leaf', 'large')}>
           Back to Shop
         </Link>
@@ -124,7 +123,7 @@ function Detail({ product }: { product: Product }) {
       data-flavour={flavourSlug(product.category)}
       className="bg-[linear-gradient(180deg,color-mix(in_oklab,var(--flavour)_16%,var(--color-paper)),var(--color-paper)_38rem)]"
     >
-      <div className="page pt-4 pb-4 md:pt-6">
+      <div className="page relative pt-2 pb-4 md:pt-6">
         <nav aria-label="Breadcrumb">
           <Link
             to="/shop"
@@ -135,9 +134,9 @@ function Detail({ product }: { product: Product }) {
             All drinks
           </Link>
         </nav>
-        <div className="mt-2 grid gap-5 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
-          {/* On a phone the name is to be seen with it, above the row that orders. */}
-          <div className="@container relative aspect-5/4 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
+        <div className="mt-2 grid gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
+          {/* On a phone the name and the price fit below it, above the row that orders. */}
+          <div className="@container relative aspect-4/3 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
               src={product.image_url}
               alt={product.name}
@@ -147,9 +146,9 @@ function Detail({ product }: { product: Product }) {
             />
           </div>
 
-          <div className="flex flex-col gap-5 md:py-6">
+          <div className="flex flex-col gap-4 md:gap-5 md:py-6">
             {product.category ? (
-              <p>
+              <p className="max-md:absolute max-md:top-2 max-md:right-[clamp(1rem,4vw,2.5rem)]">
                 <Link
                   to={`/shop?category=${encodeURIComponent(product.category)}`}
                   prefetch="intent"
@@ -160,16 +159,24 @@ function Detail({ product }: { product: Product }) {
                 </Link>
               </p>
             ) : null}
-            <div className="grid gap-3">
+            <div className="flex flex-col gap-3">
               <h1 className="text-name font-extrabold tracking-tight">{product.name}</h1>
-              {product.tagline ? <p className="text-xl text-ink-soft">{product.tagline}</p> : null}
-            </div>
-            <div className="flex flex-wrap items-center gap-x-5 gap-y-2">
-              <Price cents={product.price} className="text-4xl" />
-              <Badge tone={isOutOfStock ? 'red' : 'green'}>
-                <Icon name={isOutOfStock ? 'close' : 'check'} className="size-4" />
-                {isOutOfStock ? 'Out of Stock' : 'In Stock'}
-              </Badge>
+              {product.tagline ? (
+                // On a phone the price comes first: a long name leaves no room for both on the first screen.
+                <p className="text-lg text-ink-soft max-md:order-1 md:text-xl">{product.tagline}</p>
+              ) : null}
+              <div className="flex flex-wrap items-center gap-x-5 gap-y-2 md:mt-2">
+                <p className="flex flex-wrap items-baseline gap-x-3">
+                  <Price cents={product.price} className="text-4xl" />
+                  {product.previous_price ? (
+                    <PreviousPrice cents={product.previous_price} className="text-lg text-ink-soft" />
+                  ) : null}
+                </p>
+                <Badge tone={isOutOfStock ? 'red' : 'green'}>
+                  <Icon name={isOutOfStock ? 'close' : 'check'} className="size-4" />
+                  {isOutOfStock ? 'Out of Stock' : 'In Stock'}
+                </Badge>
+              </div>
             </div>
             <form
               ref={form}
@@ -179,8 +186,16 @@ function Detail({ product }: { product: Product }) {
                 event.preventDefault();
                 void open(true);
               }}
-              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-3 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
+              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
             >
+              <p className="flex basis-full items-baseline justify-between gap-3 md:hidden">
+                <Price cents={product.price * quantity} className="text-xl" />
+                <span className="text-sm text-ink-soft">
+                  {settings.delivery_fee > 0
+                    ? `+ ${formatKsh(settings.delivery_fee)} delivery`
+                    : 'Free delivery'}
+                </span>
+              </p>
               <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
               <Button
                 type="submit"
@@ -201,7 +216,7 @@ function Detail({ product }: { product: Product }) {
                 ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
                 : ''}
               {settings.delivery_fee > 0
-                ? `Delivery adds ${formatKes(settings.delivery_fee)}.`
+                ? `Delivery adds ${formatKsh(settings.delivery_fee)}.`
                 : 'Delivery is free.'}{' '}
               Pay by M-PESA, no account needed.
             </p>
@@ -254,7 +269,7 @@ function Detail({ product }: { product: Product }) {
 
 function describe(product: Product, settings: ReturnType<typeof useShop>['settings'], origin: string) {
   const pictures = [product.image_url, sharePicturePath(product, settings.store_name)].flatMap((address) =>
-    address ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
+    address && isPictureAddress(address) ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
   );
   const trail = [
     { name: 'Shop all drinks', path: '/shop' },

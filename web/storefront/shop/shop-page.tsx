@@ -99,7 +99,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         <div className="page relative grid gap-3 pt-8 pb-18 md:pt-16 md:pb-24">
           <h1 className="text-hero font-extrabold">Shop all drinks</h1>
           <p className="max-w-[44ch] text-lg text-dusk-100">
-            Three houses, nine flavors, always sent out cold.
+            Three brands, nine flavors, always sent out cold.
           </p>
         </div>
       </header>

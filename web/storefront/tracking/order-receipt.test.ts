@@ -3,6 +3,8 @@ import { readReceipt } from './order-receipt.ts';
 
 const answer = {
   id: 'a',
+  access_key: 'secret',
+  live_handle: 'handle',
   tracking_number: 'JJ-20261121-1234',
   order_number: 'ORD-1042',
   status: 'processing',

@@ -1,6 +1,13 @@
 // The receipt of an order: the call, and what can be read from its answer.
 import type { Store } from '../../lib/store.ts';
-import { failedToFetch, readTrackedOrder, saidToShoppers, type TrackedOrder } from './tracked-order.ts';
+import {
+  failedLookUp,
+  failedToFetch,
+  type LookUp,
+  type OrderDetails,
+  readTrackedOrder,
+  type TrackedOrder,
+} from './tracked-order.ts';
 
 export interface ReceiptItem {
   id: string;
@@ -24,18 +31,19 @@ export interface ReceiptPayment {
   isSurplus: boolean;
 }
 
-export type OrderReceipt = Omit<TrackedOrder, 'items' | 'deliveryNotes'> & {
+export interface OrderReceipt
+  extends Pick<TrackedOrder, 'trackingNumber' | 'accessKey' | 'paymentStatus'>,
+    Pick<OrderDetails, 'createdAt' | 'deliveryFee' | 'total' | 'customerName' | 'customerPhone' | 'address'> {
   orderNumber: string;
   items: ReceiptItem[];
   payments: ReceiptPayment[];
-};
+}
 
 export type ReceiptLookUp =
   | { kind: 'found'; receipt: OrderReceipt }
-  /** There is such an order, but who asks has not shown that it is theirs. */
+  /** There is such an order, but nothing proves that it is the caller's. */
   | { kind: 'closed' }
-  | { kind: 'missing' }
-  | { kind: 'failed'; message: string };
+  | Exclude<LookUp, { kind: 'found' }>;
 
 /**
  * Looks a receipt up; it does not throw.
@@ -51,7 +59,7 @@ export async function lookUpReceipt(
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  if (error) return { kind: 'failed', message: saidToShoppers(error) };
+  if (error) return failedLookUp(error);
   if (data === null) return { kind: 'missing' };
   if (isRecord(data) && data.is_masked === true) return { kind: 'closed' };
   const receipt = readReceipt(data);
@@ -61,10 +69,20 @@ export async function lookUpReceipt(
 /** @returns null for an answer that is no receipt */
 export function readReceipt(answer: unknown): OrderReceipt | null {
   const order = readTrackedOrder(answer);
-  if (!order || order.isMasked || !isRecord(answer) || typeof answer.order_number !== 'string') return null;
-  const { items: _, deliveryNotes: __, ...known } = order;
+  if (!order?.details || order.isMasked || !isRecord(answer) || typeof answer.order_number !== 'string')
+    return null;
+  const { trackingNumber, accessKey, paymentStatus } = order;
+  const { createdAt, deliveryFee, total, customerName, customerPhone, address } = order.details;
   return {
-    ...known,
+    trackingNumber,
+    accessKey,
+    paymentStatus,
+    createdAt,
+    deliveryFee,
+    total,
+    customerName,
+    customerPhone,
+    address,
     orderNumber: answer.order_number,
     items: records(answer.order_items).flatMap(({ id, name, quantity, unit_price }) =>
       typeof quantity === 'number' && typeof unit_price === 'number'

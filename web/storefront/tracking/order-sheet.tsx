@@ -1,4 +1,4 @@
-// One order, told in full: how far it is, who gets it, what is in it, what it costs and whether it is paid.
+// One order: how far it is, whether it is paid, who gets it, what is in it and what it costs.
 import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
@@ -23,18 +23,34 @@ interface OrderSheetProps {
   order: TrackedOrder;
   accessKey: string | null;
   digitsProblem: string | null;
-  /** The digits asked for were right: the details are shown because of them. */
-  isRevealed: boolean;
 }
 
-export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed }: OrderSheetProps) {
+export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderSheetProps) {
   const order = useFollowedOrder(found, accessKey);
   const status = describeOrderStatus(order.status);
+  const { details } = order;
+  const payment = useRef<HTMLHeadingElement>(null);
   const customer = useRef<HTMLHeadingElement>(null);
-  // The form that asked is gone: what it brought is read from its heading on.
+  // The form that asked is gone: the focus goes to the heading of what it brought.
+  const asking = useRef<typeof payment | null>(null);
   useEffect(() => {
-    if (isRevealed) customer.current?.focus();
-  }, [isRevealed]);
+    if (order.isMasked) return;
+    asking.current?.current?.focus();
+    asking.current = null;
+  }, [order.isMasked]);
+  const revealIn = (section: typeof payment, label: string, hint: string) => (
+    <RevealForm
+      problem={digitsProblem}
+      label={label}
+      hint={hint}
+      onSubmit={() => {
+        asking.current = section;
+      }}
+      className="max-w-md"
+    />
+  );
+  const isDue = paymentWords(order).tone === 'due';
+
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid gap-6">
       <section className="grid gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
@@ -55,74 +71,95 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, isRevealed 
         <Actions order={order} />
       </section>
 
-      <PaymentState order={order} accessKey={accessKey} />
+      <PaymentState
+        order={order}
+        accessKey={accessKey}
+        headingRef={payment}
+        reveal={revealIn(
+          payment,
+          'Show my order',
+          'Enter the last four digits of your phone to pay or see the full details.',
+        )}
+      />
 
-      <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
-        <div className="grid gap-6">
-          <Section title="Order items">
-            <ul className="grid gap-4">
-              {order.items.map((item) => (
-                <Item key={item.id} item={item} />
-              ))}
-            </ul>
-            <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
-              <dt className="text-ink-soft">Delivery fee</dt>
-              <dd className="text-right">
-                {order.deliveryFee === 0 ? 'Free' : formatKsh(order.deliveryFee)}
-              </dd>
-              <dt className="text-lg font-bold">Total amount</dt>
-              <dd className="text-right">
-                <Price cents={order.total} className="text-xl" />
-              </dd>
-            </dl>
-          </Section>
-
-          <Section title="Order details">
-            <Facts>
-              <Fact name="Tracking number">
-                <span className="flex flex-wrap items-center justify-between gap-x-2">
-                  <span className="tabular-nums">{order.trackingNumber}</span>
-                  <span className="-my-2.5 -mr-3">
-                    <CopyButton text={order.trackingNumber} what="tracking number" />
-                  </span>
-                </span>
-              </Fact>
-              <Fact name="Order date">
-                <time dateTime={order.createdAt}>{formatOrderDate(order.createdAt)}</time>
-              </Fact>
-            </Facts>
-          </Section>
-        </div>
-        <div className="grid gap-6">
-          <Section title="Customer information" headingRef={customer}>
-            <Facts>
-              <Fact name="Name">{order.customerName}</Fact>
-              <Fact name="Phone">{formatPhone(order.customerPhone)}</Fact>
-              {order.address ? <Fact name="Delivery address">{order.address}</Fact> : null}
-            </Facts>
-            {order.isMasked ? (
-              <RevealForm
-                problem={digitsProblem}
-                label="Show details"
-                className="mt-5 border-t border-line pt-5"
-              />
-            ) : null}
-          </Section>
-          {order.deliveryNotes ? (
-            <Section title="Delivery notes">
-              <p className="whitespace-pre-line">{order.deliveryNotes}</p>
+      {details ? (
+        <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
+          <div className="grid gap-6">
+            <Section title="Order items">
+              <ul className="grid gap-4">
+                {details.items.map((item) => (
+                  <Item key={item.id} item={item} />
+                ))}
+              </ul>
+              <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
+                <dt className="text-ink-soft">Delivery fee</dt>
+                <dd className="text-right">
+                  {details.deliveryFee === 0 ? 'Free' : formatKsh(details.deliveryFee)}
+                </dd>
+                <dt className="text-lg font-bold">Total amount</dt>
+                <dd className="text-right">
+                  <Price cents={details.total} className="text-xl" />
+                </dd>
+              </dl>
             </Section>
-          ) : null}
+
+            <Section title="Order details">
+              <Facts>
+                <Fact name="Tracking number">
+                  <span className="flex flex-wrap items-center justify-between gap-x-2">
+                    <span className="tabular-nums">{order.trackingNumber}</span>
+                    <span className="-my-2.5 -mr-3">
+                      <CopyButton text={order.trackingNumber} what="tracking number" />
+                    </span>
+                  </span>
+                </Fact>
+                <Fact name="Order date">
+                  <time dateTime={details.createdAt}>{formatOrderDate(details.createdAt)}</time>
+                </Fact>
+              </Facts>
+            </Section>
+          </div>
+          <div className="grid gap-6">
+            <Section title="Customer information" headingRef={customer}>
+              <Facts>
+                <Fact name="Name">{details.customerName}</Fact>
+                <Fact name="Phone">{formatPhone(details.customerPhone)}</Fact>
+                {details.address ? <Fact name="Delivery address">{details.address}</Fact> : null}
+              </Facts>
+              {order.isMasked && !isDue ? (
+                <div className="mt-5 border-t border-line pt-5">
+                  {revealIn(
+                    customer,
+                    'Show details',
+                    'Enter the last four digits of your phone to see the full details.',
+                  )}
+                </div>
+              ) : null}
+            </Section>
+            {details.deliveryNotes ? (
+              <Section title="Delivery notes">
+                <p className="whitespace-pre-line">{details.deliveryNotes}</p>
+              </Section>
+            ) : null}
+          </div>
         </div>
-      </div>
+      ) : isDue ? null : (
+        <Section title="Order details">
+          {revealIn(
+            customer,
+            'Show details',
+            'This order is more than 30 days old. Enter the last four digits of your phone to see the full details.',
+          )}
+        </Section>
+      )}
     </article>
   );
 }
 
-/** To hand the page on, without the key that opens its personal data, and to order the same again. */
+/** Shares the page, without the key that opens its personal data, and orders the same again. */
 function Actions({ order }: { order: TrackedOrder }) {
   const { config } = useShop();
-  const [item] = order.items;
+  const item = order.details?.items[0];
   return (
     <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2 max-sm:*:grow max-sm:[&_button]:w-full">
       {item?.slug && (order.status === 'delivered' || order.status === 'cancelled') ? (
@@ -139,7 +176,7 @@ function Actions({ order }: { order: TrackedOrder }) {
   );
 }
 
-/** Says what changed while the page is open, to who cannot see the badge change. */
+/** Announces to screen readers what changed while the page is open. */
 function News({ order }: { order: TrackedOrder }) {
   const last = useRef(order);
   const [news, setNews] = useState('');

@@ -1,7 +1,7 @@
-// Whether an order is paid, in words, and the way to pay while it is not.
+// Whether an order is paid, in words, and the way to pay it while it is not.
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
 import { Link } from 'react-router';
-import { formatKsh } from '../../../domain/money.ts';
+import { chargeAmount, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
@@ -23,29 +23,36 @@ interface PaymentWords {
   announcement: string;
 }
 
-/** @param reservedUntil ISO date-time until which the device knows the drinks to be kept */
-export function paymentWords(order: TrackedOrder, reservedUntil: string | null = null): PaymentWords {
+/** @param known what the device that placed the order knows of its times; null on other devices */
+export function paymentWords(
+  order: TrackedOrder,
+  known: Pick<RememberedOrder, 'reservedUntil' | 'expiresAt'> | null = null,
+): PaymentWords {
+  const { total, partPaid } = order.details ?? {};
+  // Of an old order a stranger sees no amount.
+  const received = total === undefined ? 'your payment' : formatKsh(chargeAmount(total));
+  const due = total === undefined ? 'Payment due' : `Payment due: ${formatKsh(total)}`;
   switch (order.paymentStatus) {
     case 'paid':
       if (order.status === 'cancelled') {
         return {
           tone: 'calm',
           title: 'Paid, then cancelled',
-          text: `${formatKsh(order.total)} reached us for this order. Our team will send it back or call you.`,
+          text: `We received ${received} for this order. We'll refund you or give you a call.`,
           announcement: 'The order was cancelled after it was paid. Our team will contact you.',
         };
       }
       return {
         tone: 'done',
         title: 'Paid with M-PESA',
-        text: `We received ${formatKsh(order.total)}. Asante!`,
+        text: `We received ${received}. Asante!`,
         announcement: 'Your payment was received.',
       };
     case 'needs_decision':
       return {
         tone: 'calm',
         title: 'Payment received, order on hold',
-        text: 'Your money reached us, but too late for the drinks we kept for you or in another amount. Our team will call you to sort it out.',
+        text: 'Your money reached us, but after your drinks were sold or in another amount. Our team will call you to sort it out.',
         announcement: 'Your payment was received. Our team will contact you about the order.',
       };
     case 'refunded':
@@ -76,32 +83,42 @@ export function paymentWords(order: TrackedOrder, reservedUntil: string | null =
         return {
           tone: 'calm',
           title: 'Your payment is being sent back',
-          text: 'It reached us before we knew which order it was for, and goes back to the phone that paid. Our team will get in touch: please do not pay again before.',
-          announcement: 'Your payment is being sent back. Please do not pay again before.',
+          text: "It reached us before we knew which order it was for, and goes back to the phone that paid. Our team will get in touch: please don't pay again until you hear from us.",
+          announcement: "Your payment is being sent back. Please don't pay again until you hear from us.",
         };
       }
       if (order.paymentCheck === 'unresolved') {
         return {
           tone: 'due',
-          title: `Payment due: ${formatKsh(order.total)}`,
+          title: due,
           text: 'M-PESA has not told us how your last payment ended. If its message on your phone says that you paid, please do not pay again: send us the receipt. Otherwise you can pay now.',
           announcement: 'M-PESA has not told us how your last payment ended.',
         };
       }
       return {
         tone: 'due',
-        title: `Payment due: ${formatKsh(order.total)}`,
-        text: order.partPaid
-          ? `${formatKsh(order.partPaid)} reached us for this order, which is not the whole amount. Pay the whole amount here, and we send that back; or call us to add it up.`
-          : reservedUntil
-            ? `Your drinks are kept for you until ${formatOrderTime(reservedUntil)}. They leave our fridge as soon as you have paid.`
-            : 'Your drinks are kept for you for a short while. They leave our fridge as soon as you have paid.',
+        title: due,
+        text: partPaid
+          ? `${formatKsh(partPaid)} reached us for this order, which is not the whole amount. Pay the whole amount here, and we send that back; or call us to add it up.`
+          : `${whenToPay(known)} They leave our fridge as soon as you have paid.`,
         announcement: 'The payment is due.',
       };
   }
 }
 
-function afterCancelling({ partPaid, paymentCheck }: TrackedOrder): string {
+function whenToPay(known: Pick<RememberedOrder, 'reservedUntil' | 'expiresAt'> | null): string {
+  const isAhead = (time: string | null | undefined) => Boolean(time) && Date.parse(time ?? '') > Date.now();
+  if (known?.reservedUntil && isAhead(known.reservedUntil)) {
+    return `Your drinks are kept for you until ${formatOrderTime(known.reservedUntil)}.`;
+  }
+  if (known?.reservedUntil === null && known.expiresAt && isAhead(known.expiresAt)) {
+    return `This drink is in demand: please pay by ${formatOrderTime(known.expiresAt)}. We set yours aside when you tap Pay now.`;
+  }
+  return 'Please pay soon, so that your drinks are not sold to someone else.';
+}
+
+function afterCancelling({ details, paymentCheck }: TrackedOrder): string {
+  const partPaid = details?.partPaid;
   if (partPaid) return `${formatKsh(partPaid)} reached us for it: our team will sort it out with you.`;
   if (paymentCheck === 'review')
     return 'M-PESA told us of a payment for it: our team will sort it out with you.';
@@ -122,9 +139,12 @@ interface PaymentStateProps {
   order: TrackedOrder;
   /** From the address of the page, when it holds one. */
   accessKey: string | null;
+  headingRef: React.Ref<HTMLHeadingElement>;
+  /** Asks for the proof that paying needs. */
+  reveal: React.ReactNode;
 }
 
-export function PaymentState({ order, accessKey }: PaymentStateProps) {
+export function PaymentState({ order, accessKey, headingRef, reveal }: PaymentStateProps) {
   const [known, readKnown] = useRememberedOrder(order.trackingNumber);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
@@ -139,12 +159,15 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
     setIsOpen(true);
   }
 
-  const reservedUntil =
-    known?.reservedUntil && Date.parse(known.reservedUntil) > Date.now() ? known.reservedUntil : null;
   const takesTill = useTakesTill();
-  const words = paymentWords(order, reservedUntil);
-  const phone = known?.phone ?? (order.isMasked ? '' : order.customerPhone);
+  const words = paymentWords(order, known);
+  const orderId = order.id ?? known?.orderId;
+  const total = order.details?.total ?? known?.total;
+  const phone = known?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
   const hasPaid = order.paymentStatus !== 'unpaid';
+  const isDue = words.tone === 'due';
+  // Until the device's memory is read, a device that has placed orders is taken for the one that placed this order.
+  const isUnread = known === undefined && order.isMasked;
 
   return (
     <section
@@ -152,7 +175,12 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
       className={`flex flex-wrap items-center justify-between gap-x-6 gap-y-4 rounded-xl border px-5 py-5 sm:px-6 ${tones[words.tone]}`}
     >
       <div className="min-w-56 flex-1">
-        <h3 id="payment" className="flex items-center gap-2.5 text-xl">
+        <h3
+          id="payment"
+          ref={headingRef}
+          tabIndex={-1}
+          className="flex items-center gap-2.5 text-xl outline-none!"
+        >
           {words.tone === 'done' ? (
             <span className="grid size-7 place-items-center rounded-pill bg-leaf-600 text-white">
               <Icon name="check" className="size-4" />
@@ -170,16 +198,16 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
           View receipt
         </Link>
       ) : null}
-      {words.tone === 'due' ? (
+      {isDue && (orderId || isUnread) ? (
         <form
           ref={form}
-          // Where it leads without scripts.
+          // Where it leads without JavaScript.
           action={`/track-order/${order.trackingNumber}/pay`}
           onSubmit={(event) => {
             event.preventDefault();
             void pay();
           }}
-          className="grid grow sm:grow-0"
+          className={`${isUnread ? 'hidden in-data-[orders]:grid' : 'grid'} grow sm:grow-0`}
         >
           {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
           <Button
@@ -195,12 +223,15 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
           </Button>
         </form>
       ) : null}
+      {isDue && !orderId ? (
+        <div className={`basis-full ${isUnread ? 'in-data-[orders]:hidden' : ''}`}>{reveal}</div>
+      ) : null}
       {isCutOff ? (
         <p role="status" className="basis-full font-semibold">
           You are offline. Pay as soon as your phone has a network again.
         </p>
       ) : null}
-      {words.tone === 'due' && takesTill ? (
+      {isDue && takesTill && total !== undefined ? (
         <details className="group basis-full border-t border-ember-200 pt-2">
           <summary className="inline-flex min-h-11 list-none items-center gap-2 rounded-md font-semibold text-dusk-600 underline underline-offset-2 [&::-webkit-details-marker]:hidden">
             Pay another way
@@ -210,17 +241,17 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
             <p className="mb-3 text-sm text-ink-soft">
               Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone.
             </p>
-            <PayByTill order={order} />
+            <PayByTill order={{ trackingNumber: order.trackingNumber, total }} />
           </div>
         </details>
       ) : null}
-      {isWanted ? (
+      {isWanted && orderId && total !== undefined ? (
         <Suspense fallback={null}>
           <PaymentDialog
             order={{
-              orderId: order.id,
+              orderId,
               trackingNumber: order.trackingNumber,
-              total: order.total,
+              total,
               phone,
               checkoutRequestId: known?.checkoutRequestId ?? null,
             }}
@@ -233,9 +264,9 @@ export function PaymentState({ order, accessKey }: PaymentStateProps) {
   );
 }
 
-/** What this device knows of the order; nothing before hydration, since the server cannot know. */
-function useRememberedOrder(trackingNumber: string): [RememberedOrder | null, () => void] {
-  const [known, setKnown] = useState<RememberedOrder | null>(null);
+/** What this device knows of the order; undefined before hydration, since the server cannot know. */
+function useRememberedOrder(trackingNumber: string): [RememberedOrder | null | undefined, () => void] {
+  const [known, setKnown] = useState<RememberedOrder | null>();
   const read = useCallback(() => setKnown(rememberedOrder(trackingNumber)), [trackingNumber]);
   useEffect(read, [read]);
   return [known, read];

@@ -1,6 +1,6 @@
 // The receipt of a paid order, to keep or to print: what was bought, what was paid and when, what was sent back.
 import { useEffect, useState } from 'react';
-import { Link, useNavigate } from 'react-router';
+import { Link, redirect, useNavigate } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -47,32 +47,33 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   return { asked, accessKey, lookUp: await lookUpReceipt(tables, asked, { accessKey }) };
 }
 
-/** A plain form, so it needs no scripts. */
+/** Opens the receipt with the digits of the order's phone: its access key goes into the address. Needs no JavaScript. */
 export async function action({ request, params, context }: Route.ActionArgs) {
-  const digits = String((await request.formData()).get('digits') ?? '').trim();
+  const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
   const asked = normaliseTrackingNumber(params.trackingNumber);
-  const lookUp = await lookUpReceipt(tables, asked, { phoneLastFour: digits });
+  const lookUp = await lookUpReceipt(tables, asked, { phoneLastFour });
+  if (lookUp.kind === 'found') throw redirect(orderLink('', asked, lookUp.receipt.accessKey, 'receipt'));
   return {
-    lookUp: lookUp.kind === 'found' ? lookUp : null,
     problem:
-      lookUp.kind === 'closed'
-        ? 'These are not the last four digits of the phone this order was placed with.'
-        : lookUp.kind === 'failed'
-          ? lookUp.message
-          : null,
+      lookUp.kind === 'failed'
+        ? lookUp.message
+        : 'These are not the last four digits of the phone this order was placed with.',
   };
 }
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  const answer = await inTime(serverAction()).catch(() => null);
-  return answer ?? { lookUp: null, problem: failedToFetch.message };
+  try {
+    return await inTime(serverAction());
+  } catch (error) {
+    if (error instanceof Response) throw error;
+    return { problem: failedToFetch.message };
+  }
 }
 
 export default function ReceiptPage({ loaderData, actionData }: Route.ComponentProps) {
   const { asked, accessKey, lookUp } = loaderData;
-  const shown = actionData?.lookUp ?? lookUp;
-  useRememberedKey(asked, shown.kind === 'closed' && accessKey === null);
+  useRememberedKey(asked, lookUp.kind !== 'found' && accessKey === null);
   return (
     <div className="page grid max-w-3xl gap-6 pt-8 md:pt-12">
       <div className="flex flex-wrap items-center justify-between gap-3 print:hidden">
@@ -83,28 +84,31 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
           <Icon name="chevron" className="size-4 rotate-90" />
           Back to the order
         </Link>
-        {shown.kind === 'found' && shown.receipt.payments.length > 0 ? <PrintButton /> : null}
+        {lookUp.kind === 'found' && lookUp.receipt.payments.length > 0 ? <PrintButton /> : null}
       </div>
-      {shown.kind === 'found' ? (
-        <Receipt receipt={shown.receipt} accessKey={accessKey} />
+      {lookUp.kind === 'found' ? (
+        <Receipt receipt={lookUp.receipt} accessKey={accessKey} />
       ) : (
         <section className="grid gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
           <h1 className="text-3xl font-extrabold">Receipt</h1>
-          {shown.kind === 'closed' ? (
+          {lookUp.kind === 'closed' || (lookUp.kind === 'failed' && lookUp.isLimited) ? (
             <>
-              <p className="text-ink-soft">
-                A receipt names who paid. It is shown to who placed order {asked}.
-              </p>
-              <RevealForm problem={actionData?.problem ?? null} label="Show receipt" className="max-w-sm" />
+              <p className="text-ink-soft">Only the customer of order {asked} can see its receipt.</p>
+              <RevealForm
+                problem={actionData?.problem ?? null}
+                label="Show receipt"
+                hint="Enter the last four digits of your phone to see it."
+                className="max-w-sm"
+              />
             </>
-          ) : shown.kind === 'missing' ? (
+          ) : lookUp.kind === 'missing' ? (
             <p className="text-ink-soft">
               There is no order with this number. Please check your tracking number and try again.
             </p>
           ) : (
             <>
               <Notice tone="danger" title="Error">
-                {shown.message}
+                {lookUp.message}
               </Notice>
               <Link
                 reloadDocument

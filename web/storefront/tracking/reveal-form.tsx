@@ -1,4 +1,4 @@
-// Asks who wants to see more of an order to show that it is theirs.
+// Asks for proof that the order is the customer's: the last four digits of its phone.
 import { useEffect, useRef } from 'react';
 import { Form, useNavigation } from 'react-router';
 import { Button } from '../../ui/button.tsx';
@@ -6,17 +6,19 @@ import { TextField } from '../../ui/field.tsx';
 
 interface RevealFormProps {
   problem: string | null;
-  /** What the button says. */
+  /** Label of the button. */
   label: string;
+  hint: string;
+  onSubmit?(): void;
   className?: string;
 }
 
-export function RevealForm({ problem, label, className = '' }: RevealFormProps) {
+export function RevealForm({ problem, label, hint, onSubmit, className = '' }: RevealFormProps) {
   const { state } = useNavigation();
-  // Only until it is answered: who types the digits again while the page is still brought up to date is heard.
+  // Only until it is answered: digits can be typed again while the page is still refreshed.
   const isAsking = state === 'submitting';
   const form = useRef<HTMLFormElement>(null);
-  // Wrong digits are typed again: the field says what was wrong with them.
+  // Wrong digits are selected, to be typed over: the field says what was wrong with them.
   useEffect(() => {
     const digits = form.current?.elements.namedItem('digits');
     if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
@@ -26,7 +28,8 @@ export function RevealForm({ problem, label, className = '' }: RevealFormProps) 
       ref={form}
       method="post"
       replace
-      // The answer is the order itself: it need not be looked up once more.
+      onSubmit={() => onSubmit?.()}
+      // Right digits lead to the order; wrong ones change nothing that is shown.
       defaultShouldRevalidate={false}
       preventScrollReset
       className={`grid gap-3 ${className}`}
@@ -36,11 +39,12 @@ export function RevealForm({ problem, label, className = '' }: RevealFormProps) 
         name="digits"
         inputMode="numeric"
         autoComplete="off"
-        pattern="[0-9]{4}"
+        // The whole number opens the order as well, and is asked for after too many wrong guesses.
+        pattern="[0-9]{4}|[+0-9][0-9 \-]{8,18}"
         title="Please enter four digits"
-        maxLength={4}
+        maxLength={20}
         required
-        hint="To see the details in full, show that this order is yours."
+        hint={hint}
         problem={problem ?? undefined}
       />
       <Button type="submit" tone="quiet" isBusy={isAsking} className="justify-self-start">

@@ -4,6 +4,8 @@ import { lookUpOrder, readTrackedOrder, type TrackedOrder, withLookUp, withNews 
 
 const answer = {
   id: 'order-1',
+  access_key: 'secret',
+  live_handle: 'handle-1',
   tracking_number: 'JJ-20261121-1234',
   status: 'pending',
   payment_status: 'unpaid',
@@ -31,13 +33,14 @@ const answer = {
   ],
 };
 const order = readTrackedOrder(answer) as TrackedOrder;
-const masked: TrackedOrder = {
-  ...order,
-  isMasked: true,
-  customerName: 'A••• O•••',
-  customerPhone: '0712 ••• •••',
-  address: null,
-};
+const { id: _, access_key: __, shipping_address: ___, delivery_notes: ____, ...shownToAll } = answer;
+const masked = readTrackedOrder({
+  ...shownToAll,
+  is_masked: true,
+  customer_name: 'A••• O•••',
+  customer_phone: '0712 ••• •••',
+}) as TrackedOrder;
+const nameOf = (shown: TrackedOrder) => shown.details?.customerName;
 
 const asking = async (respond: () => Response | Promise<Response>) => {
   const asked: unknown[] = [];
@@ -67,6 +70,7 @@ test('no order is missing; a refusal is told in its words, a broken connection i
   expect((await asking(() => Response.json(refusal, { status: 429 }))).outcome).toEqual({
     kind: 'failed',
     message: 'Too many look-ups',
+    isLimited: true,
   });
   const withoutDatabase = {
     code: 'PGRST000',
@@ -82,6 +86,7 @@ test('no order is missing; a refusal is told in its words, a broken connection i
     expect((await asking(respond)).outcome).toEqual({
       kind: 'failed',
       message: 'Failed to fetch order details',
+      isLimited: false,
     });
   }
 });
@@ -89,13 +94,21 @@ test('no order is missing; a refusal is told in its words, a broken connection i
 test('an item whose product is gone is called Product', () =>
   expect(
     readTrackedOrder({ ...answer, order_items: [{ id: 'i', quantity: 2, unit_price: 5, product: null }] })
-      ?.items,
+      ?.details?.items,
   ).toEqual([
     { id: 'i', quantity: 2, unitPrice: 5, name: 'Product', imageUrl: null, category: null, slug: null },
   ]));
 
 test('what is not said to be open counts as masked', () =>
   expect(readTrackedOrder({ ...answer, is_masked: undefined })?.isMasked).toBe(true));
+
+test('a masked order has neither what paying needs nor what opens it', () =>
+  expect(masked).toMatchObject({ id: null, accessKey: null, liveHandle: 'handle-1' }));
+
+test('an old order is read without its details', () => {
+  const { created_at: _, total_amount: __, order_items: ___, ...old } = shownToAll;
+  expect(readTrackedOrder({ ...old, is_masked: true })).toMatchObject({ status: 'pending', details: null });
+});
 
 const news = { status: 'delivered', payment_status: 'paid', updated_at: '2026-11-21T10:00:00Z' };
 
@@ -112,7 +125,8 @@ test('news from before what is shown change nothing', () =>
 
 test('personal data that is shown does not hide again', () => {
   const later = { ...masked, status: 'processing', updatedAt: '2026-11-21T10:00:00Z' };
-  expect(withLookUp(order, later)).toMatchObject({ status: 'processing', customerName: 'Amina Otieno' });
+  expect(withLookUp(order, later)).toMatchObject({ status: 'processing', id: 'order-1' });
+  expect(nameOf(withLookUp(order, later))).toBe('Amina Otieno');
   expect(withLookUp(masked, order)).toEqual(order);
 });
 
@@ -126,10 +140,11 @@ test('that a payment is looked at reaches an open page, masked or not, and is ov
 
 test('a look-up from before the last news reveals without turning back the clock', () => {
   const shown = withNews(masked, news);
-  expect(withLookUp(shown, order)).toMatchObject({ status: 'delivered', customerName: 'Amina Otieno' });
+  expect(withLookUp(shown, order)).toMatchObject({ status: 'delivered', isMasked: false });
+  expect(nameOf(withLookUp(shown, order))).toBe('Amina Otieno');
 });
 
 test('another order takes the place of the shown one', () => {
-  const other = { ...masked, id: 'order-2' };
+  const other = { ...masked, trackingNumber: 'JJ-20261121-9999' };
   expect(withLookUp(order, other)).toBe(other);
 });

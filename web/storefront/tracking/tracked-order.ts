@@ -1,4 +1,5 @@
-// An order as its tracking number tells it: the call, what can be read from its answer, and how news of it are taken in.
+// An order as its tracking number shows it: the call, what can be read from its answer, and how changes are merged.
+import type { PostgrestError } from '@supabase/postgrest-js';
 import type { Store } from '../../lib/store.ts';
 
 export interface TrackedItem {
@@ -13,27 +14,37 @@ export interface TrackedItem {
   slug: string | null;
 }
 
-/** Of an unpaid order: staff look at a payment, or send it back, or nobody knows how the last one ended. */
+/** Of an unpaid order: staff check a payment, or send it back, or M-PESA never reported how the last one ended. */
 export type PaymentCheck = 'review' | 'goes_back' | 'unresolved';
 
 const isPaymentCheck = (value: unknown): value is PaymentCheck =>
   value === 'review' || value === 'goes_back' || value === 'unresolved';
 
 export interface TrackedOrder {
-  id: string;
   trackingNumber: string;
+  /** Names the order's live channel, and opens nothing else. */
+  liveHandle: string;
   status: string;
   paymentStatus: string;
+  paymentCheck: PaymentCheck | null;
+  updatedAt: string;
+  /** True without proof that the order is the caller's: name and phone are masked, and the address is missing. */
+  isMasked: boolean;
+  /** What paying needs; null while masked. */
+  id: string | null;
+  /** Proves next time what the digits of the phone proved; null while masked. */
+  accessKey: string | null;
+  /** Null for an order older than 30 days while masked. */
+  details: OrderDetails | null;
+}
+
+export interface OrderDetails {
+  createdAt: string;
   /** Cents. */
   deliveryFee: number;
   total: number;
-  /** Cents that came under its number, are less than its charge and wait for staff; told to the customer alone. */
+  /** Cents that came under the order's number, are less than its charge and wait for staff; missing while masked. */
   partPaid?: number;
-  paymentCheck: PaymentCheck | null;
-  createdAt: string;
-  updatedAt: string;
-  /** True when name and phone are told in part only, and the address not at all. */
-  isMasked: boolean;
   customerName: string;
   customerPhone: string;
   address: string | null;
@@ -44,18 +55,26 @@ export interface TrackedOrder {
 export type LookUp =
   | { kind: 'found'; order: TrackedOrder }
   | { kind: 'missing' }
-  | { kind: 'failed'; message: string };
+  /** isLimited: the network looked up too many orders; with proof of one it is answered all the same. */
+  | { kind: 'failed'; message: string; isLimited: boolean };
 
 const fallback = 'Failed to fetch order details';
-export const failedToFetch = { kind: 'failed', message: fallback } as const satisfies LookUp;
+export const failedToFetch = {
+  kind: 'failed',
+  message: fallback,
+  isLimited: false,
+} as const satisfies LookUp;
 
-/** What a failed look-up tells: without a code, or with one of these, a connection failed, in words no shopper should read. */
-export const saidToShoppers = ({ code, message }: { code: string; message: string }): string =>
-  (code && !code.startsWith('PGRST00') && message) || fallback;
+/** A failed look-up: without a code, or with one of these, a connection failed, in words no shopper should read. */
+export const failedLookUp = ({ code, message, details }: PostgrestError) => ({
+  kind: 'failed' as const,
+  message: (code && !code.startsWith('PGRST00') && message) || fallback,
+  isLimited: details === 'too_many_lookups',
+});
 
 /**
  * Looks an order up (specification §7, Storefront 7 and 8); it does not throw.
- * @param proof what shows the personal data in full: the order's access key, or the last four digits of its phone
+ * @param proof what shows the order in full: its access key, or the last four digits of its phone (or the whole number)
  */
 export async function lookUpOrder(
   tables: Store['tables'],
@@ -67,7 +86,7 @@ export async function lookUpOrder(
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  if (error) return { kind: 'failed', message: saidToShoppers(error) };
+  if (error) return failedLookUp(error);
   if (data === null) return { kind: 'missing' };
   const order = readTrackedOrder(data);
   return order ? { kind: 'found', order } : failedToFetch;
@@ -76,29 +95,38 @@ export async function lookUpOrder(
 /** @returns null for an answer that is no order */
 export function readTrackedOrder(answer: unknown): TrackedOrder | null {
   if (!isRecord(answer)) return null;
-  const [id, trackingNumber, status] = [answer.id, answer.tracking_number, answer.status];
-  const [createdAt, total] = [answer.created_at, answer.total_amount];
+  const [trackingNumber, liveHandle, status] = [answer.tracking_number, answer.live_handle, answer.status];
+  const updatedAt = answer.updated_at;
   if (
-    typeof id !== 'string' ||
     typeof trackingNumber !== 'string' ||
+    typeof liveHandle !== 'string' ||
     typeof status !== 'string' ||
-    typeof createdAt !== 'string' ||
-    typeof total !== 'number'
+    typeof updatedAt !== 'string'
   ) {
     return null;
   }
   return {
-    id,
     trackingNumber,
+    liveHandle,
     status,
-    total,
-    createdAt,
+    updatedAt,
     paymentStatus: text(answer.payment_status) ?? 'unpaid',
-    ...(typeof answer.part_paid === 'number' ? { partPaid: answer.part_paid } : {}),
     paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
-    deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
-    updatedAt: text(answer.updated_at) ?? createdAt,
     isMasked: answer.is_masked !== false,
+    id: text(answer.id),
+    accessKey: text(answer.access_key),
+    details: readDetails(answer),
+  };
+}
+
+function readDetails(answer: Record<string, unknown>): OrderDetails | null {
+  const { created_at: createdAt, total_amount: total } = answer;
+  if (typeof createdAt !== 'string' || typeof total !== 'number') return null;
+  return {
+    createdAt,
+    total,
+    ...(typeof answer.part_paid === 'number' ? { partPaid: answer.part_paid } : {}),
+    deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
     customerName: text(answer.customer_name) ?? '',
     customerPhone: text(answer.customer_phone) ?? '',
     address: text(answer.shipping_address),
@@ -143,7 +171,7 @@ export function withNews(shown: TrackedOrder, news: OrderNews): TrackedOrder {
 
 /** The shown order after it was looked up again. What was once shown in full does not hide again. */
 export function withLookUp(shown: TrackedOrder, found: TrackedOrder): TrackedOrder {
-  if (found.id !== shown.id) return found;
+  if (found.trackingNumber !== shown.trackingNumber) return found;
   if (found.isMasked && !shown.isMasked) {
     const news = {
       status: found.status,

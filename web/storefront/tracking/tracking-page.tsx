@@ -1,8 +1,10 @@
 // Where an order is: looked up by its tracking number, then followed live.
-import { useEffect, useRef } from 'react';
-import { useNavigate, useNavigation } from 'react-router';
+import { useEffect, useRef, useState } from 'react';
+import { redirect, useNavigate, useNavigation } from 'react-router';
+import { orderLink } from '../../../domain/order-link.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { inTime } from '../../lib/patience.ts';
+import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
@@ -11,9 +13,11 @@ import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
+import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
-import { failedToFetch, type LookUp, lookUpOrder } from './tracked-order.ts';
+import { RevealForm } from './reveal-form.tsx';
+import { failedToFetch, type LookUp, lookUpOrder, type TrackedOrder } from './tracked-order.ts';
 
 export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
   const asked = loaderData?.asked;
@@ -55,35 +59,40 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
   }
 }
 
-/** Shows the personal data to who knows the last four digits of the phone. A plain form, so it needs no scripts. */
+/** Opens the order with the digits of its phone: its access key goes into the address. A plain form needs no JavaScript. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
-  const digits = String((await request.formData()).get('digits') ?? '').trim();
+  const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
-  const lookUp = await lookUpOrder(tables, askedNumber(url, params.trackingNumber), {
-    phoneLastFour: digits,
-  });
-  if (lookUp.kind === 'found' && lookUp.order.isMasked) {
-    return {
-      lookUp: null,
-      problem: 'These are not the last four digits of the phone this order was placed with.',
-    };
+  const asked = askedNumber(url, params.trackingNumber);
+  const lookUp = await lookUpOrder(tables, asked, { phoneLastFour });
+  if (lookUp.kind === 'found' && lookUp.order.accessKey) {
+    throw redirect(orderLink('', asked, lookUp.order.accessKey));
   }
-  return { lookUp, problem: lookUp.kind === 'failed' ? lookUp.message : null };
+  return {
+    problem:
+      lookUp.kind === 'failed'
+        ? lookUp.message
+        : 'These are not the last four digits of the phone this order was placed with.',
+  };
 }
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  const answer = await inTime(serverAction()).catch(() => null);
-  return answer ?? { lookUp: null, problem: failedToFetch.message };
+  try {
+    return await inTime(serverAction());
+  } catch (error) {
+    if (error instanceof Response) throw error;
+    return { problem: failedToFetch.message };
+  }
 }
 
 export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
   const { asked, accessKey, lookUp } = loaderData;
   const isSearching = useNavigation().state === 'loading';
   useLookUpToast(lookUp);
-
-  const revealed = actionData?.lookUp?.kind === 'found' ? actionData.lookUp.order : null;
   const found = lookUp?.kind === 'found' ? lookUp.order : null;
-  const order = found && revealed?.id === found.id && found.isMasked ? revealed : found;
+  const own = useOwnOrder(asked, lookUp);
+  const order = found && (!found.isMasked || !own) ? found : own;
+  const problem = actionData?.problem ?? null;
 
   return (
     <>
@@ -115,28 +124,58 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
             <p className="text-ink-soft">Please check your tracking number and try again</p>
           </Card>
         ) : null}
-        {lookUp?.kind === 'failed' ? (
+        {lookUp?.kind === 'failed' && !order ? (
           <Card>
             <Notice tone="danger" title="Error">
               {lookUp.message}
             </Notice>
-            <p className="text-sm text-ink-soft">
-              Your order is fine; only this look-up failed. Please try again.
-            </p>
+            {lookUp.isLimited ? (
+              <RevealForm
+                problem={problem}
+                label="Show my order"
+                hint="Is it your order? Enter the last four digits of your phone to see it."
+                className="text-left"
+              />
+            ) : (
+              <p className="text-sm text-ink-soft">We couldn’t check just now. Please try again.</p>
+            )}
           </Card>
         ) : null}
         {order ? (
           <OrderSheet
-            key={order.id}
+            key={order.trackingNumber}
             order={order}
             accessKey={accessKey}
-            digitsProblem={actionData?.problem ?? null}
-            isRevealed={order === revealed}
+            digitsProblem={problem}
           />
         ) : null}
       </div>
     </>
   );
+}
+
+/** The order as the device that placed it may see it: with the access key it remembers. Null until then, and elsewhere. */
+function useOwnOrder(asked: string, lookUp: LookUp | null): TrackedOrder | null {
+  const { config } = useShop();
+  const [own, setOwn] = useState<TrackedOrder | null>(null);
+  useEffect(() => {
+    const isOpen = lookUp?.kind === 'found' && !lookUp.order.isMasked;
+    const accessKey = isOpen ? null : rememberedOrder(asked)?.accessKey;
+    if (!accessKey) return;
+    let isGone = false;
+    import('../../lib/store.ts').then(
+      async ({ createStore }) => {
+        const answer = await lookUpOrder(createStore(config).tables, asked, { accessKey });
+        if (!isGone && answer.kind === 'found') setOwn(answer.order);
+      },
+      // Without a network the order is shown as it was last known.
+      () => {},
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [config, asked, lookUp]);
+  return own?.trackingNumber === asked ? own : null;
 }
 
 function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: boolean }) {
@@ -206,8 +245,8 @@ function Waiting() {
     <Card>
       <h2 className="text-2xl">From our fridge to your gate</h2>
       <p className="max-w-prose text-ink-soft">
-        Enter your number above to see how far your drinks have come. This page then follows them by itself;
-        you need not reload it.
+        Enter your number above to see how far your drinks have come. It updates on its own. No need to
+        refresh.
       </p>
     </Card>
   );

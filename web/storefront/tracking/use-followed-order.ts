@@ -1,5 +1,5 @@
 // Keeps a shown order up to date: asked for again when there is news of it, or when some may have been missed.
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
@@ -9,8 +9,10 @@ import { failedToFetch, lookUpOrder, type TrackedOrder, withLookUp } from './tra
 const patience = 10_000;
 const shortestWait = 1000;
 const longestWait = 16_000;
-/** Without the channel of news, such as behind a proxy that lets none through, the order is asked for this often. */
+/** Without the live channel, such as behind a proxy that blocks it, the order is looked up this often. */
 const unheardWait = 15_000;
+/** The same without proof: those look-ups are limited per network. */
+const unheardMaskedWait = 60_000;
 
 /**
  * @param found the order as it was looked up last
@@ -25,9 +27,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     setShown(withLookUp(shown, found));
   }
 
-  const { id, trackingNumber } = found;
-  const isMasked = useRef(found.isMasked);
-  isMasked.current = shown.isMasked;
+  const { liveHandle, trackingNumber } = found;
   useEffect(() => {
     let isOver = false;
     let stop = () => {};
@@ -61,16 +61,13 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       if (document.visibilityState === 'visible') void askAgain();
     };
     let isHeard = false;
-    const timer = setInterval(() => !isHeard && onReturn(), unheardWait);
-
-    // This device placed the order, so it may show all of it.
-    if (key && isMasked.current) void askAgain();
+    const timer = setInterval(() => !isHeard && onReturn(), key ? unheardWait : unheardMaskedWait);
     document.addEventListener('visibilitychange', onReturn);
     import('../../lib/live.ts').then(
       ({ followOrder }) => {
         if (isOver) return;
-        stop = followOrder(config, id, {
-          // Anybody may send on a public channel: what changed is what the database says, not what a message says.
+        stop = followOrder(config, liveHandle, {
+          // The message is only a hint: what changed is what the database says.
           onChange: () => void askAgain(),
           onGap(isOpen) {
             isHeard = isOpen;
@@ -87,7 +84,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       document.removeEventListener('visibilitychange', onReturn);
       stop();
     };
-  }, [config, id, trackingNumber, accessKey]);
+  }, [config, liveHandle, trackingNumber, accessKey]);
 
   return shown;
 }

@@ -1,0 +1,269 @@
+import { setImmediate as nextLoop } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import {
+  type Client,
+  ClientGone,
+  createFairQueue,
+  type JobOptions,
+  QueueFull,
+  type Turn,
+} from './fair-queue.ts';
+
+const visitor = (network: string, address = network): Client => ['visitors', network, address];
+
+/** A queue whose jobs end when the test says so, in the order they started. */
+function openQueue(bounds: Partial<Parameters<typeof createFairQueue>[0]> = {}) {
+  const queue = createFairQueue({
+    concurrency: 1,
+    maxRunningPerShare: 10,
+    startsPerTurn: 10,
+    maxQueued: 100,
+    maxQueuedPerShare: 50,
+    ...bounds,
+  });
+  const started: string[] = [];
+  const ends: (() => void)[] = [];
+  const wait = () => new Promise<void>((done) => ends.push(done));
+  const run = (client: Client, name: string, options?: JobOptions, job?: (turn: Turn) => Promise<void>) => {
+    const result = queue.run(
+      client,
+      async (turn) => {
+        started.push(name);
+        await (job ? job(turn) : wait());
+        return name;
+      },
+      options,
+    );
+    result.catch(() => {});
+    return result;
+  };
+  /** Ends jobs until none runs. */
+  const drain = async () => {
+    await nextLoop();
+    while (ends.length > 0) await endOne();
+    return started;
+  };
+  const endOne = async () => {
+    ends.shift()?.();
+    await nextLoop();
+    await nextLoop();
+  };
+  return { queue, run, drain, endOne, started };
+}
+
+test('serves networks in turn, however many jobs one has', async () => {
+  const { run, drain } = openQueue();
+  for (let n = 1; n <= 5; n += 1) run(visitor('flood'), `flood ${n}`);
+  run(visitor('a'), 'a');
+  run(visitor('b'), 'b');
+  expect(await drain()).toEqual(['flood 1', 'a', 'b', 'flood 2', 'flood 3', 'flood 4', 'flood 5']);
+});
+
+test('gives a network with many addresses the share of one', async () => {
+  const { run, drain } = openQueue();
+  for (let n = 1; n <= 6; n += 1) run(visitor('wide', `address ${n}`), `wide ${n}`);
+  run(visitor('a'), 'a 1');
+  run(visitor('a'), 'a 2');
+  expect(await drain()).toEqual(['wide 1', 'a 1', 'wide 2', 'a 2', 'wide 3', 'wide 4', 'wide 5', 'wide 6']);
+});
+
+test('serves the addresses of a network in turn', async () => {
+  const { run, drain } = openQueue();
+  for (let n = 1; n <= 3; n += 1) run(visitor('n', 'flood'), `flood ${n}`);
+  run(visitor('n', 'neighbour'), 'neighbour');
+  expect(await drain()).toEqual(['flood 1', 'neighbour', 'flood 2', 'flood 3']);
+});
+
+test('serves staff and the secret key in turn with all visitors together', async () => {
+  const { run, drain } = openQueue();
+  for (let n = 1; n <= 4; n += 1) run(visitor(`network ${n}`), `visitor ${n}`);
+  run(['staff', 'amina'], 'staff 1');
+  run(['staff', 'amina'], 'staff 2');
+  run(['secret key'], 'job');
+  expect(await drain()).toEqual([
+    'visitor 1',
+    'staff 1',
+    'job',
+    'visitor 2',
+    'staff 2',
+    'visitor 3',
+    'visitor 4',
+  ]);
+});
+
+test('gives equal amounts of work to networks whose jobs cost differently', async () => {
+  const { run, drain } = openQueue();
+  run(visitor('first'), 'first');
+  for (let n = 1; n <= 3; n += 1) run(visitor('heavy'), `heavy ${n}`, { cost: 3 });
+  for (let n = 1; n <= 6; n += 1) run(visitor('light'), `light ${n}`);
+  expect(await drain()).toEqual([
+    'first',
+    'heavy 1',
+    'light 1',
+    'light 2',
+    'light 3',
+    'heavy 2',
+    'light 4',
+    'light 5',
+    'light 6',
+    'heavy 3',
+  ]);
+});
+
+test('a network that was away has saved up nothing', async () => {
+  const { run, drain, endOne } = openQueue();
+  for (let n = 1; n <= 4; n += 1) run(visitor('a'), `a ${n}`);
+  await nextLoop();
+  await endOne();
+  for (let n = 1; n <= 3; n += 1) run(visitor('late'), `late ${n}`);
+  expect(await drain()).toEqual(['a 1', 'a 2', 'late 1', 'a 3', 'late 2', 'a 4', 'late 3']);
+});
+
+test('leaves places free for other networks and other groups', async () => {
+  const { run, started: names } = openQueue({ concurrency: 4, maxRunningPerShare: 2 });
+  const started = async () => {
+    await nextLoop();
+    return names;
+  };
+  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  expect(await started()).toEqual(['flood 1', 'flood 2']);
+  run(visitor('a'), 'a');
+  expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
+  // The fourth place is for whoever is no visitor.
+  run(visitor('b'), 'b');
+  expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
+  run(['staff', 'amina'], 'staff');
+  expect(await started()).toEqual(['flood 1', 'flood 2', 'a', 'staff']);
+});
+
+test('refuses what is too much of one network, its newest job first', async () => {
+  const { run, drain } = openQueue({ maxQueuedPerShare: 2 });
+  run(visitor('n', 'flood'), 'running');
+  run(visitor('n', 'flood'), 'flood 1');
+  const newest = run(visitor('n', 'flood'), 'flood 2');
+  const neighbour = run(visitor('n', 'neighbour'), 'neighbour');
+  await expect(newest).rejects.toThrow(QueueFull);
+  await expect(newest).rejects.toMatchObject({ isOwn: true });
+  await drain();
+  expect(await neighbour).toBe('neighbour');
+});
+
+test('when the queue is full, the client with the most jobs loses its newest, not the newcomer', async () => {
+  const { run, drain } = openQueue({ maxQueued: 3 });
+  run(visitor('flood'), 'running');
+  for (let n = 1; n <= 2; n += 1) run(visitor('flood'), `flood ${n}`);
+  const newest = run(visitor('flood'), 'flood 3');
+  const newcomer = run(visitor('a'), 'a');
+  await expect(newest).rejects.toMatchObject({ name: 'QueueFull', isOwn: false });
+  await drain();
+  expect(await newcomer).toBe('a');
+});
+
+test('removes a job whose client went away before it started', async () => {
+  const { run, drain } = openQueue();
+  const gone = new AbortController();
+  const signal = () => gone.signal;
+  run(visitor('a'), 'running', { signal });
+  await nextLoop();
+  const waiting = run(visitor('a'), 'waiting', { signal });
+  run(visitor('a'), 'last');
+  gone.abort();
+  await expect(waiting).rejects.toThrow(ClientGone);
+  await expect(run(visitor('a'), 'late', { signal })).rejects.toThrow(ClientGone);
+  expect(await drain()).toEqual(['running', 'last']);
+});
+
+test('a job that fails makes place like any other', async () => {
+  const { queue, run, drain } = openQueue();
+  const failing = queue.run(visitor('a'), async () => {
+    throw new Error('broken');
+  });
+  const next = run(visitor('a'), 'next');
+  await expect(failing).rejects.toThrow('broken');
+  await nextLoop();
+  await drain();
+  expect(await next).toBe('next');
+});
+
+test('a job that pauses gives its place to others and gets it back in its turn', async () => {
+  const { run, drain, started } = openQueue();
+  let answer = () => {};
+  const paused = run(visitor('a'), 'pays', undefined, async (turn) => {
+    const answered = await turn.pause(() => new Promise<string>((done) => (answer = () => done('paid'))));
+    started.push(answered);
+  });
+  run(visitor('b'), 'b 1');
+  await nextLoop();
+  await nextLoop();
+  expect(started).toEqual(['pays', 'b 1']);
+  const last = run(visitor('b'), 'b 2');
+  answer();
+  await nextLoop();
+  await drain();
+  expect(await paused).toBe('pays');
+  await nextLoop();
+  await drain();
+  expect(await last).toBe('b 2');
+  expect(started).toEqual(['pays', 'b 1', 'paid', 'b 2']);
+});
+
+test('jobs that block the event loop start one per turn of it', async () => {
+  const { queue } = openQueue({ concurrency: 4, startsPerTurn: 1 });
+  let turn = 0;
+  const timer = setImmediate(function count() {
+    turn += 1;
+    immediate = setImmediate(count);
+  });
+  let immediate = timer;
+  const turns = await Promise.all(['1', '2', '3'].map(() => queue.run(visitor('a'), async () => turn)));
+  clearImmediate(immediate);
+  expect(new Set(turns).size).toBe(3);
+});
+
+test('jobs that come in the same turn of the event loop are compared before the first starts', async () => {
+  const { run, drain } = openQueue();
+  for (let n = 1; n <= 3; n += 1) run(visitor('flood'), `flood ${n}`, { cost: 5 });
+  run(['signed in', 'amina'], 'amina');
+  expect(await drain()).toEqual(['flood 1', 'amina', 'flood 2', 'flood 3']);
+});
+
+test('a share with many waiting jobs rests after each for as long as it took, others do not', async () => {
+  let time = 0;
+  const { run, started, endOne } = openQueue({
+    concurrency: 2,
+    maxRunningPerShare: 1,
+    restAbove: { visitors: 2 },
+    now: () => time,
+  });
+  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  await nextLoop();
+  time += 5;
+  await endOne();
+  expect(started).toEqual(['flood 1']);
+  run(visitor('a'), 'a');
+  await nextLoop();
+  expect(started).toEqual(['flood 1', 'a']);
+  await endOne();
+  time += 5;
+  await expect.poll(() => started).toEqual(['flood 1', 'a', 'flood 2']);
+  // Two wait, which is no flood: nothing rests.
+  await endOne();
+  expect(started).toEqual(['flood 1', 'a', 'flood 2', 'flood 3']);
+});
+
+test('a job that turns out to be more work counts as more', async () => {
+  const { run, drain } = openQueue();
+  run(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));
+  for (const name of ['heavy 2', 'heavy 3']) run(visitor('heavy'), name);
+  for (const name of ['light 1', 'light 2', 'light 3', 'light 4']) run(visitor('light'), name);
+  await nextLoop();
+  expect(await drain()).toEqual([
+    'heavy 1',
+    'light 1',
+    'light 2',
+    'light 3',
+    'heavy 2',
+    'light 4',
+    'heavy 3',
+  ]);
+});

@@ -1,0 +1,81 @@
+// What one client may have of the machine, compared with others (docs/decisions/fair-share.md).
+import type { Caller } from './caller.ts';
+import type { Database } from './database/database.ts';
+import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
+import { networksOf } from './network.ts';
+
+/** The fair queues of a process: one for each thing that is scarce. */
+export interface FairShare {
+  /** The beginning of each request that is not answered from memory: reading it, and refusing what is wrong at first sight. */
+  entry: FairQueue;
+  /** The database and this process's one thread: queries, page rendering, password checks. */
+  work: FairQueue;
+  /** Requests that may wait for a third party, such as functions. */
+  outbound: FairQueue;
+  /** Threads that decode and encode images. */
+  images: FairQueue;
+}
+
+/** Visitors' networks with more jobs that wait are floods: a browser sends a few at a time. */
+const restAbove = { visitors: 4 };
+
+/**
+ * Makes the queues.
+ * @param database the kind of database: the embedded one answers one query at a time and blocks this process in the meantime
+ */
+export function createFairShare(database: Database['kind']): FairShare {
+  const isEmbedded = database === 'pglite';
+  return {
+    entry: createFairQueue({
+      concurrency: 2,
+      maxRunningPerShare: 1,
+      startsPerTurn: 1,
+      maxQueued: 2000,
+      maxQueuedPerShare: 400,
+      restAbove,
+    }),
+    work: createFairQueue({
+      concurrency: isEmbedded ? 4 : 8,
+      maxRunningPerShare: isEmbedded ? 2 : 4,
+      startsPerTurn: 1,
+      maxQueued: 1000,
+      maxQueuedPerShare: 200,
+      restAbove,
+    }),
+    outbound: createFairQueue({
+      concurrency: 32,
+      maxRunningPerShare: 4,
+      startsPerTurn: 1,
+      maxQueued: 500,
+      maxQueuedPerShare: 50,
+    }),
+    images: createFairQueue({
+      concurrency: 2,
+      maxRunningPerShare: 1,
+      startsPerTurn: 1,
+      maxQueued: 64,
+      maxQueuedPerShare: 24,
+      restAbove,
+    }),
+  };
+}
+
+/**
+ * The shares a caller's jobs belong to.
+ * @returns one share for the secret key, one for each person who is signed in, else the caller's networks
+ */
+export function clientOf({ claims, address }: Pick<Caller, 'claims' | 'address'>): Client {
+  if (claims.role === 'service_role') return ['secret key'];
+  if (claims.role !== 'anon') return ['signed in', claims.sub ?? ''];
+  return visitorAt(address ?? '');
+}
+
+/** The shares of a visitor's jobs: the networks of the IP address, the widest first. */
+export function visitorAt(address: string): Client {
+  return visitorOf(networksOf(address));
+}
+
+/** @param networks as `networksOf` lists them, the narrowest first */
+export function visitorOf(networks: readonly string[]): Client {
+  return ['visitors', ...[...networks].reverse()];
+}

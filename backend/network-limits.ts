@@ -1,0 +1,130 @@
+// Limits per network, kept in the memory of one process: what the clients of a network hold at a time, and what they do per second.
+// Limits that must hold for all processes together are in the database (docs/decisions/limits.md).
+
+/** What one network may have; wider networks of an address get a multiple of it. */
+export interface NetworkAllowance {
+  /** Allowance of an IPv4 address or an IPv6 /64. */
+  perNetwork: number;
+  /** Allowance of all clients together, those without an address included. Default: unlimited. */
+  inAll?: number;
+}
+
+/**
+ * How many times the allowance of the narrowest network a network has: the same multiples as in the database.
+ * @param level place of the network in `networks`
+ * @param networks as `networksOf` lists them
+ */
+export function allowanceAt(level: number, networks: readonly string[]): number {
+  if (level === 0) return 1;
+  return level === networks.length - 1 ? 8 : 2;
+}
+
+function allowancesOf(
+  networks: readonly string[],
+  { perNetwork, inAll }: NetworkAllowance,
+): [string, number][] {
+  return [
+    ...networks.map((network, level): [string, number] => [
+      network,
+      perNetwork * allowanceAt(level, networks),
+    ]),
+    ...(inAll === undefined ? [] : ([['', inAll]] satisfies [string, number][])),
+  ];
+}
+
+/** Counts what clients hold, such as connections. */
+export class NetworkQuota {
+  readonly #allowance: NetworkAllowance;
+  readonly #held = new Map<string, number>();
+
+  constructor(allowance: NetworkAllowance) {
+    this.#allowance = allowance;
+  }
+
+  /**
+   * Takes an amount for a client, or nothing where that is more than one of its networks may hold.
+   * @param networks the client's, as `networksOf` lists them; empty without an address
+   * @returns gives the amount back, once; null when it was refused
+   */
+  take(networks: readonly string[], amount = 1): (() => void) | null {
+    const allowances = allowancesOf(networks, this.#allowance);
+    const heldBy = (network: string) => this.#held.get(network) ?? 0;
+    if (allowances.some(([network, most]) => heldBy(network) + amount > most)) return null;
+    for (const [network] of allowances) this.#held.set(network, heldBy(network) + amount);
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      for (const [network] of allowances) {
+        const left = heldBy(network) - amount;
+        if (left > 0) this.#held.set(network, left);
+        else this.#held.delete(network);
+      }
+    };
+  }
+}
+
+interface Bucket {
+  tokens: number;
+  filledAt: number;
+  capacity: number;
+}
+
+const fewestBucketsToSweep = 10_000;
+
+/** Counts what clients do over time, in token buckets. */
+export class NetworkRate {
+  readonly #allowance: NetworkAllowance;
+  readonly #burstSeconds: number;
+  readonly #buckets = new Map<string, Bucket>();
+  #sweepAt = fewestBucketsToSweep;
+
+  /**
+   * @param perSecond allowances per second
+   * @param burstSeconds seconds whose allowance may be used at once
+   */
+  constructor(perSecond: NetworkAllowance, burstSeconds = 1) {
+    this.#allowance = perSecond;
+    this.#burstSeconds = burstSeconds;
+  }
+
+  /**
+   * Counts a client's action.
+   * @param networks the client's, as `networksOf` lists them; empty without an address
+   * @param cost what the action costs; more than a whole burst is never allowed
+   * @param now milliseconds of a clock that never goes back
+   * @returns false, and counts nothing, when one of its networks has not so much left
+   */
+  take(networks: readonly string[], cost = 1, now = performance.now()): boolean {
+    const filled = allowancesOf(networks, this.#allowance).map(
+      ([network, perSecond]) => [network, this.#filled(network, perSecond, now)] as const,
+    );
+    if (filled.some(([, { tokens }]) => tokens < cost)) return false;
+    for (const [network, bucket] of filled) {
+      this.#buckets.set(network, { ...bucket, tokens: bucket.tokens - cost });
+    }
+    if (this.#buckets.size > this.#sweepAt) this.#sweep(now);
+    return true;
+  }
+
+  /** Networks in memory. */
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  #filled(network: string, perSecond: number, now: number): Bucket {
+    const capacity = perSecond * this.#burstSeconds;
+    const known = this.#buckets.get(network);
+    const tokens = known ? known.tokens + ((now - known.filledAt) / 1000) * perSecond : capacity;
+    return { tokens: Math.min(capacity, tokens), filledAt: now, capacity };
+  }
+
+  /** Forgets the buckets that are full again: they say no more than none. */
+  #sweep(now: number) {
+    for (const [network, { filledAt, tokens, capacity }] of this.#buckets) {
+      const refilled = tokens + (((now - filledAt) / 1000) * capacity) / this.#burstSeconds;
+      if (refilled >= capacity) this.#buckets.delete(network);
+    }
+    this.#sweepAt = Math.max(fewestBucketsToSweep, 2 * this.#buckets.size);
+  }
+}

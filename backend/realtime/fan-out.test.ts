@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { FanOut } from './fan-out.ts';
+
+const many = (count: number) => new Set(Array.from({ length: count }, (_, n) => n));
+
+/** A fan-out that notes each delivery with the turn of the event loop it came in. */
+function fanOutOf(room: () => Promise<void> | null = () => null) {
+  const faults: unknown[] = [];
+  const fanOut = new FanOut({ room, onFault: (error) => faults.push(error) });
+  const delivered: [message: string, receiver: number][] = [];
+  const turns: number[] = [];
+  let turn = 0;
+  const deliver = (message: string, receivers: ReadonlySet<number>, bytes = 0) =>
+    fanOut.deliver(receivers, bytes, (receiver) => {
+      delivered.push([message, receiver]);
+      turns[turn] = (turns[turn] ?? 0) + 1;
+    });
+  /** Counts the turns until something is done. */
+  const counted = async (work: Promise<void> | null) => {
+    let isDone = false;
+    void work?.then(() => {
+      isDone = true;
+    });
+    while (work && !isDone) {
+      await new Promise((done) => setImmediate(done));
+      turn += 1;
+    }
+  };
+  return { fanOut, deliver, delivered, turns, counted, faults };
+}
+
+test('a message to few is delivered at once', () => {
+  const { deliver, delivered } = fanOutOf();
+  expect(deliver('a', many(100))).toBeNull();
+  expect(delivered).toHaveLength(100);
+});
+
+test('a message to many is delivered in slices, and other work comes in between', async () => {
+  const { deliver, delivered, turns, counted } = fanOutOf();
+  await counted(deliver('a', many(10_000)));
+  expect(delivered).toHaveLength(10_000);
+  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(500);
+});
+
+test('many messages at once are delivered in slices too, in their order', async () => {
+  const { deliver, delivered, turns, counted } = fanOutOf();
+  const names = Array.from({ length: 100 }, (_, n) => String(n));
+  const works = names.map((name) => deliver(name, many(100)));
+  expect(delivered.length).toBeLessThan(500);
+  await counted(Promise.all(works).then(() => {}));
+  expect(delivered.map(([name]) => name)).toEqual(names.flatMap((name) => Array(100).fill(name)));
+  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(500);
+});
+
+test('large messages count for more', async () => {
+  const { deliver, turns, counted } = fanOutOf();
+  await counted(deliver('a', many(20), 1_000_000));
+  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(2);
+});
+
+test('who comes while a message is delivered does not get it, and who fails keeps it from nobody', async () => {
+  const { fanOut, faults } = fanOutOf();
+  const receivers = many(1_000);
+  const got: number[] = [];
+  const work = fanOut.deliver(receivers, 0, (receiver) => {
+    if (receiver === 500) throw new Error('broken');
+    got.push(receiver);
+  });
+  receivers.add(1_000);
+  await work;
+  expect(got).toHaveLength(999);
+  expect(faults).toEqual([new Error('broken')]);
+  await new Promise((done) => setImmediate(done));
+  expect(fanOut.deliver(many(1), 0, (receiver) => got.push(receiver))).toBeNull();
+  expect(got).toHaveLength(1_000);
+});
+
+test('no message goes on while there is no room for what sockets have not read', async () => {
+  let makeRoom = () => {};
+  let room: Promise<void> | null = new Promise((done) => {
+    makeRoom = () => {
+      room = null;
+      done();
+    };
+  });
+  const { deliver, delivered, counted } = fanOutOf(() => room);
+  const work = deliver('a', many(1_000));
+  await new Promise((done) => setImmediate(done));
+  const before = delivered.length;
+  expect(before).toBeLessThan(1_000);
+  await new Promise((done) => setTimeout(done, 20));
+  expect(delivered).toHaveLength(before);
+  makeRoom();
+  await counted(work);
+  expect(delivered).toHaveLength(1_000);
+});

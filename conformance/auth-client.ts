@@ -1,0 +1,52 @@
+// The official auth client and plain requests against an open auth service, for its tests.
+import { AuthClient, type AuthError, type GoTrueClient } from '@supabase/auth-js';
+import type { OpenAuthService } from '../scripts/open-auth-service.ts';
+
+export const password = 'correct horse battery';
+let counter = 0;
+export const newEmail = () => `person${++counter}@example.com`;
+
+/** A client with a storage of its own. */
+export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce' = 'implicit'): GoTrueClient {
+  const kept = new Map<string, string>();
+  return new AuthClient({
+    url: service.url,
+    headers: { apikey: service.keys.publishable },
+    // The client keeps public keys by this name, for the whole process.
+    storageKey: service.url,
+    autoRefreshToken: false,
+    persistSession: true,
+    detectSessionInUrl: false,
+    flowType,
+    storage: {
+      getItem: (name) => kept.get(name) ?? null,
+      setItem: (name, value) => void kept.set(name, value),
+      removeItem: (name) => void kept.delete(name),
+    },
+  });
+}
+
+/** The admin API, with the secret key. */
+export const adminOf = (service: OpenAuthService) =>
+  new AuthClient({
+    url: service.url,
+    headers: { apikey: service.keys.secret, Authorization: `Bearer ${service.keys.secret}` },
+    autoRefreshToken: false,
+    persistSession: false,
+  }).admin;
+
+/** Status and code of an error. */
+export const refusal = (error: AuthError | null) => [error?.status, error?.code];
+
+/** A plain JSON request; the caller's IP address is the last of `x-forwarded-for`. */
+export const post = (
+  service: OpenAuthService,
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+) =>
+  fetch(service.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { isEmail, maxEmailLength } from './email.ts';
+
+test.each(['amina@example.com', 'a@b.c', 'amina+juice@mail.example.co.ke', 'a@..c', 'müller@bücher.example'])(
+  'accepts %s',
+  (text) => expect(isEmail(text)).toBe(true),
+);
+
+test.each([
+  '',
+  'amina',
+  'amina@example',
+  '@example.com',
+  'amina@.com',
+  'amina@example.',
+  'amina@@example.com',
+  'amina@exa@mple.com',
+  'ami na@example.com',
+  'amina@exam\nple.com',
+  'amina@exam\u0000ple.com',
+  'amina@exam\u00a0ple.com',
+])('refuses %j', (text) => expect(isEmail(text)).toBe(false));
+
+test('refuses an address of more than 254 characters', () => {
+  const longest = `${'a'.repeat(maxEmailLength - 6)}@b.com`;
+  expect(isEmail(longest)).toBe(true);
+  expect(isEmail(`a${longest}`)).toBe(false);
+});
+
+test.each(['.', '@', ' ', '@.', 'a@a.'])(
+  'looks at no more of a long text of %j than its length',
+  (repeated) => {
+    // 40 MB: any work per character, times a thousand calls, would outlast the test.
+    const text = `a@${repeated.repeat(10_000_000)}`;
+    for (let call = 0; call < 1000; call += 1) expect(isEmail(text)).toBe(false);
+  },
+);

@@ -1,0 +1,89 @@
+// Texts of the contact page that staff edit: their places, their placeholders and their limits.
+import { formatKes } from './money.ts';
+import { formatPhone } from './phone.ts';
+
+/** The texts, in the order in which the contact page shows them. The slug is the anchor there. */
+export const shopTextSlugs = ['faq', 'privacy', 'terms'] as const;
+export type ShopTextSlug = (typeof shopTextSlugs)[number];
+
+/** Address of a text on the contact page. */
+export const shopTextPath = (slug: ShopTextSlug): string => `/contact#${slug}`;
+
+/** Settings that the texts quote. The fee is in cents. */
+export interface ShopTextFacts {
+  store_name: string;
+  support_phone: string;
+  support_email: string;
+  delivery_fee: number;
+  order_details_months: number;
+  inquiries_months: number;
+  payment_messages_months: number;
+}
+
+/** The placeholders and what each stands for. */
+export const shopTextPlaceholders = {
+  shop: 'the name of the shop',
+  phone: 'the support phone, as a link',
+  email: 'the support email, as a link',
+  delivery_fee: 'the delivery fee',
+  order_details_kept: 'how long orders keep personal details',
+  inquiries_kept: 'how long inquiries are kept',
+  payment_messages_kept: "how long M-PESA's messages are kept",
+} as const;
+export type ShopTextPlaceholder = keyof typeof shopTextPlaceholders;
+
+/** Characters of a title, and of a body in Markdown. */
+export const shopTextLimits = { title: 80, body: 20_000 } as const;
+
+/**
+ * Fills the placeholders of a text.
+ * @param body Markdown; unknown placeholders stay as they are
+ * @returns Markdown in which the values themselves are plain text or links
+ */
+export function fillShopText(body: string, facts: ShopTextFacts): string {
+  const { support_phone, support_email, delivery_fee } = facts;
+  const values: Record<ShopTextPlaceholder, string> = {
+    shop: plain(facts.store_name),
+    phone: `[${plain(formatPhone(support_phone))}](tel:${plain(support_phone)})`,
+    email: `[${plain(support_email)}](mailto:${plain(support_email)})`,
+    delivery_fee: delivery_fee > 0 ? formatKes(delivery_fee) : 'free',
+    order_details_kept: describeMonths(facts.order_details_months),
+    inquiries_kept: describeMonths(facts.inquiries_months),
+    payment_messages_kept: describeMonths(facts.payment_messages_months),
+  };
+  return body.replace(/\{([a-z_]+)\}/g, (written, name: string) =>
+    Object.hasOwn(values, name) ? values[name as ShopTextPlaceholder] : written,
+  );
+}
+
+/** A value without meaning in Markdown: any ASCII punctuation may be escaped there. */
+const plain = (value: string): string => value.replace(/[!-/:-@[-`{-~]/g, '\\$&');
+
+/** Months as people say them, such as `18 months` or `2 years`. */
+export function describeMonths(months: number): string {
+  const [count, unit] = months % 12 === 0 ? [months / 12, 'year'] : [months, 'month'];
+  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+}
+
+/**
+ * What is wrong with a text.
+ * @returns a sentence for each field in which something is wrong; an empty object when it may be saved
+ */
+export function checkShopText({ title, body }: { title: string; body: string }): {
+  title?: string;
+  body?: string;
+} {
+  const problems: { title?: string; body?: string } = {};
+  if (title.trim() === '') problems.title = 'A text needs a title';
+  else if ([...title].length > shopTextLimits.title) {
+    problems.title = `At most ${shopTextLimits.title} characters`;
+  }
+  const unknown = [...body.matchAll(/\{([a-z_]+)\}/g)].find(
+    ([, name = '']) => !Object.hasOwn(shopTextPlaceholders, name),
+  );
+  if (body.trim() === '') problems.body = 'A text needs words';
+  else if ([...body].length > shopTextLimits.body) {
+    problems.body = `At most ${shopTextLimits.body.toLocaleString('en-KE')} characters`;
+  } else if (unknown) problems.body = `There is no placeholder ${unknown[0]}`;
+  return problems;
+}

@@ -1,0 +1,45 @@
+// The folder for mails and texts while no mail server or gateway is set: personal data and codes, so nothing stays for long.
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Times in names sort as they came. */
+const stampOf = (moment: Date): string => moment.toISOString().replaceAll(':', '-');
+const writtenByUs = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
+
+/**
+ * Writes a file that its owner alone may read: its codes and links open accounts.
+ * @returns path of the file
+ * @throws when the folder cannot be written
+ */
+export async function writeToOutboxFolder(
+  folder: string,
+  ending: 'eml' | 'json',
+  content: string | Buffer,
+): Promise<string> {
+  const file = join(folder, `${stampOf(new Date())}-${randomBytes(3).toString('hex')}.${ending}`);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeFile(file, content, { mode: 0o600, flag: 'wx' });
+  return file;
+}
+
+/**
+ * Deletes what is older than `days`, and the oldest files beyond `maxFiles`. Other files are left alone.
+ * @returns number of files deleted
+ * @throws when the folder cannot be read
+ */
+export async function emptyOutboxFolder(
+  folder: string,
+  { days, maxFiles, now = new Date() }: { days: number; maxFiles: number; now?: Date },
+): Promise<number> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const files = names.filter((name) => writtenByUs.test(name)).sort();
+  const oldest = stampOf(new Date(now.getTime() - days * 24 * 60 * 60 * 1000));
+  const due = files.filter((name, index) => name < oldest || index < files.length - maxFiles);
+  // Another process of this shop may delete the same file.
+  for (const name of due) await rm(join(folder, name), { force: true });
+  return due.length;
+}

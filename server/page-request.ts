@@ -1,0 +1,92 @@
+// What a page's request may look like. All of it is checked before anything parses, renders or asks the database.
+import { readBody } from './read-body.ts';
+
+/** Why a request is refused, and what its sender reads. */
+export interface Refusal {
+  status: number;
+  text: string;
+  /** For the log. */
+  reason: string;
+  headers: Record<string, string>;
+}
+
+/** Characters of a page's path and query; links of campaigns carry some hundred. */
+export const maxUrlLength = 4096;
+const maxParameters = 50;
+/** Bytes of a form; the longest message of the contact page, 10,000 characters, takes most of them when every one is escaped. */
+const maxFormBytes = 32 * 1024;
+const maxFields = 100;
+const formType = 'application/x-www-form-urlencoded';
+
+/**
+ * Checks a page's request and reads its form.
+ * @param publicUrl what the outside calls the shop
+ * @returns the request with its form in memory, or why it is refused
+ */
+export async function readPageRequest(request: Request, publicUrl: string): Promise<Request | Refusal> {
+  const { method } = request;
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') {
+    return refusal(405, 'Pages are read, and forms are posted.', 'method', { allow: 'GET, HEAD, POST' });
+  }
+  if (request.url.length > maxUrlLength + publicUrl.length) {
+    return refusal(414, 'This address is too long.', 'long URL');
+  }
+  if (!isReadable(request.url)) return refusal(400, 'Bad request', 'unreadable URL');
+  if (countOf('&', request.url) >= maxParameters) {
+    return refusal(400, 'This address has too many parameters.', 'many parameters');
+  }
+  return method === 'POST' ? readForm(request, publicUrl) : request;
+}
+
+async function readForm(request: Request, publicUrl: string): Promise<Request | Refusal> {
+  const origin = request.headers.get('origin');
+  if (origin !== null && !isOwnOrigin(origin, request, publicUrl)) {
+    return refusal(403, 'Forms on pages of other sites are not accepted.', 'form of another site');
+  }
+  const type = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
+  if (type !== formType) {
+    return refusal(415, 'This form cannot be read.', 'not a form');
+  }
+  const body = await readBody(request, maxFormBytes);
+  if (!body) return refusal(413, 'This form is too large.', 'large form');
+  let separators = 0;
+  for (const byte of body) if (byte === 0x26) separators += 1;
+  if (separators >= maxFields) return refusal(413, 'This form has too many fields.', 'many fields');
+  // Behind a proxy that ends TLS the request's own URL is one of http, which the framework would take for another site.
+  const url = new URL(request.url);
+  const { method, headers, signal } = request;
+  return new Request(new URL(url.pathname + url.search, origin ?? url), { method, headers, signal, body });
+}
+
+/** Its body is not read to its end: nothing more can come on this connection. */
+function refusal(
+  status: number,
+  text: string,
+  reason: string,
+  headers: Record<string, string> = {},
+): Refusal {
+  return { status, text: `${text}\n`, reason, headers: { ...headers, connection: 'close' } };
+}
+
+/** Whether a URL can be one of a page: in characters that can be decoded, without zero characters, which no database takes. */
+function isReadable(url: string): boolean {
+  try {
+    decodeURIComponent(new URL(url).pathname);
+    return !url.includes('%00');
+  } catch {
+    return false;
+  }
+}
+
+function isOwnOrigin(origin: string, request: Request, publicUrl: string): boolean {
+  if (origin.length > maxUrlLength || !URL.canParse(origin)) return false;
+  const { host } = new URL(origin);
+  const own = [request.headers.get('host') ?? new URL(request.url).host, new URL(publicUrl).host];
+  return host !== '' && own.includes(host);
+}
+
+function countOf(character: string, text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(character); at >= 0; at = text.indexOf(character, at + 1)) count += 1;
+  return count;
+}

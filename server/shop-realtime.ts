@@ -1,0 +1,19 @@
+// The shop's settings of the realtime service: visitors receive, they do not send.
+import type { BackendOptions } from '../backend/backend.ts';
+
+/**
+ * Visitors send joins and heartbeats, and staff a token with them; only the database sends messages, and small ones. So one socket
+ * may use much less memory than the client protocol asks for elsewhere.
+ */
+export const shopRealtime: NonNullable<BackendOptions['realtime']> = {
+  publicSenders: 'privileged',
+  limits: {
+    frameBytes: 64 * 1024,
+    joinBytes: 32 * 1024,
+    payloadBytes: 64 * 1024,
+    requestBytes: 256 * 1024,
+    framesPerSecond: 200,
+    framesPerNetwork: 1_000,
+    bufferedBytes: 512 * 1024,
+  },
+};

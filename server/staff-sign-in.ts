@@ -1,0 +1,27 @@
+// How staff sign in: what the shop sets differently from the auth service's defaults.
+import type { GivenAuthSettings } from '../backend/auth/settings.ts';
+import type { Config } from './config.ts';
+
+/** Settings of the auth service for a shop in which only staff have accounts. `AUTH_SETTINGS` overrides them. */
+export function staffSignIn({
+  publicUrl,
+  messages,
+}: Pick<Config, 'publicUrl' | 'messages'>): Partial<GivenAuthSettings> {
+  return {
+    isPhoneEnabled: false,
+    passkeys: { relyingPartyName: 'Jani Juice' },
+    sessionTimeBox: 30 * 24 * 60 * 60,
+    sessionInactivity: 7 * 24 * 60 * 60,
+    // Eight digits leave room for more guesses than one stranger can make, so that wrong codes need not refuse the right one.
+    otpLength: 8,
+    limits: { wrongCodeOverall: { count: 2000, window: 86_400 } },
+    password: {
+      minimumLength: 8,
+      refusesCommon: true,
+      siteWords: ['Jani Juice', 'khat', 'miraa', 'admin', 'staff', new URL(publicUrl).hostname],
+      needsCurrentPassword: true,
+      // A code by e-mail for a session that is older than a day; without a mail server no one would get it.
+      needsReauthentication: messages.smtpUrl !== null,
+    },
+  };
+}

@@ -1,0 +1,102 @@
+// Which addresses a product's picture may have: the constraint, the screens' rule, and the rows from before.
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { migrate } from '../../backend/database/migrate.ts';
+import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { isPictureAddress } from '../../domain/product-picture.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { makeProduct, openShopDatabase, people } from './shop-database.ts';
+
+const thisMigration = '20261122000500_picture_addresses.sql';
+
+const accepted = [
+  'https://project.supabase.co/storage/v1/object/public/product-images/products/a.webp',
+  'http://127.0.0.1:54321/storage/v1/object/public/product-images/products/a.webp',
+  'http://[::1]:3000/a.png',
+  'http://localhost/a.png',
+  '/art/mango-can-960.webp',
+  '/storage/v1/object/public/product-images/products/a.webp?v=1',
+];
+const refused = [
+  'javascript:alert(1)',
+  'JavaScript:alert(1)',
+  ' javascript:alert(1)',
+  'java\nscript:alert(1)',
+  'data:image/svg+xml,<svg/>',
+  'blob:https://jani.example/1',
+  'http://tracker.example/a.png',
+  'http://localhost.tracker.example/a.png',
+  'http://localhost@tracker.example/a.png',
+  '//tracker.example/a.png',
+  '/\\tracker.example/a.png',
+  '/\t/tracker.example/a.png',
+  'https:///a.png',
+  'https://jani.example/a b.png',
+  'https://jani.example/\u0085.png',
+  'art/mango-can-960.webp',
+  '',
+  `/${'a'.repeat(2000)}`,
+];
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 5);
+  });
+  afterAll(() => database.close());
+
+  const setAsStaff = (address: string | null) =>
+    asRole(database, people.staff, (session) =>
+      session.query('update public.products set image_url = $1 where id = $2', [address, product]),
+    );
+
+  test.each(accepted)('%s is a picture', async (address) => {
+    expect(isPictureAddress(address)).toBe(true);
+    expect((await setAsStaff(address)).rowCount).toBe(1);
+  });
+
+  test.each(refused)('%j is no picture', async (address) => {
+    expect(isPictureAddress(address)).toBe(false);
+    await expect(setAsStaff(address)).rejects.toMatchObject({
+      code: '23514',
+      constraint: 'a picture is at an https address or a path of this site',
+    });
+  });
+
+  test('a product may have none', async () => {
+    expect((await setAsStaff(null)).rowCount).toBe(1);
+  });
+});
+
+test('the migration clears addresses from before that break the rule, and leaves the others', async () => {
+  const before = await mkdtemp(join(tmpdir(), 'jani-test-migrations-'));
+  const sources = await Promise.all(
+    shopMigrations.map(async (source) => {
+      if (source.name !== 'shop') return source;
+      for (const file of await readdir(source.folder)) {
+        if (file < thisMigration) await copyFile(join(source.folder, file), join(before, file));
+      }
+      return { ...source, folder: before };
+    }),
+  );
+  const database = await throwawayDatabase('pglite', sources);
+  await rm(before, { recursive: true });
+  await database.query(
+    `insert into public.products (name, slug, price, image_url)
+     select 'Drink', 'drink-' || number, 100, address
+     from jsonb_array_elements_text($1::jsonb) with ordinality as given (address, number)`,
+    [JSON.stringify([...accepted, ...refused])],
+  );
+  await migrate(database, shopMigrations);
+  const { rows } = await database.query<{ image_url: string }>(
+    'select image_url from public.products where image_url is not null',
+  );
+  await database.close();
+  expect(rows.map(({ image_url }) => image_url).sort()).toEqual([...accepted].sort());
+});

@@ -1,0 +1,654 @@
+// Orders that wait to be paid: which of them hold units, for how long, and that no network keeps others from buying.
+import { randomBytes, randomInt } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { asRole } from '../../backend/database/as-role.ts';
+import type { Database } from '../../backend/database/database.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  stockOf,
+} from './shop-database.ts';
+
+const drawPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+const units = (product: string, quantity: number, change: Record<string, unknown> = {}) => ({
+  ...orderForm(product),
+  quantity,
+  expected_total: 95_000 * quantity + 100,
+  customer_phone: drawPhone(),
+  ...change,
+});
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  beforeEach(() => database.execute('delete from private.rate_limits; delete from private.order_networks'));
+  afterAll(() => database.close());
+
+  const place = (
+    product: string,
+    quantity: number,
+    address?: string,
+    change: Record<string, unknown> = {},
+  ): Promise<PlacedOrder> =>
+    call<PlacedOrder>(database, 'visitor', 'place_order', units(product, quantity, change), address);
+  const prompt = async ({ id, tracking_number }: PlacedOrder) => {
+    const begun = await call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
+      order_id: id,
+      tracking_number,
+      phone: drawPhone(),
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+    return begun.payment.id;
+  };
+  const endPrompt = (payment: string, outcome: 'failed' | 'succeeded') =>
+    call<{ outcome: string }>(database, 'service', 'settle_payment', {
+      payment_id: payment,
+      source: 'query',
+      body: '{}',
+      verdict: outcome,
+      result_code: outcome === 'failed' ? '1032' : '0',
+    });
+  /** Lets a time of an order pass: everything that is said of it happened so much earlier. */
+  const letPass = ({ id }: PlacedOrder, minutes: number) =>
+    database.query(
+      `update public.orders
+       set reserved_until = reserved_until - make_interval(mins => $2), expires_at = expires_at - make_interval(mins => $2),
+           expiry_limit = expiry_limit - make_interval(mins => $2), created_at = created_at - make_interval(mins => $2)
+       where id = $1`,
+      [id, String(minutes)],
+    );
+  const sweep = () => call<number>(database, 'service', 'expire_reservations');
+  const lapse = async (order: PlacedOrder) => {
+    await letPass(order, 15);
+    await sweep();
+  };
+  /** Minutes from now, rounded; null where there is no time. */
+  const stateOf = async ({ id }: PlacedOrder) => {
+    const { rows } = await database.query(
+      `select status, payment_status as money,
+              round(extract(epoch from reserved_until - now()) / 60)::integer as held_for,
+              round(extract(epoch from expires_at - now()) / 60)::integer as waits_for
+       from public.orders where id = $1`,
+      [id],
+    );
+    return rows[0];
+  };
+  const waiting = (heldFor: number | null, waitsFor: number) => ({
+    status: 'pending',
+    money: 'unpaid',
+    held_for: heldFor,
+    waits_for: waitsFor,
+  });
+  const isHeld = (order: PlacedOrder) => order.reserved_until !== null;
+
+  describe('from placing', () => {
+    test.each([
+      { stock: 1, quantity: 1 },
+      { stock: 2, quantity: 1 },
+      { stock: 3, quantity: 1 },
+      { stock: 3, quantity: 2 },
+      { stock: 40, quantity: 2 },
+    ])('$quantity of $stock units are held for 15 minutes', async ({ stock, quantity }) => {
+      const product = await makeProduct(database, stock);
+      const order = await place(product, quantity, '192.0.2.1');
+      expect(order.reserved_until).toBe(order.expires_at);
+      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await stockOf(database, product)).toBe(stock - quantity);
+      // Nobody pays; the customer was only slow and orders again.
+      await lapse(order);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', held_for: null, waits_for: null });
+      expect(await stockOf(database, product)).toBe(stock);
+      const again = await place(product, quantity, '192.0.2.1');
+      const payment = await prompt(again);
+      expect(await stockOf(database, product)).toBe(stock - quantity);
+      await endPrompt(payment, 'succeeded');
+      expect(await stateOf(again)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await stockOf(database, product)).toBe(stock - quantity);
+    });
+
+    test('all unpaid orders of a product together hold at most half of it, rounded up', async () => {
+      const product = await makeProduct(database, 7);
+      const held: boolean[] = [];
+      for (let n = 1; n <= 7; n += 1) held.push(isHeld(await place(product, 1, `198.51.${n}.1`)));
+      expect(held).toEqual([true, true, true, true, false, false, false]);
+      expect(await stockOf(database, product)).toBe(3);
+    });
+
+    test('paid units count no more, and the next order is held again', async () => {
+      const product = await makeProduct(database, 4);
+      const first = await place(product, 2, '198.51.1.1');
+      expect(isHeld(await place(product, 1, '198.51.2.1'))).toBe(false);
+      await endPrompt(await prompt(first), 'succeeded');
+      expect(isHeld(await place(product, 1, '198.51.3.1'))).toBe(true);
+    });
+
+    test('the share is a setting', async () => {
+      const product = await makeProduct(database, 10);
+      const set = (percent: number) =>
+        database.query('update public.store_settings set reserved_share_percent = $1', [String(percent)]);
+      try {
+        await set(100);
+        expect(isHeld(await place(product, 10, '198.51.1.1'))).toBe(true);
+        await set(20);
+        const other = await makeProduct(database, 10);
+        expect(isHeld(await place(other, 3, '198.51.2.1'))).toBe(false);
+        expect(isHeld(await place(other, 2, '198.51.2.1'))).toBe(true);
+      } finally {
+        await set(50);
+      }
+    });
+
+    test('orders of staff and of the shop itself always hold their units', async () => {
+      const product = await makeProduct(database, 10);
+      expect(isHeld(await call(database, 'staff', 'place_order', units(product, 6), '198.51.1.1'))).toBe(
+        true,
+      );
+      expect(isHeld(await place(product, 4))).toBe(true);
+      expect(await stockOf(database, product)).toBe(0);
+    });
+
+    test('the same units are not held again and again by one network', async () => {
+      const product = await makeProduct(database, 10);
+      const takeHalf = async (address: string) => {
+        const order = await place(product, 5, address);
+        await lapse(order);
+        return isHeld(order);
+      };
+      expect([await takeHalf('2001:db8:1:1::1'), await takeHalf('2001:db8:1:1::2')]).toEqual([true, false]);
+      // Other subnets of the same site are the same customer: twice as much, not once each.
+      expect([await takeHalf('2001:db8:1:2::1'), await takeHalf('2001:db8:1:3::1')]).toEqual([true, false]);
+      expect(await takeHalf('2001:db8:2::1')).toBe(true);
+      // An hour after the units came back.
+      await database.query(`update private.order_networks set ended_at = ended_at - interval '1 hour'`);
+      expect(await takeHalf('2001:db8:1:1::1')).toBe(true);
+    });
+
+    test('an order that was paid does not count for its network', async () => {
+      const product = await makeProduct(database, 10);
+      for (let n = 0; n < 3; n += 1) {
+        const order = await place(product, 5, '192.0.2.9');
+        expect(isHeld(order)).toBe(true);
+        await endPrompt(await prompt(order), 'succeeded');
+        await database.query('update public.products set stock_quantity = 10 where id = $1', [product]);
+      }
+    });
+
+    test('26 orders from 26 /64s of one /48 leave units of all 26 products for others', async () => {
+      const products: string[] = [];
+      for (let n = 0; n < 26; n += 1) products.push(await makeProduct(database, 3));
+      const attack: PlacedOrder[] = [];
+      for (const [n, product] of products.entries()) {
+        attack.push(await place(product, 3, `2001:db8:26:${n.toString(16)}::1`));
+        attack.push(await place(product, 2, `2001:db8:26:${(n + 100).toString(16)}::1`));
+        attack.push(await place(product, 1, `2001:db8:26:${(n + 200).toString(16)}::1`));
+      }
+      expect(attack.filter(isHeld)).toHaveLength(26);
+      for (const product of products) {
+        expect(await stockOf(database, product)).toBe(1);
+        const order = await place(product, 1, '192.0.2.26');
+        await endPrompt(await prompt(order), 'succeeded');
+        expect(await stateOf(order)).toMatchObject({ money: 'paid' });
+      }
+    });
+  });
+
+  describe('at the prompt', () => {
+    test('an order without units takes them for five minutes, and gives them back when nobody pays', async () => {
+      const product = await makeProduct(database, 3);
+      const order = await place(product, 3, '192.0.2.1');
+      expect(await stateOf(order)).toEqual(waiting(null, 15));
+      expect(await stockOf(database, product)).toBe(3);
+      const payment = await prompt(order);
+      expect(await stateOf(order)).toEqual(waiting(5, 15));
+      expect(await stockOf(database, product)).toBe(0);
+      await endPrompt(payment, 'failed');
+      await letPass(order, 5);
+      await sweep();
+      expect(await stateOf(order)).toEqual(waiting(null, 10));
+      expect(await stockOf(database, product)).toBe(3);
+      await prompt(order);
+      expect(await stateOf(order)).toEqual(waiting(5, 10));
+      expect(await stockOf(database, product)).toBe(0);
+    });
+
+    test('a second prompt holds the units no longer', async () => {
+      const product = await makeProduct(database, 3);
+      const order = await place(product, 3, '192.0.2.1');
+      await endPrompt(await prompt(order), 'failed');
+      await letPass(order, 3);
+      await prompt(order);
+      expect(await stateOf(order)).toEqual(waiting(2, 12));
+    });
+
+    test('units that are gone are refused in the words of an order, and the order still expires', async () => {
+      const product = await makeProduct(database, 3);
+      const [slow, half, quick] = [
+        await place(product, 3, '192.0.2.1'),
+        await place(product, 2, '192.0.2.2'),
+        await place(product, 1, '192.0.2.3'),
+      ];
+      expect([slow, half, quick].map(isHeld)).toEqual([false, true, false]);
+      const few = await expectRefusal(prompt(slow), 409, 'not_enough_stock');
+      expect([few.message, few.hint]).toEqual(['Only 1 left in stock', '1']);
+      await prompt(quick);
+      const none = await expectRefusal(prompt(slow), 409, 'out_of_stock');
+      expect(none.message).toBe('This product is out of stock');
+      expect(await stateOf(slow)).toEqual(waiting(null, 15));
+      await lapse(slow);
+      expect(await stateOf(slow)).toMatchObject({ status: 'cancelled' });
+      await expectRefusal(prompt(slow), 409, 'order_cancelled');
+    });
+
+    test('a product that is not sold any more is refused', async () => {
+      const product = await makeProduct(database, 3);
+      const [held, unheld] = [await place(product, 2, '192.0.2.1'), await place(product, 1, '192.0.2.2')];
+      await database.query('update public.products set is_active = false where id = $1', [product]);
+      await expectRefusal(prompt(unheld), 404, 'product_unavailable');
+      await prompt(held);
+    });
+
+    test('a network that took everything twice and paid nothing is prompted, but holds nothing more', async () => {
+      const product = await makeProduct(database, 4);
+      const takeAll = async (address: string) => {
+        const order = await place(product, 4, address);
+        expect(isHeld(order)).toBe(false);
+        const payment = await prompt(order);
+        const isTaken = (await stockOf(database, product)) === 0;
+        await endPrompt(payment, 'failed');
+        await lapse(order);
+        expect(await stockOf(database, product)).toBe(4);
+        return isTaken;
+      };
+      const takes: boolean[] = [];
+      for (const host of [1, 1, 1, 2, 2, 2, 3]) takes.push(await takeAll(`192.0.2.${host}`));
+      // Two addresses used up what their /24 may hold.
+      expect(takes).toEqual([true, true, false, true, true, false, false]);
+      expect(await takeAll('198.51.100.1')).toBe(true);
+      // Who pays gets the units all the same.
+      const order = await place(product, 4, '192.0.2.1');
+      await endPrompt(await prompt(order), 'succeeded');
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await stockOf(database, product)).toBe(0);
+    });
+
+    test('money for units that were sold in the meantime waits for staff', async () => {
+      const product = await makeProduct(database, 1);
+      await database.query(`update public.store_settings set reserved_share_percent = 1`);
+      try {
+        const order = await place(product, 1, '192.0.2.1');
+        expect(isHeld(order)).toBe(true);
+        const payment = await prompt(order);
+        await database.query(
+          `update public.orders set expiry_limit = now(), expires_at = now(), reserved_until = now() where id = $1`,
+          [order.id],
+        );
+        await sweep();
+        await endPrompt(await prompt(await place(product, 1, '192.0.2.2')), 'succeeded');
+        expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid_needs_decision' });
+        expect(await stateOf(order)).toMatchObject({ money: 'needs_decision' });
+      } finally {
+        await database.query(`update public.store_settings set reserved_share_percent = 50`);
+      }
+    });
+  });
+
+  describe('the end of a hold', () => {
+    test('a late prompt moves it once, to five minutes after that prompt', async () => {
+      const product = await makeProduct(database, 10);
+      const order = await place(product, 2, '192.0.2.1');
+      await endPrompt(await prompt(order), 'failed');
+      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      await letPass(order, 13);
+      await endPrompt(await prompt(order), 'failed');
+      expect(await stateOf(order)).toEqual(waiting(5, 5));
+      await letPass(order, 4);
+      await endPrompt(await prompt(order), 'failed');
+      expect(await stateOf(order)).toEqual(waiting(1, 1));
+      await letPass(order, 1);
+      await expectRefusal(prompt(order), 409, 'order_cancelled');
+      expect(await sweep()).toBe(1);
+      expect(await stockOf(database, product)).toBe(10);
+    });
+
+    test('a prompt every four minutes holds units for 30 minutes at most', async () => {
+      const product = await makeProduct(database, 10);
+      const order = await place(product, 5, '192.0.2.1');
+      let heldFor = 0;
+      let payment = '';
+      while (heldFor < 60 && (await stockOf(database, product)) < 10) {
+        if (payment) await endPrompt(payment, 'failed');
+        // Only the prompts of ten minutes are counted.
+        await database.query('delete from private.rate_limits');
+        payment = await prompt(order).catch(() => '');
+        await letPass(order, 4);
+        heldFor += 4;
+        await sweep();
+      }
+      expect(heldFor).toBeLessThanOrEqual(30);
+    });
+
+    test('an open prompt delays it, but not beyond 30 minutes from placing; late money opens the order again', async () => {
+      const product = await makeProduct(database, 10);
+      const order = await place(product, 2, '192.0.2.1');
+      const payment = await prompt(order);
+      await letPass(order, 29);
+      await sweep();
+      expect(await stockOf(database, product)).toBe(8);
+      expect(await stateOf(order)).toMatchObject({ status: 'pending' });
+      await letPass(order, 1);
+      await sweep();
+      expect(await stockOf(database, product)).toBe(10);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid' });
+      expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid' });
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await stockOf(database, product)).toBe(8);
+    });
+
+    test('a payment that staff look at holds the units until they are done, and then for another 15 minutes', async () => {
+      const product = await makeProduct(database, 10);
+      const order = await place(product, 2, '192.0.2.1');
+      const payment = await prompt(order);
+      await call(database, 'service', 'settle_payment', {
+        payment_id: payment,
+        source: 'notice',
+        body: '{}',
+        verdict: 'succeeded',
+        result_code: '0',
+      });
+      await letPass(order, 120);
+      await sweep();
+      expect(await stockOf(database, product)).toBe(8);
+      await call(database, 'staff', 'resolve_difference', { decision: 'accept', payment_id: payment });
+      await sweep();
+      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      await prompt(order);
+      await letPass(order, 30);
+      await sweep();
+      expect(await stockOf(database, product)).toBe(10);
+    });
+  });
+
+  describe('staff', () => {
+    const setStatus = ({ id }: PlacedOrder, status: string) =>
+      asRole(database, people.staff, (session) =>
+        session.query('update public.orders set status = $2 where id = $1', [id, status]),
+      );
+
+    test('take the units of an order that they hand on unpaid', async () => {
+      const product = await makeProduct(database, 3);
+      const order = await place(product, 3, '192.0.2.1');
+      await setStatus(order, 'processing');
+      expect(await stockOf(database, product)).toBe(0);
+      await letPass(order, 60);
+      await sweep();
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'unpaid' });
+      const other = await makeProduct(database, 1);
+      const late = await place(other, 1, '192.0.2.1');
+      await lapse(late);
+      await place(other, 1);
+      await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold_meanwhile');
+    });
+
+    test('cancel an order without units, and nothing comes back', async () => {
+      const product = await makeProduct(database, 3);
+      const order = await place(product, 3, '192.0.2.1');
+      await setStatus(order, 'cancelled');
+      await letPass(order, 60);
+      await sweep();
+      expect(await stockOf(database, product)).toBe(3);
+      await setStatus(order, 'pending');
+      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await stockOf(database, product)).toBe(0);
+    });
+
+    test('see in the timeline that an order holds no units, takes them and gives them back', async () => {
+      const product = await makeProduct(database, 3);
+      const order = await place(product, 3, '192.0.2.1');
+      await endPrompt(await prompt(order), 'failed');
+      await letPass(order, 5);
+      await sweep();
+      await letPass(order, 10);
+      await sweep();
+      const { rows } = await database.query(
+        `select kind, details - 'total_amount' as details from public.order_events
+         where order_id = $1 and kind in ('order_placed', 'units_taken', 'units_returned', 'status_changed') order by id`,
+        [order.id],
+      );
+      expect(rows).toEqual([
+        { kind: 'order_placed', details: { holds_no_units: true } },
+        { kind: 'units_taken', details: {} },
+        { kind: 'units_returned', details: {} },
+        { kind: 'status_changed', details: { from: 'pending', to: 'cancelled', reason: 'not_paid_in_time' } },
+      ]);
+    });
+  });
+
+  describe('how many orders wait to be paid', () => {
+    const pay = async (order: PlacedOrder) => endPrompt(await prompt(order), 'succeeded');
+    const fill = async (product: string, addresses: string[], phone?: string) => {
+      const orders: PlacedOrder[] = [];
+      for (const address of addresses) {
+        orders.push(await place(product, 1, address, phone ? { customer_phone: phone } : {}));
+      }
+      return orders;
+    };
+    const times = <T>(count: number, make: (n: number) => T) =>
+      Array.from({ length: count }, (_, n) => make(n));
+
+    test('is at most five of one phone in a network, ten in its /56 and forty in its /48', async () => {
+      const product = await makeProduct(database, 1000);
+      const phone = '0712000001';
+      const [first] = await fill(
+        product,
+        times(5, (n) => `2001:db8:5:1::${n}`),
+        phone,
+      );
+      const sixth = () => place(product, 1, '2001:db8:5:1::9', { customer_phone: '254712000001' });
+      const error = await expectRefusal(sixth(), 429, 'too_many_unpaid_orders');
+      expect(error.message).toContain('5 orders of this phone');
+      // Other networks, other phones and staff are not held up.
+      await place(product, 1, '192.0.2.91', { customer_phone: phone });
+      await place(product, 1, '2001:db8:5:1::9');
+      await call(
+        database,
+        'staff',
+        'place_order',
+        units(product, 1, { customer_phone: phone }),
+        '2001:db8:5:1::1',
+      );
+      await pay(first as PlacedOrder);
+      await sixth();
+      await fill(
+        product,
+        times(5, () => '2001:db8:5:2::1'),
+        phone,
+      );
+      const ofSite = await expectRefusal(
+        fill(product, ['2001:db8:5:3::1'], phone),
+        429,
+        'too_many_unpaid_orders',
+      );
+      expect(ofSite.message).toContain('10 orders of this phone');
+      await fill(
+        product,
+        times(30, (n) => `2001:db8:5:${n + 1}00::1`),
+        phone,
+      );
+      await expectRefusal(fill(product, ['2001:db8:5:ff00::1'], phone), 429, 'too_many_unpaid_orders');
+      await fill(product, ['2001:db8:6::1'], phone);
+    });
+
+    test('is at most fifty of a network, whether they hold units or not', async () => {
+      const product = await makeProduct(database, 60);
+      const [first] = await fill(
+        product,
+        times(50, () => '192.0.2.50'),
+      );
+      await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
+      await fill(product, ['192.0.2.51']);
+      await lapse(first as PlacedOrder);
+      await fill(product, ['192.0.2.50']);
+    });
+  });
+
+  test('an order reads the rows of its own network, however many others hold units', async () => {
+    const [product, crowded] = [await makeProduct(database, 100), await makeProduct(database, 100_000)];
+    // Plans are made and stored while the tables are small, and known to be.
+    const small = await makeProduct(database, 100);
+    await database.execute(
+      'analyze private.order_networks, private.held_units, private.rate_limits, public.orders',
+    );
+    for (let n = 0; n < 10; n += 1) await place(small, 1, `203.0.113.${n}`);
+    await database.query('alter table public.orders disable trigger user');
+    await database.execute(`
+      with others as (
+        insert into public.orders
+          (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount,
+           reserved_until, expires_at, expiry_limit)
+        select 'JJ-20200101-' || n, 'Other', 'o@b.example', '+254712345678', 'Karen', 100, 95100,
+          now() + interval '10 minutes', now() + interval '10 minutes', now() + interval '25 minutes'
+        from generate_series(10000, 14999) as n
+        returning id, substr(tracking_number, 13)::integer as n
+      ),
+      items as (
+        insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
+        select id, '${crowded}', 'Other', 1, 95000 from others
+      )
+      insert into private.order_networks (order_id, network, product_id, taken)
+      select id, '10.' || n / 256 || '.' || n % 256 || '.' || level, '${crowded}', 1
+      from others, unnest(array['1', '0/24']) as level`);
+    try {
+      for (const ordered of [product, crowded]) {
+        const { rows } = await asRole(
+          database,
+          people.visitor,
+          async (session) => {
+            const form = units(ordered, 1);
+            const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
+            await session.query(`select public.place_order(${names.join(', ')})`, Object.values(form));
+            // A table that is read whole, as a proof that reading is counted.
+            await session.query('select count(*) from public.products');
+            return session.query<{ name: string }>(
+              `select relname as name from pg_stat_xact_user_tables
+               where relname in ('products', 'orders', 'order_items', 'order_networks', 'held_units')
+                 and seq_tup_read + coalesce(idx_tup_fetch, 0) > 20`,
+            );
+          },
+          { request: { headers: { 'x-forwarded-for': '192.0.2.1' } } },
+        );
+        expect(rows).toEqual([{ name: 'products' }]);
+      }
+      const { rows } = await asRole(database, people.service, async (session) => {
+        await session.query('select public.expire_reservations()');
+        return session.query(
+          `select relname from pg_stat_xact_user_tables where relname in ('orders', 'order_items', 'order_networks') and seq_tup_read + coalesce(idx_tup_fetch, 0) > 20`,
+        );
+      });
+      expect(rows, 'a sweep that finds nothing due').toEqual([]);
+    } finally {
+      await database.execute(`
+        delete from public.orders where customer_name = 'Other';
+        alter table public.orders enable trigger user`);
+    }
+  });
+});
+
+describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the same time,', () => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase('postgresql');
+  });
+  afterAll(() => database.close());
+
+  const place = (product: string, n: number, quantity = 1) =>
+    call<PlacedOrder>(
+      database,
+      'visitor',
+      'place_order',
+      units(product, quantity),
+      `10.${n >> 8}.${n & 255}.1`,
+    );
+  const prompt = ({ id, tracking_number }: PlacedOrder) =>
+    call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
+      order_id: id,
+      tracking_number,
+      phone: drawPhone(),
+      notice_secret: randomBytes(32).toString('hex'),
+    });
+  const settle = (payment: string, verdict: 'succeeded' | 'failed') =>
+    call(database, 'service', 'settle_payment', {
+      payment_id: payment,
+      source: 'query',
+      body: '{}',
+      verdict,
+      result_code: verdict === 'failed' ? '1032' : '0',
+    });
+  const refusalsOf = (attempts: PromiseSettledResult<unknown>[]) =>
+    attempts.flatMap((attempt) =>
+      attempt.status === 'rejected' ? [attempt.reason.detail ?? attempt.reason] : [],
+    );
+
+  test('orders from 60 networks hold exactly half, and prompts sell exactly the rest', async () => {
+    const product = await makeProduct(database, 11);
+    const orders = await Promise.all(Array.from({ length: 60 }, (_, n) => place(product, n)));
+    expect(orders.filter(({ reserved_until }) => reserved_until !== null)).toHaveLength(6);
+    expect(await stockOf(database, product)).toBe(5);
+    const unheld = orders.filter(({ reserved_until }) => reserved_until === null);
+    const prompted = await Promise.allSettled(unheld.map(prompt));
+    expect(refusalsOf(prompted)).toEqual(Array(54 - 5).fill('out_of_stock'));
+    expect(await stockOf(database, product)).toBe(0);
+    await expectBalancedBooks(database, new Map([[product, 11]]));
+  });
+
+  test('placing, prompts, payments, failures and sweeps never wait for each other in a circle', async () => {
+    const stock = new Map<string, number>();
+    for (let n = 0; n < 4; n += 1) stock.set(await makeProduct(database, 60), 60);
+    const products = [...stock.keys()];
+    let network = 1000;
+    for (let round = 0; round < 6; round += 1) {
+      const attempts = await Promise.allSettled(
+        Array.from({ length: 24 }, (_, n) => {
+          network += 1;
+          return place(products[n % 4] as string, network, 1 + (n % 3));
+        }),
+      );
+      const placed = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []));
+      await database.query(
+        `update public.orders set expires_at = now(), reserved_until = case when reserved_until is not null then now() end
+         where id = any (string_to_array($1, ',')::uuid[])`,
+        [
+          placed
+            .slice(18)
+            .map(({ id }) => id)
+            .join(','),
+        ],
+      );
+      const work = placed.slice(0, 18).map(async (order, n) => {
+        const { payment } = await prompt(order);
+        await settle(payment.id, n % 3 === 0 ? 'failed' : 'succeeded');
+      });
+      const sweeps = Array.from({ length: 4 }, () => call(database, 'service', 'expire_reservations'));
+      const others = Array.from({ length: 8 }, (_, n) => {
+        network += 1;
+        return place(products[n % 4] as string, network);
+      });
+      const refusals = refusalsOf([
+        ...attempts,
+        ...(await Promise.allSettled([...work, ...sweeps, ...others])),
+      ]);
+      expect(
+        refusals.filter((code) => !/out_of_stock|not_enough_stock|order_cancelled/.test(String(code))),
+      ).toEqual([]);
+    }
+    await expectBalancedBooks(database, stock);
+  });
+});

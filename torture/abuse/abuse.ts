@@ -1,0 +1,118 @@
+// What one client can do to all others: every flood beside ordinary shoppers, and what strangers may take, guess or send.
+import { fork } from 'node:child_process';
+import { mkdir, rm } from 'node:fs/promises';
+import type { BrokenPromise } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
+import { type AbusedShop, startAbusedShop } from './abused-shop.ts';
+import type { AttackerMessage } from './attacker.ts';
+import { attacks } from './attacks.ts';
+import { checkRules } from './rules.ts';
+import { measureShoppers, medianOf, type ShopperTimes } from './shopper.ts';
+
+export interface Abuse {
+  kind: 'pglite' | 'postgresql';
+  logs: string;
+  /** Milliseconds an attack is measured for. Default: 8,000. */
+  attackMs?: number;
+  /** Only attacks and rules whose name has this in it. Default: all. */
+  matching?: string;
+}
+
+/** How much slower a shopper may be while an attack runs, and once it is over for five seconds. */
+const during = 5;
+const afterwards = 2;
+const recoveryMs = 5000;
+
+/** Runs all of it; promises are broken where a shopper waits too long, memory doubles or the process ends. */
+export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abuse): Promise<Outcome> {
+  const startedAt = performance.now();
+  const figures: Outcome['figures'] = {};
+  const broken: BrokenPromise[] = [];
+  await rm(logs, { recursive: true, force: true });
+  await mkdir(logs, { recursive: true });
+  const isWanted = ({ name }: { name: string }) => name.includes(matching);
+  let shop = await startAbusedShop(kind, logs);
+  try {
+    await measureShoppers(shop.target.port, shop.target.publishableKey, shop.product, 3000);
+    const idle = await shop.residentMegabytes();
+    figures['memory after the first shoppers'] = `${Math.round(idle)} MB`;
+    for (const { name } of attacks.filter(isWanted)) {
+      const { text, problems } = await measureAttack(shop, name, attackMs, idle);
+      figures[name] = text;
+      console.log(`${kind} | ${name} | ${text}`);
+      for (const found of problems)
+        broken.push({ promise: 'an attack slows nobody else down', subject: name, found });
+      if (!shop.isAlive()) {
+        await shop.close();
+        shop = await startAbusedShop(kind, logs);
+      }
+    }
+    for (const { name, found } of await checkRules(shop, isWanted)) {
+      figures[name] = found ?? 'held';
+      console.log(`${kind} | ${name} | ${found ?? 'held'}`);
+      if (found) broken.push({ promise: 'a stranger can do nothing to a customer', subject: name, found });
+    }
+  } finally {
+    await shop.close();
+  }
+  return { name: `abuse ${kind}`, figures, broken, durationMs: performance.now() - startedAt };
+}
+
+async function measureAttack(
+  shop: AbusedShop,
+  name: string,
+  attackMs: number,
+  idle: number,
+): Promise<{ text: string; problems: string[] }> {
+  const measure = (durationMs: number) =>
+    measureShoppers(shop.target.port, shop.target.publishableKey, shop.product, durationMs);
+  const before = await measure(4000);
+  let peak = 0;
+  const watch = setInterval(async () => {
+    peak = Math.max(peak, await shop.residentMegabytes());
+  }, 200);
+  const attacker = startAttacker(name, shop);
+  await pause(1000);
+  const meanwhile = await measure(attackMs);
+  const statuses = await attacker.stop();
+  await pause(recoveryMs);
+  clearInterval(watch);
+  const after = await measure(4000);
+  const kinds = ['page', 'search', 'order'] as const;
+  const ratio = (times: ShopperTimes, kind: (typeof kinds)[number]) =>
+    medianOf(times[kind]) / medianOf(before[kind]);
+  const problems = kinds.flatMap((kind) => [
+    ...(ratio(meanwhile, kind) < during ? [] : [`${kind} x${ratio(meanwhile, kind).toFixed(1)} during`]),
+    ...(ratio(after, kind) < afterwards ? [] : [`${kind} x${ratio(after, kind).toFixed(1)} after`]),
+  ]);
+  if (peak > 2 * idle) problems.push(`${Math.round(peak)} MB of memory, ${Math.round(idle)} MB idle`);
+  if (!shop.isAlive()) problems.push('the process ended');
+  for (const [when, { failures }] of Object.entries({ before, meanwhile, after })) {
+    if (failures.length > 0)
+      problems.push(`${failures.length} failed ${when}: ${failures.slice(0, 3).join(', ')}`);
+  }
+  const cell = (times: ShopperTimes) => kinds.map((kind) => `x${ratio(times, kind).toFixed(1)}`).join(' ');
+  const text = `page, search, order ${cell(meanwhile)} (after ${cell(after)}); peak ${Math.round(peak)} MB; attacker's answers ${JSON.stringify(statuses)}`;
+  return { text, problems };
+}
+
+function startAttacker(name: string, { target }: AbusedShop): { stop(): Promise<Record<string, number>> } {
+  const child = fork(new URL('attacker.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
+  const send = (message: AttackerMessage) => child.send(message);
+  send({ start: name, target });
+  const result = new Promise<Record<string, number>>((resolve) => {
+    child.once('message', (statuses) => resolve(statuses as Record<string, number>));
+    child.once('exit', () => resolve({}));
+  });
+  return {
+    async stop() {
+      if (child.connected) send({ stop: true });
+      const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000);
+      const statuses = await result;
+      clearTimeout(impatience);
+      return statuses;
+    },
+  };
+}
+
+const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));

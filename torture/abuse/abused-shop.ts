@@ -1,0 +1,95 @@
+// The shop that is attacked: the built one, in a process of its own, with plenty of one drink and an uploaded image.
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../../scripts/free-port.ts';
+import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
+import { makeShopProcess, root } from '../shop-process.ts';
+import type { Target } from './attacks.ts';
+import { clientFrom } from './client.ts';
+
+export interface AbusedShop {
+  target: Target;
+  /** What shoppers order; total in cents, the delivery fee included. */
+  product: { id: string; total: number };
+  secretKey: string;
+  /** Where mails and texts that nobody delivers are put. */
+  outbox: string;
+  logFile: string;
+  /** Memory the process occupies, in megabytes. */
+  residentMegabytes(): Promise<number>;
+  /** Whether the process is still the one that was started. */
+  isAlive(): boolean;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts it.
+ * @param kind of its database
+ * @param logs folder for what it writes
+ */
+export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: string): Promise<AbusedShop> {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-abuse-'));
+  const cluster = kind === 'postgresql' ? await startThrowawayPostgresql() : null;
+  const logFile = join(logs, `${kind}.log`);
+  const shop = await makeShopProcess(kind, logFile, {
+    DATA_DIR: folder,
+    SIMULATOR_PORT: String(await freePort()),
+    // X-Forwarded-For may name another address for the one request that needs it, such as one of IPv6.
+    TRUSTED_PROXIES: '1',
+    ...(cluster ? { DATABASE_URL: cluster.url } : {}),
+  });
+  const close = async () => {
+    await shop.stop();
+    await cluster?.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await shop.start();
+    const { publishable, secret } = JSON.parse(await readFile(join(folder, 'keys.json'), 'utf8'));
+    const owner = clientFrom(shop.port, '127.0.0.1');
+    const headers = { apikey: secret, authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
+    const stocked = await owner.send({
+      method: 'PATCH',
+      path: '/rest/v1/products?is_active=is.true',
+      headers: { ...headers, prefer: 'return=representation' },
+      body: JSON.stringify({ stock_quantity: 100_000 }),
+    });
+    const products = JSON.parse(stocked.body) as { id: string; slug: string; price: number }[];
+    const settings = await owner.send({ path: '/rest/v1/store_settings?select=delivery_fee', headers });
+    const fee = (JSON.parse(settings.body) as { delivery_fee: number }[])[0]?.delivery_fee ?? 0;
+    const [product] = products;
+    if (!product) throw new Error('the shop has no products');
+    const imagePath = 'products/abuse.webp';
+    const uploaded = await owner.send({
+      method: 'POST',
+      path: `/storage/v1/object/product-images/${imagePath}`,
+      headers: { ...headers, 'content-type': 'image/webp' },
+      body: await readFile(join(root, 'web/public/art/blackcurrant-bottle-960.webp')),
+    });
+    if (uploaded.status !== 200) throw new Error(`the image was not taken: ${uploaded.body}`);
+    owner.close();
+    return {
+      target: {
+        port: shop.port,
+        publishableKey: publishable,
+        slugs: products.map(({ slug }) => slug),
+        productId: product.id,
+        imagePath,
+      },
+      product: { id: product.id, total: product.price + fee },
+      secretKey: secret,
+      outbox: join(folder, 'outbox'),
+      logFile,
+      async residentMegabytes() {
+        const status = await readFile(`/proc/${shop.pid()}/status`, 'utf8').catch(() => '');
+        return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+      },
+      isAlive: shop.isUp,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

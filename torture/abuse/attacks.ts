@@ -1,0 +1,289 @@
+// The floods of one client that outsiders tried on the shop, each by the number of its finding.
+import { randomUUID } from 'node:crypto';
+import { WebSocket } from 'ws';
+import { type Call, clientFrom } from './client.ts';
+
+/** What an attacker knows: the shop's address and what its pages show everyone. */
+export interface Target {
+  port: number;
+  publishableKey: string;
+  /** Active products, and the path of an uploaded image. */
+  slugs: readonly string[];
+  productId: string;
+  imagePath: string;
+}
+
+export interface Attack {
+  name: string;
+  /** Runs until the signal is aborted; resolves to how many requests got each status. */
+  run(target: Target, signal: AbortSignal): Promise<Record<string, number>>;
+}
+
+const attackerAddress = '127.66.0.1';
+
+/** A flood: so many connections, each sending its next request as soon as the last one is answered. */
+function flood(name: string, connections: number, callOf: (target: Target, index: number) => Call): Attack {
+  return {
+    name,
+    async run(target, signal) {
+      const client = clientFrom(target.port, attackerAddress);
+      const statuses: Record<string, number> = {};
+      let index = 0;
+      const loop = async () => {
+        while (!signal.aborted) {
+          const { status } = await client.send(callOf(target, index++));
+          statuses[status] = (statuses[status] ?? 0) + 1;
+          // A shop that is gone answers at once, and the loop would never give the signal its turn.
+          if (status === 0) await new Promise((done) => setTimeout(done, 50));
+        }
+      };
+      signal.addEventListener('abort', () => client.close(), { once: true });
+      await Promise.all(Array.from({ length: connections }, loop));
+      return statuses;
+    },
+  };
+}
+
+const form = { 'content-type': 'application/x-www-form-urlencoded' };
+const json = ({ publishableKey }: Target) => ({ apikey: publishableKey, 'content-type': 'application/json' });
+const ownOrigin = ({ port }: Target) => ({ origin: `http://localhost:${port}` });
+
+/** A multipart body of so many parts. */
+function multipart(parts: number): { headers: Record<string, string>; body: string } {
+  const part = (index: number) => `--x\r\ncontent-disposition: form-data; name="f${index}"\r\n\r\nv\r\n`;
+  return {
+    headers: { 'content-type': 'multipart/form-data; boundary=x' },
+    body: `${Array.from({ length: parts }, (_, index) => part(index)).join('')}--x--\r\n`,
+  };
+}
+
+const manyFields = Array.from({ length: 100_000 }, (_, index) => `f${index}=v`).join('&');
+const manyParts = multipart(15_000);
+const manyInquiries = JSON.stringify(
+  Array.from({ length: 1000 }, () => ({ name: '', email: 'x', message: 'x' })),
+);
+const longDots = '.'.repeat(1_000_000);
+
+export const attacks: readonly Attack[] = [
+  flood('C1: newsletter with an address of a million dots', 4, (target) => ({
+    method: 'POST',
+    path: '/newsletter',
+    headers: { ...form, ...ownOrigin(target) },
+    body: `email=a@${longDots}@`,
+  })),
+  flood('C1: order page with an address of a million dots', 4, (target) => ({
+    method: 'POST',
+    path: `/shop/${target.slugs[0]}/order`,
+    headers: { ...form, ...ownOrigin(target) },
+    body: `name=Amina&phone=0712345678&location=Westlands&email=a@${longDots}@`,
+  })),
+  flood('C1: place_order with an address of a million dots', 8, (target) => ({
+    method: 'POST',
+    path: '/rest/v1/rpc/place_order',
+    headers: json(target),
+    body: JSON.stringify({ ...orderOf(target), customer_email: `a@${longDots}@` }),
+  })),
+  flood('M1: place_order with a phone of a megabyte', 30, (target) => ({
+    method: 'POST',
+    path: '/rest/v1/rpc/place_order',
+    headers: json(target),
+    body: JSON.stringify({ ...orderOf(target), customer_phone: '0'.repeat(1_000_000) }),
+  })),
+  flood('M1: full-text filter of 480 words', 30, (target, index) => ({
+    path: `/rest/v1/products?select=name&description=fts.${encodeURIComponent(
+      Array.from({ length: 480 }, (_, word) => `word${index}x${word}`).join(' | '),
+    )}`,
+    headers: { apikey: target.publishableKey },
+  })),
+  flood('M1: OpenAPI root', 30, (target) => ({
+    path: '/rest/v1/',
+    headers: { apikey: target.publishableKey },
+  })),
+  flood('M1: 450 ilike in one or', 30, (target, index) => ({
+    path: `/rest/v1/products?select=name&or=(${Array.from(
+      { length: 450 },
+      (_, member) => `description.ilike.*${index}x${member}*`,
+    ).join(',')})`,
+    headers: { apikey: target.publishableKey },
+  })),
+  flood('M1: 1,000 inquiries in one insert', 30, (target) => ({
+    method: 'POST',
+    path: '/rest/v1/inquiries',
+    headers: json(target),
+    body: manyInquiries,
+  })),
+  flood('M1: contact form of 100,000 fields', 30, (target) => ({
+    method: 'POST',
+    path: '/contact',
+    headers: { ...form, ...ownOrigin(target) },
+    body: manyFields,
+  })),
+  flood('M1: contact form of 15,000 multipart parts', 30, (target) => ({
+    method: 'POST',
+    path: '/contact',
+    headers: { ...manyParts.headers, ...ownOrigin(target) },
+    body: manyParts.body,
+  })),
+  flood('M1: random searches', 30, (_target, index) => ({ path: `/shop?search=x${index}y` })),
+  flood('M1: random image sizes', 30, ({ imagePath }, index) => ({
+    path: `/storage/v1/render/image/public/product-images/${imagePath}?width=${200 + (index % 900)}&height=${200 + (index % 700)}`,
+  })),
+  flood('M1: orders that are refused', 30, (target) => ({
+    method: 'POST',
+    path: '/rest/v1/rpc/place_order',
+    headers: json(target),
+    body: JSON.stringify({ ...orderOf(target), expected_total: 1 }),
+  })),
+  flood('M5: wrong passwords', 30, (target, index) => ({
+    method: 'POST',
+    path: '/auth/v1/token?grant_type=password',
+    headers: json(target),
+    body: JSON.stringify({ email: `someone${index}@example.com`, password: 'wrong-password' }),
+  })),
+  flood('M6: form posts from another site', 30, () => ({
+    method: 'POST',
+    path: '/contact',
+    headers: { ...form, origin: 'https://attacker.example' },
+    body: 'firstName=A',
+  })),
+  {
+    name: 'C2: 40,000 messages in one broadcast to 300 sockets',
+    run: (target, signal) => broadcastStorm(target, signal, 40_000, 46),
+  },
+  {
+    name: 'C2: messages of 2.9 MB to 300 sockets that do not read',
+    run: (target, signal) => broadcastStorm(target, signal, 1, 2_900_000),
+  },
+  { name: 'C2: joins and leaves of 300 sockets', run: joinStorm },
+  { name: 'L7: 2,000 connections that pipeline and do not read', run: pipelineWithoutReading },
+];
+
+function orderOf({ productId }: Target) {
+  return {
+    idempotency_key: randomUUID(),
+    product_id: productId,
+    quantity: 1,
+    customer_name: 'Amina Kamau',
+    customer_email: 'amina@example.com',
+    customer_phone: '0712345678',
+    delivery_location: 'Westlands',
+    expected_total: 95_100,
+  };
+}
+
+/** Sockets on one public topic; those beyond what the shop allows are left out. */
+async function openSockets(
+  { port, publishableKey }: Target,
+  count: number,
+  reads: boolean,
+): Promise<WebSocket[]> {
+  const opened = await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<WebSocket | null>((resolve) => {
+          const socket = new WebSocket(
+            `ws://127.0.0.1:${port}/realtime/v1/websocket?apikey=${publishableKey}&vsn=1.0.0`,
+            { localAddress: attackerAddress, headers: { host: `localhost:${port}` } },
+          );
+          socket.on('error', () => resolve(null));
+          socket.on('open', () => {
+            const payload = { config: { broadcast: { self: true } } };
+            socket.send(
+              JSON.stringify({ topic: 'realtime:room', event: 'phx_join', payload, ref: '1', join_ref: '1' }),
+            );
+            if (!reads) socket.once('message', () => socket.pause());
+            resolve(socket);
+          });
+        }),
+    ),
+  );
+  return opened.filter((socket) => socket !== null);
+}
+
+async function broadcastStorm(
+  target: Target,
+  signal: AbortSignal,
+  messages: number,
+  bytes: number,
+): Promise<Record<string, number>> {
+  const sockets = await openSockets(target, 300, messages > 1);
+  const client = clientFrom(target.port, attackerAddress);
+  const payload = { text: 'x'.repeat(Math.max(0, bytes - 46)) };
+  const body = JSON.stringify({
+    messages: Array.from({ length: messages }, () => ({ topic: 'room', event: 'e', payload })),
+  });
+  const statuses: Record<string, number> = { sockets: sockets.length };
+  while (!signal.aborted) {
+    const { status } = await client.send({
+      method: 'POST',
+      path: '/realtime/v1/api/broadcast',
+      headers: json(target),
+      body,
+    });
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    for (const socket of sockets.slice(0, 10)) {
+      if (socket.readyState === WebSocket.OPEN) {
+        const sent = { type: 'broadcast', event: 'e', payload };
+        socket.send(
+          JSON.stringify({
+            topic: 'realtime:room',
+            event: 'broadcast',
+            payload: sent,
+            ref: '2',
+            join_ref: '1',
+          }),
+        );
+      }
+    }
+    await new Promise((done) => setTimeout(done, 10));
+  }
+  for (const socket of sockets) socket.terminate();
+  client.close();
+  return statuses;
+}
+
+async function joinStorm(target: Target, signal: AbortSignal): Promise<Record<string, number>> {
+  const sockets = await openSockets(target, 300, true);
+  let joins = 0;
+  while (!signal.aborted) {
+    for (const [index, socket] of sockets.entries()) {
+      if (socket.readyState !== WebSocket.OPEN) continue;
+      const topic = `realtime:room-${joins % 50}-${index}`;
+      const changes = [{ event: '*', schema: 'public', table: 'orders', filter: `id=eq.${randomUUID()}` }];
+      socket.send(
+        JSON.stringify({
+          topic,
+          event: 'phx_join',
+          payload: { config: { postgres_changes: changes } },
+          ref: '3',
+          join_ref: '3',
+        }),
+      );
+      socket.send(JSON.stringify({ topic, event: 'phx_leave', payload: {}, ref: '4', join_ref: '3' }));
+      joins += 1;
+    }
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  const open = sockets.filter((socket) => socket.readyState === WebSocket.OPEN).length;
+  for (const socket of sockets) socket.terminate();
+  return { sockets: sockets.length, 'still open': open, joins };
+}
+
+async function pipelineWithoutReading(target: Target, signal: AbortSignal): Promise<Record<string, number>> {
+  const { connect } = await import('node:net');
+  const line = `GET /shop HTTP/1.1\r\nhost: localhost:${target.port}\r\n\r\n`;
+  const sockets = Array.from({ length: 2000 }, () => {
+    const socket = connect({ host: '127.0.0.1', port: target.port, localAddress: attackerAddress });
+    socket.on('error', () => socket.destroy());
+    socket.once('connect', () => {
+      socket.pause();
+      socket.write(line.repeat(100));
+    });
+    return socket;
+  });
+  await new Promise<void>((done) => signal.addEventListener('abort', () => done(), { once: true }));
+  const open = sockets.filter((socket) => !socket.destroyed).length;
+  for (const socket of sockets) socket.destroy();
+  return { connections: sockets.length, 'still open': open };
+}

@@ -1,0 +1,254 @@
+// What strangers may take, guess and send at all: each rule is tried, together with what a customer must still be able to do.
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import type { AbusedShop } from './abused-shop.ts';
+import { clientFrom, type Reply } from './client.ts';
+
+/** Undefined where the rule held, otherwise what was found. */
+type Found = string | undefined;
+
+interface Rule {
+  name: string;
+  check(shop: Visit): Promise<Found>;
+}
+
+/** The shop as somebody at an address calls it. */
+interface Visit {
+  shop: AbusedShop;
+  /** Calls a procedure from an address. */
+  call(address: string, procedure: string, body: unknown): Promise<Reply>;
+  /** The same with the secret key. */
+  own(method: string, path: string, body?: unknown): Promise<Reply>;
+  post(address: string, path: string, body: unknown): Promise<Reply>;
+}
+
+interface Placed {
+  id: string;
+  tracking_number: string;
+  access_key: string;
+  total_amount: number;
+}
+
+let orders = 0;
+async function place(
+  visit: Visit,
+  address: string,
+  phone: string,
+  product = visit.shop.product,
+  quantity = 1,
+) {
+  orders += 1;
+  const price = product.total - 100;
+  const reply = await visit.call(address, 'place_order', {
+    idempotency_key: randomUUID(),
+    product_id: product.id,
+    quantity,
+    customer_name: 'Amina Kamau',
+    customer_email: `amina${orders}@example.com`,
+    customer_phone: phone,
+    delivery_location: 'Westlands',
+    expected_total: price * quantity + 100,
+  });
+  return { reply, order: reply.status === 200 ? (JSON.parse(reply.body) as Placed) : null };
+}
+
+const initiate = (visit: Visit, address: string, order: Partial<Placed>, phone: string) =>
+  visit.post(address, '/functions/v1/mobile-money', {
+    action: 'initiate',
+    phoneNumber: phone,
+    amount: order.total_amount,
+    trackingNumber: order.tracking_number,
+    orderId: order.id,
+  });
+
+const rules: readonly Rule[] = [
+  {
+    name: 'H1: a stranger with the tracking number cannot prompt, and the customer pays',
+    async check(visit) {
+      const { order } = await place(visit, '102.1.1.1', '0712001000');
+      if (!order) return 'the customer could not order';
+      const seen = await visit.call('203.0.113.5', 'track_order', { tracking_number: order.tracking_number });
+      if (seen.body.includes(order.id)) return 'a masked look-up shows the id of the order';
+      for (let attempt = 0; attempt < 12; attempt += 1) {
+        const guess = {
+          ...order,
+          id: attempt % 2 ? randomUUID() : String(JSON.parse(seen.body).live_handle ?? randomUUID()),
+        };
+        const { body } = await initiate(visit, '203.0.113.5', guess, '0712001032');
+        if (JSON.parse(body).success) return 'a stranger could prompt';
+      }
+      const paid = await initiate(visit, '102.1.1.1', order, '0712001000');
+      return JSON.parse(paid.body).success ? undefined : `the customer was refused: ${paid.body}`;
+    },
+  },
+  {
+    name: 'H1: the id of one order does not pay with the tracking number of another',
+    async check(visit) {
+      const [one, other] = [
+        await place(visit, '102.1.2.1', '0712002000'),
+        await place(visit, '102.1.2.1', '0712002001'),
+      ];
+      if (!one.order || !other.order) return 'the customer could not order';
+      const mixed = { ...one.order, tracking_number: other.order.tracking_number };
+      const { body } = await initiate(visit, '102.1.2.1', mixed, '0712002000');
+      return JSON.parse(body).success ? 'it did' : undefined;
+    },
+  },
+  {
+    name: 'H2: 26 orders from 26 /64s of a /48 do not take every unit of 26 drinks',
+    async check(visit) {
+      const { body } = await visit.own('GET', '/rest/v1/products?select=id,price&is_active=is.true&limit=26');
+      const products = JSON.parse(body) as { id: string; price: number }[];
+      await visit.own('PATCH', '/rest/v1/products?is_active=is.true', { stock_quantity: 3 });
+      for (const [index, { id, price }] of products.entries()) {
+        const network = `2001:db8:77:${index.toString(16)}::1`;
+        await place(visit, network, `07220${String(10_000 + index)}`, { id, total: price + 100 }, 3);
+      }
+      const left = JSON.parse(
+        (await visit.own('GET', '/rest/v1/products?select=stock_quantity&is_active=is.true')).body,
+      ) as {
+        stock_quantity: number;
+      }[];
+      const soldOut = left.filter(({ stock_quantity }) => stock_quantity === 0).length;
+      await visit.own('PATCH', '/rest/v1/products?is_active=is.true', { stock_quantity: 100_000 });
+      return soldOut > products.length / 4 ? `${soldOut} of ${left.length} drinks were sold out` : undefined;
+    },
+  },
+  {
+    name: 'H2: 2,000 wrong tracking numbers from 2,000 /64s of a /48 are not all answered',
+    async check(visit) {
+      let answered = 0;
+      for (let index = 0; index < 2000; index += 1) {
+        const { status } = await visit.call(`2001:db8:88:${index.toString(16)}::1`, 'track_order', {
+          tracking_number: `JJ-20260101-${1000 + index}`,
+        });
+        if (status === 200) answered += 1;
+      }
+      return answered > 600 ? `${answered} were` : undefined;
+    },
+  },
+  {
+    name: 'M2: 50 unpaid orders send no texts and no mails to strangers',
+    async check(visit) {
+      const count = async () => (await readdir(visit.shop.outbox).catch(() => [])).length;
+      const before = await count();
+      for (let index = 0; index < 50; index += 1)
+        await place(visit, '102.2.1.1', `07330${String(10_000 + index)}`);
+      await new Promise((done) => setTimeout(done, 8000));
+      const sent = (await count()) - before;
+      return sent > 0 ? `${sent} were sent` : undefined;
+    },
+  },
+  {
+    name: 'M3: one address does not walk through the numbers of a day',
+    async check(visit) {
+      let answered = 0;
+      for (let index = 0; index < 500; index += 1) {
+        const { status } = await visit.call('203.0.114.9', 'track_order', {
+          tracking_number: `JJ-20260102-${1000 + index}`,
+        });
+        if (status === 200) answered += 1;
+      }
+      return answered > 100 ? `${answered} of 500 were answered within a minute` : undefined;
+    },
+  },
+  {
+    name: "M4: a stranger's wrong digits do not refuse the customer's right ones",
+    async check(visit) {
+      const { order } = await place(visit, '102.3.1.1', '0712004321');
+      if (!order) return 'the customer could not order';
+      const look = (address: string, digits: string) =>
+        visit.call(address, 'track_order', {
+          tracking_number: order.tracking_number,
+          phone_last_four: digits,
+        });
+      let refused = 0;
+      for (let guess = 0; guess < 12; guess += 1) {
+        const reply = await look('203.0.115.9', String(1000 + guess));
+        if (reply.status === 429) refused += 1;
+      }
+      if (refused === 0) return 'a stranger may guess on and on';
+      const { body } = await look('102.3.9.1', '4321');
+      return JSON.parse(body).is_masked === false ? undefined : `the customer was refused: ${body}`;
+    },
+  },
+  {
+    name: 'M5: wrong passwords from two networks do not refuse the right one from a third',
+    async check(visit) {
+      const email = 'owner@example.com';
+      const password = 'tamarind-under-a-dusky-sky';
+      const made = await visit.own('POST', '/auth/v1/admin/users', { email, password, email_confirm: true });
+      if (made.status !== 200) return `no account: ${made.body}`;
+      const signIn = (address: string, guess: string) =>
+        visit.post(address, '/auth/v1/token?grant_type=password', { email, password: guess });
+      let refused = 0;
+      for (let guess = 0; guess < 24; guess += 1) {
+        const { status } = await signIn(
+          guess % 2 ? '203.0.116.9' : '198.51.100.9',
+          `wrong-password-${guess}`,
+        );
+        if (status === 429) refused += 1;
+      }
+      if (refused === 0) return 'a stranger may guess on and on';
+      const { status, body } = await signIn('102.4.1.1', password);
+      return status === 200 ? undefined : `the owner was refused: ${body}`;
+    },
+  },
+  {
+    name: 'M6: 300 form posts from another site leave few lines in the log',
+    async check(visit) {
+      const sizeBefore = (await stat(visit.shop.logFile)).size;
+      const client = clientFrom(visit.shop.target.port, '127.67.0.1');
+      for (let index = 0; index < 300; index += 1) {
+        await client.send({
+          method: 'POST',
+          path: '/contact',
+          headers: {
+            'content-type': 'application/x-www-form-urlencoded',
+            origin: 'https://attacker.example',
+          },
+          body: 'firstName=A',
+        });
+      }
+      client.close();
+      await new Promise((done) => setTimeout(done, 500));
+      const written = (await readFile(visit.shop.logFile)).subarray(sizeBefore).toString();
+      if (/^\s+at /m.test(written) || /"level":"error"/.test(written))
+        return 'stack traces or errors were written';
+      return written.length > 20_000 ? `${written.length} bytes were written` : undefined;
+    },
+  },
+];
+
+/** Tries the rules that are wanted, one after the other. */
+export async function checkRules(
+  shop: AbusedShop,
+  isWanted: (rule: { name: string }) => boolean,
+): Promise<{ name: string; found: Found }[]> {
+  const client = clientFrom(shop.target.port, '127.0.0.1');
+  const send = (key: string, address: string | null, method: string, path: string, body?: unknown) =>
+    client.send({
+      method,
+      path,
+      headers: {
+        apikey: key,
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        ...(address ? { 'x-forwarded-for': address } : {}),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const visit: Visit = {
+    shop,
+    call: (address, procedure, body) =>
+      send(shop.target.publishableKey, address, 'POST', `/rest/v1/rpc/${procedure}`, body),
+    own: (method, path, body) => send(shop.secretKey, null, method, path, body),
+    post: (address, path, body) => send(shop.target.publishableKey, address, 'POST', path, body),
+  };
+  const results: { name: string; found: Found }[] = [];
+  for (const { name, check } of rules.filter(isWanted)) {
+    results.push({ name, found: await check(visit).catch((error: unknown) => `it failed: ${error}`) });
+  }
+  client.close();
+  return results;
+}

@@ -1,0 +1,80 @@
+// Export and erasure of one person's data, as the database answers (`export_person`, `erase_person`), and the log of both.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { normalisePhone } from '../../../domain/phone.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+
+export interface HeldData {
+  /** Email in lower case, or phone as `+254…`. */
+  identifier: string;
+  orders: {
+    id: string;
+    order_number: string;
+    created_at: string;
+    customer_name: string;
+    /** In cents. */
+    total_amount: number;
+    erasure_requested_at: string | null;
+    /** Why the order cannot be anonymised yet; null when it can. */
+    reason_to_keep: string | null;
+    payments: unknown[];
+    messages: unknown[];
+  }[];
+  payments_for_others: unknown[];
+  inquiries: { created_at: string; subject: string | null; message: string }[];
+  newsletter: { confirmed_at: string | null } | null;
+  newsletter_mails: unknown[];
+  /** Other phones and addresses of the same orders. */
+  also_used: string[];
+  earlier_requests: { requested_at: string }[];
+}
+
+export interface ErasedData {
+  erased: { orders: number; payments_for_others: number; inquiries: number; newsletter: number };
+  /** Orders that stay for now; own ones are anonymised by themselves once they are closed. */
+  postponed: { id: string; order_number: string; reason: string; is_own: boolean }[];
+}
+
+/** A phone in its one spelling; anything else as it was typed. */
+export const identifierOf = (typed: string): string => normalisePhone(typed) ?? typed.trim();
+
+/** Not a query: it would be asked again by itself, and every answer is logged. */
+export function useFind() {
+  const { tables } = useMember().staff;
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async (identifier: string) =>
+      dataOf(await tables.rpc('export_person', { identifier })) as unknown as HeldData,
+    onSettled: () => queries.invalidateQueries({ queryKey: ['data-requests'] }),
+  });
+}
+
+export function useErase(onErased: (outcome: ErasedData) => void) {
+  const { tables } = useMember().staff;
+  return useSave({
+    write: async (identifier: string) =>
+      dataOf(await tables.rpc('erase_person', { identifier })) as unknown as ErasedData,
+    success: 'Personal data erased',
+    failure: 'Failed to erase the data',
+    refresh: ['data-requests', 'orders', 'deliveries', 'inquiries', 'messages', 'dashboard'],
+    onSuccess: onErased,
+  });
+}
+
+export function useRequests() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['data-requests', 'last'],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('personal_data_requests')
+          .select('id, kind, counts, requested_by_email, requested_at')
+          .order('id', { ascending: false })
+          .limit(20)
+          .abortSignal(signal),
+      ),
+    staleTime: 0,
+  });
+}

@@ -1,0 +1,91 @@
+// Asks before a person is erased: what happens, and the phone or email once more.
+import { useId, useState } from 'react';
+import { formatPhone } from '../../../domain/phone.ts';
+import { Button } from '../../ui/button.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+  useKeepOpen,
+} from '../../ui/dialog-or-drawer.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { type ErasedData, type HeldData, identifierOf, useErase } from './customer-data-queries.ts';
+
+interface EraseDialogProps {
+  /** Null while closed. */
+  held: HeldData | null;
+  onClose(): void;
+  onErased(outcome: ErasedData): void;
+}
+
+export function EraseDialog({ held, onClose, onErased }: EraseDialogProps) {
+  return (
+    <DialogOrDrawer open={held !== null} onOpenChange={(isOpen) => isOpen || onClose()}>
+      {held ? <Question held={held} onClose={onClose} onErased={onErased} /> : null}
+    </DialogOrDrawer>
+  );
+}
+
+function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldData }) {
+  const formId = useId();
+  const [typed, setTyped] = useState('');
+  const [isChecked, setChecked] = useState(false);
+  const erase = useErase(onErased);
+  useKeepOpen(erase.isPending);
+  const isSame = identifierOf(typed).toLowerCase() === held.identifier;
+  const open = held.orders.filter(({ reason_to_keep }) => reason_to_keep !== null).length;
+  const shown = formatPhone(held.identifier);
+
+  return (
+    <>
+      <DialogHeading title={`Erase ${shown}?`} description="This cannot be undone." />
+      <DialogBody>
+        <form
+          id={formId}
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            setChecked(true);
+            if (isSame && !erase.isPending) erase.mutate(held.identifier);
+          }}
+          className="grid gap-4"
+        >
+          <ul className="list-disc pl-5 text-sm">
+            <li className="mt-1">
+              Orders lose name, phone, email, address and notes. Amounts and receipts stay in the books.
+            </li>
+            <li className="mt-1">Inquiries and the newsletter subscription are deleted.</li>
+            <li className="mt-1">
+              M-PESA's own messages stay as long as the settings say: tax law asks for them.
+            </li>
+            {open > 0 ? (
+              <li className="mt-1 font-semibold">
+                {open === 1 ? '1 order is' : `${open} orders are`} still open, and erased once closed.
+              </li>
+            ) : null}
+          </ul>
+          <TextField
+            label={`Type ${shown} to confirm`}
+            name="confirmation"
+            required
+            autoComplete="off"
+            value={typed}
+            problem={isChecked && !isSame ? 'This is another phone or email' : undefined}
+            onChange={({ target }) => setTyped(target.value)}
+          />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={formId} tone="danger" isBusy={erase.isPending}>
+            {erase.isPending ? 'Erasing...' : 'Erase'}
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}

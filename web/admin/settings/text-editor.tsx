@@ -1,0 +1,197 @@
+// Edits one text in Markdown, with its placeholders and what visitors will see of it beside.
+import { useQueryClient } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import type { Location } from 'react-router';
+import {
+  checkShopText,
+  fillShopText,
+  type ShopTextFacts,
+  type ShopTextPlaceholder,
+  shopTextLimits,
+  shopTextPlaceholders,
+} from '../../../domain/shop-text.ts';
+import { renderMarkdown } from '../../lib/render-markdown.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Prose } from '../../ui/prose.tsx';
+import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { ChangedMeanwhile } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { useUnsaved } from '../use-unsaved.ts';
+import { formOf, isSameText, type ShopTextForm, type ShopTextRow, writeShopText } from './text-queries.ts';
+
+const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
+
+/**
+ * @param latest the text as it is now, which may be another than the member began with
+ * @param facts settings that the text quotes
+ */
+export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: ShopTextFacts }) {
+  const { tables } = useMember().staff;
+  const queries = useQueryClient();
+  const form = useRef<HTMLFormElement>(null);
+  const [seen, setSeen] = useState(latest);
+  const [typed, setTyped] = useState<ShopTextForm>(() => formOf(latest));
+  const [isChecked, setChecked] = useState(false);
+  const problems = checkShopText(typed);
+  const isDirty = !isSameText(typed, seen);
+  const isOther = latest.updated_at > seen.updated_at;
+
+  const begin = (text: ShopTextRow) => {
+    setSeen(text);
+    setTyped(formOf(text));
+    setChecked(false);
+  };
+  // A member who has typed nothing sees what is there now.
+  if (isOther && !isDirty) begin(latest);
+  const isInConflict = isOther && isDirty;
+  const unsaved = useUnsaved(isDirty, isAnotherScreen);
+
+  const save = useSave({
+    write: () => writeShopText(tables, typed, seen),
+    success: 'Text saved successfully',
+    failure: 'Failed to save the text',
+    refresh: ['texts'],
+    isToldElsewhere: (error) => error instanceof ChangedMeanwhile,
+    onSuccess(saved) {
+      begin(saved);
+      queries.setQueryData<ShopTextRow[]>(['texts', 'all'], (texts) =>
+        texts?.map((text) => (text.slug === saved.slug ? saved : text)),
+      );
+    },
+  });
+
+  const change = (changes: Partial<ShopTextForm>) => setTyped((now) => ({ ...now, ...changes }));
+
+  function submit() {
+    if (!isDirty || save.isPending || isInConflict) return;
+    setChecked(true);
+    const [first] = Object.keys(problems);
+    if (!first) return save.mutate();
+    // After the problem is shown, so that it is read out with the field.
+    requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
+  }
+
+  function insert(name: ShopTextPlaceholder) {
+    const field = form.current?.elements.namedItem('body');
+    if (!(field instanceof HTMLTextAreaElement)) return;
+    const [start, end] = [field.selectionStart, field.selectionEnd];
+    const word = `{${name}}`;
+    change({ body: `${typed.body.slice(0, start)}${word}${typed.body.slice(end)}` });
+    requestAnimationFrame(() => {
+      field.focus();
+      field.setSelectionRange(start + word.length, start + word.length);
+    });
+  }
+
+  return (
+    <div className="grid items-start gap-6 lg:grid-cols-2">
+      <form
+        ref={form}
+        noValidate
+        aria-label={seen.title}
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit();
+        }}
+        className="grid min-w-0 gap-5"
+      >
+        {isInConflict ? (
+          <Notice tone="danger" title="Another staff member changed this text">
+            <span className="grid gap-3">
+              <span className="block max-h-60 overflow-y-auto break-words whitespace-pre-wrap">
+                {latest.title}
+                {'\n\n'}
+                {latest.body}
+              </span>
+              <span className="flex flex-wrap gap-3">
+                <Button tone="quiet" onClick={() => begin(latest)}>
+                  Take theirs
+                </Button>
+                <Button tone="quiet" onClick={() => setSeen(latest)}>
+                  Keep mine
+                </Button>
+              </span>
+            </span>
+          </Notice>
+        ) : null}
+        <TextField
+          label="Title"
+          name="title"
+          required
+          autoComplete="off"
+          maxLength={shopTextLimits.title}
+          value={typed.title}
+          problem={isChecked ? problems.title : undefined}
+          onChange={({ target }) => change({ title: target.value })}
+        />
+        <TextArea
+          label="Text"
+          name="body"
+          required
+          rows={24}
+          value={typed.body}
+          problem={isChecked ? problems.body : undefined}
+          hint="Markdown: ## heading, - list, **bold**, [words](https://address). HTML and pictures are not shown."
+          onChange={({ target }) => change({ body: target.value })}
+        />
+        <details>
+          <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
+          <ul className="grid gap-1">
+            {(Object.keys(shopTextPlaceholders) as ShopTextPlaceholder[]).map((name) => (
+              <li key={name} className="text-sm">
+                <button
+                  type="button"
+                  onClick={() => insert(name)}
+                  className="tap relative rounded-sm px-1 font-mono font-semibold text-dusk-600 underline"
+                >
+                  <span className="sr-only">Insert </span>
+                  {`{${name}}`}
+                </button>{' '}
+                {shopTextPlaceholders[name]}
+              </li>
+            ))}
+          </ul>
+        </details>
+        <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
+          <Button
+            type="submit"
+            isBusy={save.isPending}
+            aria-disabled={!isDirty || isInConflict || save.isPending}
+            className={
+              isDirty && !isInConflict ? '' : 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!'
+            }
+          >
+            {save.isPending ? 'Saving...' : 'Save'}
+          </Button>
+          <Button tone="quiet" onClick={() => change({ title: seen.default_title, body: seen.default_body })}>
+            Restore original
+          </Button>
+          <p role="status" className="text-sm font-semibold text-ink-soft">
+            {isDirty ? 'Not saved yet' : ''}
+          </p>
+        </div>
+      </form>
+      <Preview typed={typed} facts={facts} />
+      <ConfirmDialog
+        open={unsaved.isAsked}
+        title="Leave without saving?"
+        text={`What you changed in “${seen.title}” is not saved yet.`}
+        confirm="Leave without saving"
+        onConfirm={() => unsaved.leave()}
+        onCancel={() => unsaved.stay()}
+      />
+    </div>
+  );
+}
+
+function Preview({ typed, facts }: { typed: ShopTextForm; facts: ShopTextFacts }) {
+  return (
+    <section aria-label="Preview" className="min-w-0 rounded-lg border border-line bg-card p-5 md:p-6">
+      <h2 className="mb-4 text-2xl font-extrabold break-words">{typed.title}</h2>
+      <Prose html={renderMarkdown(fillShopText(typed.body, facts))} />
+    </section>
+  );
+}

@@ -1,0 +1,47 @@
+// The texts of the contact page, read and written.
+import { useQuery } from '@tanstack/react-query';
+import type { Database } from '../../../supabase/types.ts';
+import type { Staff } from '../../lib/staff.ts';
+import { changedRow, dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+
+export type ShopTextRow = Database['public']['Tables']['shop_texts']['Row'];
+
+export interface ShopTextForm {
+  title: string;
+  body: string;
+}
+
+export const formOf = ({ title, body }: ShopTextForm): ShopTextForm => ({ title, body });
+
+export const isSameText = (one: ShopTextForm, other: ShopTextForm): boolean =>
+  one.title.trim() === other.title.trim() && one.body.trim() === other.body.trim();
+
+export function useShopTexts() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['texts', 'all'],
+    queryFn: async ({ signal }) => dataOf(await tables.from('shop_texts').select('*').abortSignal(signal)),
+    staleTime: 0,
+  });
+}
+
+/**
+ * Writes a text.
+ * @param seen the row as the member read it
+ * @throws ChangedMeanwhile when it is another by now
+ */
+export async function writeShopText(
+  tables: Staff['tables'],
+  { title, body }: ShopTextForm,
+  seen: Pick<ShopTextRow, 'slug' | 'updated_at'>,
+): Promise<ShopTextRow> {
+  return changedRow(
+    await tables
+      .from('shop_texts')
+      .update({ title: title.trim(), body: body.trim() })
+      .eq('slug', seen.slug)
+      .eq('updated_at', seen.updated_at)
+      .select('*'),
+  );
+}

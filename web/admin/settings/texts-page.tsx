@@ -1,0 +1,78 @@
+// The texts of the contact page: one is edited at a time, and its address says which.
+import { Link, useParams } from 'react-router';
+import { shopTextSlugs } from '../../../domain/shop-text.ts';
+import { Button } from '../../ui/button.tsx';
+import { Spinner } from '../../ui/spinner.tsx';
+import { describeStaffPage } from '../staff-page.ts';
+import type { Route } from './+types/texts-page.ts';
+import { useSettings } from './settings-queries.ts';
+import { TextEditor } from './text-editor.tsx';
+import { useShopTexts } from './text-queries.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Texts');
+
+export default function TextsPage() {
+  const texts = useShopTexts();
+  const settings = useSettings();
+  const { slug = shopTextSlugs[0] } = useParams();
+  const inOrder = shopTextSlugs.flatMap((each) => texts.data?.filter((text) => text.slug === each) ?? []);
+  const shown = inOrder.find((text) => text.slug === slug);
+  const failed = texts.error ?? settings.error;
+
+  return (
+    <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-6">
+      <div>
+        <p className="text-sm">
+          <Link to="/admin/settings" className="tap font-semibold underline">
+            Settings
+          </Link>
+        </p>
+        <h1 className="text-3xl">Texts</h1>
+        <p className="mt-1 text-ink-soft">
+          At the foot of the contact page, where the footer and the order form link to. A change is shown at
+          once.
+        </p>
+      </div>
+      {texts.data && settings.data ? (
+        <>
+          <nav aria-label="Texts">
+            <ul className="flex flex-wrap gap-x-6 border-b border-line">
+              {inOrder.map((text) => (
+                <li key={text.slug}>
+                  <Link
+                    to={`/admin/settings/texts/${text.slug}`}
+                    aria-current={text.slug === slug ? 'page' : undefined}
+                    className="inline-flex min-h-11 items-center rounded-none border-b-3 border-transparent font-semibold text-ink-soft hover:text-ink aria-[current]:border-ember-400 aria-[current]:text-ink"
+                  >
+                    {text.title}
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </nav>
+          {shown ? (
+            <TextEditor key={shown.slug} latest={shown} facts={settings.data} />
+          ) : (
+            <p>There is no such text.</p>
+          )}
+        </>
+      ) : failed ? (
+        <div role="alert" className="grid justify-items-start gap-3">
+          <p className="font-display text-xl font-bold">The texts could not be loaded</p>
+          <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
+          <Button
+            tone="quiet"
+            isBusy={texts.isFetching || settings.isFetching}
+            onClick={() => void Promise.all([texts.refetch(), settings.refetch()])}
+          >
+            Try again
+          </Button>
+        </div>
+      ) : (
+        <div className="grid min-h-64 place-items-center">
+          <Spinner label="Loading texts..." />
+        </div>
+      )}
+    </div>
+  );
+}

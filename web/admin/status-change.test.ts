@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import {
+  confirmDeliveryStatus,
+  confirmOrderStatus,
+  deliveryNeedsConsent,
+  deliveryStatusBlock,
+  needsConsent,
+  orderStatusBlock,
+} from './status-change.ts';
+
+const order = (status: string, payment_status = 'paid') => ({
+  order_number: 'ORD-1001',
+  status,
+  payment_status,
+  total_amount: 190_050,
+});
+const delivery = (delivery_status: string, of = order('processing')) => ({ delivery_status, order: of });
+
+describe('an order', () => {
+  test.each([
+    ['pending', 'processing'],
+    ['processing', 'shipped'],
+    ['pending', 'delivered'],
+    ['shipped', 'delivered'],
+    ['out_for_delivery', 'delivered'],
+    ['out_for_delivery', 'shipped'],
+  ])('that is paid goes from %s to %s without a question', (from, to) => {
+    expect(confirmOrderStatus(order(from), to)).toBeNull();
+    expect(needsConsent(order(from), to)).toBe(false);
+  });
+
+  test.each([
+    ['delivered', 'shipped'],
+    ['delivered', 'processing'],
+    ['shipped', 'pending'],
+    ['processing', 'pending'],
+  ])('asks before it goes back from %s to %s', (from, to) => {
+    expect(confirmOrderStatus(order(from), to)).toMatchObject({
+      title: expect.stringMatching(/^Set order ORD-1001 back to/),
+      tone: 'danger',
+    });
+  });
+
+  test('asks before it is cancelled, and says what becomes of money and drinks', () => {
+    expect(confirmOrderStatus(order('processing'), 'cancelled')?.text).toBe(
+      'KES 1,901 was paid: a refund becomes due. The drinks go back into stock.',
+    );
+    expect(confirmOrderStatus(order('shipped', 'unpaid'), 'cancelled')?.text).toBe(
+      'The drinks are not put back into stock.',
+    );
+  });
+
+  test('asks before a cancelled one is taken up again', () => {
+    expect(confirmOrderStatus(order('cancelled'), 'processing')?.title).toBe('Take order ORD-1001 up again?');
+  });
+
+  test.each(['unpaid', 'needs_decision'])('that is %s needs consent to leave the shop', (money) => {
+    for (const to of ['shipped', 'delivered']) {
+      expect(needsConsent(order('pending', money), to)).toBe(true);
+      expect(confirmOrderStatus(order('pending', money), to)).not.toBeNull();
+    }
+    expect(needsConsent(order('pending', money), 'processing')).toBe(false);
+    expect(confirmOrderStatus(order('pending', money), 'processing')).toBeNull();
+    expect(needsConsent(order('shipped', money), 'delivered')).toBe(true);
+    expect(needsConsent(order('cancelled', money), 'shipped')).toBe(true);
+  });
+
+  test('that is refunded cannot leave the shop', () => {
+    expect(orderStatusBlock(order('cancelled', 'refunded'), 'shipped')).toBe('Money sent back');
+    expect(orderStatusBlock(order('processing', 'refunded'), 'delivered')).toBe('Money sent back');
+    expect(orderStatusBlock(order('cancelled', 'refunded'), 'processing')).toBeNull();
+    expect(orderStatusBlock(order('cancelled'), 'shipped')).toBeNull();
+  });
+});
+
+describe('a delivery', () => {
+  test.each([
+    ['assigned', 'picked_up'],
+    ['picked_up', 'in_transit'],
+    ['in_transit', 'delivered'],
+    ['assigned', 'failed'],
+    ['failed', 'assigned'],
+  ])('of a paid order goes from %s to %s without a question', (from, to) => {
+    expect(confirmDeliveryStatus(delivery(from), to)).toBeNull();
+  });
+
+  test.each([
+    ['delivered', 'in_transit'],
+    ['picked_up', 'assigned'],
+    ['in_transit', 'failed'],
+    ['delivered', 'failed'],
+  ])('asks before it goes from %s to %s', (from, to) => {
+    expect(confirmDeliveryStatus(delivery(from), to)).not.toBeNull();
+  });
+
+  test('needs the consent that its order needs', () => {
+    expect(deliveryNeedsConsent(delivery('assigned', order('pending', 'unpaid')), 'picked_up')).toBe(true);
+    expect(deliveryNeedsConsent(delivery('picked_up', order('shipped', 'unpaid')), 'in_transit')).toBe(false);
+    expect(deliveryNeedsConsent(delivery('in_transit', order('shipped', 'unpaid')), 'delivered')).toBe(true);
+    expect(deliveryNeedsConsent(delivery('assigned', order('pending', 'unpaid')), 'failed')).toBe(false);
+    expect(deliveryNeedsConsent(delivery('assigned'), 'picked_up')).toBe(false);
+  });
+
+  test('of a cancelled order can only fail, and of a refunded one cannot leave', () => {
+    const cancelled = delivery('in_transit', order('cancelled'));
+    expect(deliveryStatusBlock(cancelled, 'delivered')).toBe('Order cancelled');
+    expect(deliveryStatusBlock(cancelled, 'failed')).toBeNull();
+    expect(confirmDeliveryStatus(cancelled, 'failed')).toBeNull();
+    expect(deliveryStatusBlock(delivery('assigned', order('processing', 'refunded')), 'picked_up')).toBe(
+      'Money sent back',
+    );
+  });
+});

@@ -1,0 +1,150 @@
+// What a change of status means before it is saved: what cannot be chosen, what is confirmed first, and what needs consent.
+import { chargeAmount, formatKes } from '../../domain/money.ts';
+import { statusWords } from './status-badge.tsx';
+
+/** What a change of an order's status depends on. */
+export interface OrderStanding {
+  order_number: string;
+  status: string;
+  payment_status: string;
+  /** In cents. */
+  total_amount: number;
+}
+
+/** The same of a delivery. */
+export interface DeliveryStanding {
+  delivery_status: string;
+  order: OrderStanding;
+}
+
+/** A question that is asked before a change is saved. */
+export interface Confirmation {
+  title: string;
+  text: string;
+  /** On the button that saves. */
+  confirm: string;
+  tone: 'danger' | 'leaf';
+}
+
+const orderRank: Record<string, number> = {
+  pending: 0,
+  processing: 1,
+  shipped: 2,
+  out_for_delivery: 2,
+  delivered: 3,
+};
+const deliveryRank: Record<string, number> = {
+  pending: 0,
+  assigned: 1,
+  picked_up: 2,
+  in_transit: 3,
+  delivered: 4,
+};
+/** The order status that a delivery status leads to; `private.order_status_of_delivery` in the database. */
+const orderStatusOf: Record<string, string> = {
+  picked_up: 'out_for_delivery',
+  in_transit: 'out_for_delivery',
+  delivered: 'delivered',
+};
+const isBackward = (rank: Record<string, number>, from: string, to: string): boolean =>
+  (rank[to] ?? 0) < (rank[from] ?? 0);
+
+/** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
+const isHandover = (from: string, to: string): boolean =>
+  (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
+
+/** Whether the database asks for consent: the order is handed over although it is not paid. */
+export const needsConsent = ({ status, payment_status }: OrderStanding, to: string): boolean =>
+  payment_status !== 'paid' && isHandover(status, to);
+
+export const deliveryNeedsConsent = ({ order }: DeliveryStanding, to: string): boolean =>
+  needsConsent(order, orderStatusOf[to] ?? '');
+
+/** Why a status cannot be chosen for an order, in two or three words; null when it can. */
+export const orderStatusBlock = ({ status, payment_status }: OrderStanding, to: string): string | null =>
+  payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
+
+/** The same for a delivery. */
+export function deliveryStatusBlock({ order }: DeliveryStanding, to: string): string | null {
+  if (order.status === 'cancelled') return to === 'failed' ? null : 'Order cancelled';
+  return orderStatusBlock(order, orderStatusOf[to] ?? '');
+}
+
+/** What is asked before an order gets a status; null when it is saved at once. */
+export function confirmOrderStatus(order: OrderStanding, to: string): Confirmation | null {
+  const { order_number, status, payment_status } = order;
+  const words = statusWords(to);
+  if (to === 'cancelled') {
+    const comesBack = (orderRank[status] ?? 0) < 2;
+    return {
+      title: `Cancel order ${order_number}?`,
+      text: [
+        payment_status === 'paid' &&
+          `${formatKes(chargeAmount(order.total_amount))} was paid: a refund becomes due.`,
+        comesBack ? 'The drinks go back into stock.' : 'The drinks are not put back into stock.',
+      ]
+        .filter(Boolean)
+        .join(' '),
+      confirm: 'Cancel the order',
+      tone: 'danger',
+    };
+  }
+  if (needsConsent(order, to)) return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Ship');
+  if (status === 'cancelled') {
+    return {
+      title: `Take order ${order_number} up again?`,
+      text: `It was cancelled. Its status becomes ${words}, and its drinks are taken out of stock again.`,
+      confirm: `Set to ${words}`,
+      tone: 'leaf',
+    };
+  }
+  if (!isBackward(orderRank, status, to)) return null;
+  return {
+    title: `Set order ${order_number} back to ${words}?`,
+    text: `It is ${statusWords(status)} now. The customer gets no message about this step back.`,
+    confirm: `Set back to ${words}`,
+    tone: 'danger',
+  };
+}
+
+/** The same for a delivery, whose order follows it. */
+export function confirmDeliveryStatus(delivery: DeliveryStanding, to: string): Confirmation | null {
+  const { delivery_status: from, order } = delivery;
+  if (deliveryNeedsConsent(delivery, to)) {
+    return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
+  }
+  const words = statusWords(to);
+  const hasLeft = (deliveryRank[from] ?? 0) >= 2;
+  if (to === 'failed') {
+    if (!hasLeft || order.status === 'cancelled') return null;
+    return {
+      title: `Did the delivery of ${order.order_number} fail?`,
+      text: 'The order goes back to Processing, so that someone can try again. The customer gets no message.',
+      confirm: 'Set to Failed',
+      tone: 'danger',
+    };
+  }
+  if (!isBackward(deliveryRank, from, to)) return null;
+  return {
+    title: `Set the delivery of ${order.order_number} back to ${words}?`,
+    text: `It is ${statusWords(from)} now. The order follows, and the customer gets no message.`,
+    confirm: `Set back to ${words}`,
+    tone: 'danger',
+  };
+}
+
+function confirmUnpaid({ order_number, payment_status }: OrderStanding, verb: string): Confirmation {
+  return payment_status === 'needs_decision'
+    ? {
+        title: `The payment of ${order_number} needs review`,
+        text: 'Usually you decide about the money first, in the order. Hand it over all the same?',
+        confirm: `${verb} before the review`,
+        tone: 'danger',
+      }
+    : {
+        title: `Order ${order_number} is not paid`,
+        text: 'Hand it over all the same? Do so only when the customer pays in another way, such as cash at the door.',
+        confirm: `${verb} unpaid`,
+        tone: 'danger',
+      };
+}

@@ -1,0 +1,50 @@
+// Changes of a status that can still be undone: each for its own seconds, in whichever screen it was made.
+
+export interface UndoableChange {
+  /** Of the row in the database that remembers it. */
+  id: string;
+  /** What was changed: 'ORD-1001: Shipped'. */
+  title: string;
+  /** Whether the customer gets a message unless it is undone. */
+  notifiesCustomer: boolean;
+  /** By `performance.now()`. */
+  endsAt: number;
+  /** Undoes it on the server and reports a refusal by itself. */
+  undo(): Promise<void>;
+}
+
+let changes: readonly UndoableChange[] = [];
+const listeners = new Set<() => void>();
+const timers = new Map<string, ReturnType<typeof setTimeout>>();
+
+function set(next: readonly UndoableChange[]): void {
+  changes = next;
+  for (const listener of listeners) listener();
+}
+
+/** Adds a change, the newest first, until its time is over. */
+export function addUndoableChange(change: UndoableChange): void {
+  set([change, ...changes]);
+  timers.set(
+    change.id,
+    setTimeout(() => removeUndoableChange(change.id), Math.max(0, change.endsAt - performance.now())),
+  );
+}
+
+export function removeUndoableChange(id: string): void {
+  clearTimeout(timers.get(id));
+  timers.delete(id);
+  if (changes.some((change) => change.id === id)) set(changes.filter((change) => change.id !== id));
+}
+
+export function removeAllUndoableChanges(): void {
+  for (const { id } of changes) removeUndoableChange(id);
+}
+
+export const undoableChanges = (): readonly UndoableChange[] => changes;
+
+/** @returns ends the subscription */
+export function onUndoableChanges(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}

@@ -1,0 +1,97 @@
+// Saves a change of a status and offers to undo it. What someone else has set in the meantime stays.
+import { useQueryClient } from '@tanstack/react-query';
+import type { Staff } from '../../lib/staff.ts';
+import { showToast } from '../../ui/toasts.tsx';
+import { statusWords } from '../status-badge.tsx';
+import { ChangedMeanwhile, dataOf, wordsOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import { offerUndo } from './offer-undo.tsx';
+
+/** The answer of `set_order_status` and `set_delivery_status`. */
+interface Change {
+  change_id: string;
+  undo_seconds: number;
+  notifies_customer: boolean;
+}
+
+type Answer = {
+  data: unknown;
+  error: { message: string; code?: string; details?: string } | null;
+  status?: number;
+};
+
+interface StatusChange<Row> {
+  /** Calls the procedure that sets the status. */
+  set(tables: Staff['tables'], row: Row, to: string): PromiseLike<Answer>;
+  /** Its refusal when the row is not as it was seen. */
+  conflict: string;
+  /** What became of the row in the meantime, and who did it. */
+  whatHappened(tables: Staff['tables'], row: Row): Promise<string>;
+  orderNumber(row: Row): string;
+  statusOf(row: Row): string;
+  /** The texts of the messages (specification §8). */
+  success: string;
+  failure: string;
+}
+
+const refreshed = ['orders', 'deliveries', 'products', 'dashboard'];
+
+export function useStatusChange<Row extends { id: string }>(kind: StatusChange<Row>) {
+  const { tables } = useMember().staff;
+  const queries = useQueryClient();
+  const refresh = () => {
+    for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
+  };
+
+  async function undo(changeId: string, row: Row): Promise<void> {
+    const answer = await tables.rpc('undo_status_change', { change_id: changeId });
+    try {
+      dataOf(answer);
+      showToast({
+        kind: 'info',
+        title: 'Undone',
+        text: `${kind.orderNumber(row)} is ${statusWords(kind.statusOf(row))} again.`,
+      });
+    } catch (error) {
+      showToast({
+        kind: 'error',
+        title: 'Not undone',
+        text: wordsOf(error as Error) || 'Please check the connection.',
+      });
+    }
+    refresh();
+  }
+
+  const save = useSave({
+    async write({ row, to }: { row: Row; to: string }) {
+      // The time of the answer's travel is not the member's to use.
+      const startedAt = performance.now();
+      const answer = await kind.set(tables, row, to);
+      if (answer.error?.details === kind.conflict)
+        throw new ChangedMeanwhile(await kind.whatHappened(tables, row));
+      return { change: dataOf(answer) as Change, startedAt };
+    },
+    failure: kind.failure,
+    refresh: refreshed,
+    onSuccess({ change, startedAt }, { row, to }) {
+      offerUndo(
+        {
+          id: change.change_id,
+          title: `${kind.orderNumber(row)}: ${statusWords(to)}`,
+          notifiesCustomer: change.notifies_customer,
+          endsAt: startedAt + change.undo_seconds * 1000,
+          undo: () => undo(change.change_id, row),
+        },
+        kind.success,
+      );
+    },
+  });
+
+  return {
+    set: (row: Row, to: string) => save.mutate({ row, to }),
+    /** The status that is being saved for a row. */
+    saving: (row: Row) =>
+      save.isPending && save.variables.row.id === row.id ? save.variables.to : undefined,
+  };
+}
