@@ -184,7 +184,7 @@ describe.each([
     expect(file.suggestedFilename()).toMatch(/^products-\d{4}-\d{2}-\d{2}\.csv$/);
     const text = await readFile(await file.path(), 'utf8');
     expect(text).toContain('Meru Gold Hibiscus,hibiscus-flask,');
-    expect(text).toContain(',1450,Hibiscus,81,Active');
+    expect(text).toContain(',1450,,Hibiscus,81,Active');
     expect(text).not.toContain('Embu Fresh Mango');
     expect(await page.getByLabel('Category').locator('option').first().textContent()).toBe('All Categories');
   });
