@@ -186,6 +186,7 @@ story('on the storefront money is KSh with cents, except in the banner', async (
   const { page } = await newVisitor();
   const textOf = async (current: Page, path: string) => {
     await current.goto(`${shop.url}${path}`);
+    // biome-ignore lint/performance/useDomNodeTextContent: what is rendered, not what is in the document
     return current.getByRole('main').innerText();
   };
   for (const path of ['/shop/mango-bottle', '/delivery']) {
