@@ -232,7 +232,7 @@ describe.each([
     await payButton(page).waitFor();
     await expectClean('payment, idle');
     await payButton(page).click();
-    await dialogOf(page).getByText('Check your phone').waitFor();
+    await dialogOf(page).getByRole('heading', { name: 'Check your phone' }).waitFor();
     await expectClean('payment, processing');
     payment.status = 'review';
     await dialogOf(page).getByText('We are checking your payment').waitFor();
