@@ -102,7 +102,10 @@ describe.each([
     expect((await orderNow(order.id)).status).toBe('processing');
 
     await page.keyboard.press('Enter');
+    const shipped = page.getByRole('menuitemradio', { name: 'Shipped' });
+    await shipped.waitFor();
     await page.keyboard.press('s');
+    await expect.poll(() => shipped.evaluate((element) => element === document.activeElement)).toBe(true);
     await page.keyboard.press('Enter');
     await isShown(page, order, 'Shipped');
     await messages(page).getByText('Order status updated successfully').waitFor();
