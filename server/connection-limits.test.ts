@@ -2,7 +2,12 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { type ConnectionLimits, defaultConnectionLimits, limitConnections } from './connection-limits.ts';
+import {
+  BoundedRequest,
+  type ConnectionLimits,
+  defaultConnectionLimits,
+  limitConnections,
+} from './connection-limits.ts';
 
 let server: Server;
 let clients: Socket[] = [];
@@ -14,7 +19,7 @@ afterEach(async () => {
 });
 
 const start = async (listener: RequestListener, limits: Partial<ConnectionLimits>, trustedProxies = 0) => {
-  server = createServer(listener);
+  server = createServer({ IncomingMessage: BoundedRequest }, listener);
   limitConnections(server, trustedProxies, { ...defaultConnectionLimits, ...limits });
   await new Promise<void>((done) => server.listen(0, '::', done));
 };
@@ -40,6 +45,17 @@ test('a connection that pipelines too many requests is closed, and only the firs
   }, {});
   await (await open(1_000)).closed;
   expect(handled).toBe(1);
+});
+
+test('reads no further request of a connection that is closed', async () => {
+  let parsed = 0;
+  await start(() => {}, {});
+  server.prependListener('request', () => {
+    parsed += 1;
+  });
+  server.on('upgrade', () => {});
+  await (await open(1_000)).closed;
+  expect(parsed).toBe(defaultConnectionLimits.pipelinedRequests + 1);
 });
 
 test('requests one after another, and a few at once, are answered', async () => {

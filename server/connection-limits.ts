@@ -1,5 +1,5 @@
 // Bounds of connections: how many a network holds, how many requests wait on one, and how many bytes of responses stay unread.
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
 import { networksOf } from '../backend/network.ts';
@@ -34,6 +34,21 @@ const bytesOfResponse = 4 * 1024;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
 
+/**
+ * A request after which a closed connection is parsed no further; the `IncomingMessage` of a server with bounds. Node goes on with all
+ * that it has read when a connection is destroyed, and 64 KiB hold 2,500 requests: 40 ms of work. Its parser stops at an upgrade.
+ */
+export class BoundedRequest extends IncomingMessage {
+  declare private asked: boolean | null;
+
+  get upgrade(): boolean {
+    return this.asked === true || this.socket?.destroyed === true;
+  }
+  set upgrade(asked: boolean | null) {
+    this.asked = asked;
+  }
+}
+
 /** A connection and the responses that it waits for. */
 class Connection implements Reader {
   readonly networks: readonly string[];
@@ -60,7 +75,7 @@ class Connection implements Reader {
 }
 
 /**
- * Puts bounds on a server's connections. Comes after its listeners are added.
+ * Puts bounds on a server's connections. Comes after its listeners are added; the server is made with `BoundedRequest`.
  * @param trustedProxies how many proxies stand in front: with one, all connections are its own, and it has limits of its own
  */
 export function limitConnections(
@@ -94,7 +109,6 @@ export function limitConnections(
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     const connection = connections.get(socket);
-    // The parser goes on with what it has read after the connection is closed.
     if (!connection || socket.destroyed) return;
     const { responses, waiting } = connection;
     if (responses.size >= limits.pipelinedRequests) {

@@ -11,7 +11,7 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
-import { limitConnections } from './connection-limits.ts';
+import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { type Log, maskPath } from './log.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
@@ -221,7 +221,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
-  const server = createServer((request, response) => {
+  const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
     const path = request.url ?? '/';
     if (log.isLevelEnabled('debug')) {
       const started = performance.now();
@@ -261,6 +261,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   });
   server.maxHeadersCount = 100;
   server.on('upgrade', (request, socket, head) => {
+    if (socket.destroyed) return;
     // From here on nobody else listens: a client that goes away must not bring the process down.
     socket.on('error', () => socket.destroy());
     establishClientAddress(request, trustedProxies);
