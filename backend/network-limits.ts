@@ -47,9 +47,9 @@ export class NetworkQuota {
    * @returns gives the amount back, once; null when it was refused
    */
   take(networks: readonly string[], amount = 1): (() => void) | null {
+    if (this.fullOf(networks, amount) !== null) return null;
     const allowances = allowancesOf(networks, this.#allowance);
     const heldBy = (network: string) => this.#held.get(network) ?? 0;
-    if (allowances.some(([network, most]) => heldBy(network) + amount > most)) return null;
     for (const [network] of allowances) this.#held.set(network, heldBy(network) + amount);
     let isHeld = true;
     return () => {
@@ -61,6 +61,17 @@ export class NetworkQuota {
         else this.#held.delete(network);
       }
     };
+  }
+
+  /**
+   * The narrowest of a client's networks that has no place for an amount.
+   * @returns '' where all clients together hold too much; null where there is a place
+   */
+  fullOf(networks: readonly string[], amount = 1): string | null {
+    const full = allowancesOf(networks, this.#allowance).find(
+      ([network, most]) => (this.#held.get(network) ?? 0) + amount > most,
+    );
+    return full?.[0] ?? null;
   }
 }
 

@@ -131,3 +131,82 @@ test('a network has so many connections, except behind a proxy and on this machi
   await start(() => {}, { connectionsPerNetwork: 2 }, 1);
   expect(accepted('192.0.2.1')).toBe(20);
 });
+
+test('a new connection takes the place of the one that has waited longest for its client, not of one that waits for us', async () => {
+  await start(() => {}, { connectionsPerNetwork: 3 });
+  const isOpen = ({ destroyed }: Socket) => !destroyed;
+  const busy = connectFrom('192.0.2.1');
+  busy.emit('data', Buffer.from('GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n'));
+  const slowHeader = connectFrom('192.0.2.1');
+  slowHeader.emit('data', Buffer.from('GET / HTTP/1.1\r\nhost: '));
+  const slowBody = connectFrom('192.0.2.1');
+  slowBody.emit(
+    'data',
+    Buffer.from('POST / HTTP/1.1\r\nhost: shop.example\r\ncontent-length: 9\r\n\r\nslow'),
+  );
+  const neighbour = connectFrom('192.0.2.2');
+  const newcomers = [connectFrom('192.0.2.1'), connectFrom('192.0.2.1')];
+  expect([slowHeader, slowBody].map(isOpen)).toEqual([false, false]);
+  expect([busy, ...newcomers, neighbour].map(isOpen)).toEqual([true, true, true, true]);
+  for (const newcomer of newcomers)
+    newcomer.emit('data', Buffer.from('GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n'));
+  expect(isOpen(connectFrom('192.0.2.1'))).toBe(false);
+  expect([busy, ...newcomers].map(isOpen)).toEqual([true, true, true]);
+});
+
+/** Begins a form of so many bytes, of which some are sent. */
+const post = async (length: number, sent: number) => {
+  const posted = await open(0);
+  posted.client.write(`POST / HTTP/1.1\r\nhost: shop.example\r\ncontent-length: ${length}\r\n\r\n`);
+  posted.client.write(Buffer.alloc(sent));
+  return posted;
+};
+
+test('the largest unfinished bodies are disconnected beyond a bound, small ones and files are not', async () => {
+  await start(
+    (request, response) => {
+      let received = 0;
+      request.on('data', (bytes) => {
+        received += bytes.length;
+      });
+      request.on('end', () => response.end(String(received)));
+    },
+    { receivedBytes: 500_000 },
+  );
+  const small = await post(400, 399);
+  const file = await post(4_000_000, 2_000_000);
+  for (let n = 0; n < 8; n += 1) await post(200_000, 100_000);
+  await expect.poll(countConnections, { timeout: 10_000 }).toBeLessThanOrEqual(6);
+  small.client.write('.');
+  await expect.poll(small.received, { timeout: 10_000 }).toBeGreaterThan(0);
+  file.client.write(Buffer.alloc(2_000_000));
+  await expect.poll(file.received, { timeout: 10_000 }).toBeGreaterThan(0);
+});
+
+test('a body in tiny chunks is read no further, one in small chunks is', async () => {
+  let chunks = 0;
+  await start((request, response) => {
+    request.on('data', () => {
+      chunks += 1;
+    });
+    request.on('end', () => response.end('whole'));
+  }, {});
+  const send = async (count: number, size: number) => {
+    chunks = 0;
+    const sender = await open(0);
+    sender.client.write('POST / HTTP/1.1\r\nhost: shop.example\r\ntransfer-encoding: chunked\r\n\r\n');
+    sender.client.write(`${size.toString(16)}\r\n${'x'.repeat(size)}\r\n`.repeat(count));
+    sender.client.write('0\r\n\r\n');
+    return sender;
+  };
+  await (await send(20_000, 1)).closed;
+  expect(chunks).toBeLessThanOrEqual(65);
+  for (const [count, size] of [
+    [60, 1],
+    [2_000, 64],
+  ] as const) {
+    const { received } = await send(count, size);
+    await expect.poll(received, { timeout: 10_000 }).toBeGreaterThan(0);
+    expect(chunks).toBeGreaterThanOrEqual(count);
+  }
+});

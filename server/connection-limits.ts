@@ -1,4 +1,5 @@
-// Bounds of connections: how many a network holds, how many requests wait on one, and how many bytes of responses stay unread.
+// Bounds of connections: how many a network holds, how many requests wait on one, how many bytes of responses stay unread, and how
+// many bytes of unfinished requests are held.
 import { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
@@ -6,7 +7,10 @@ import { networksOf } from '../backend/network.ts';
 import { NetworkQuota, NetworkRate } from '../backend/network-limits.ts';
 
 export interface ConnectionLimits {
-  /** Connections per IPv4 address or IPv6 /64; wider networks have a multiple of it. Behind a proxy they are not counted. */
+  /**
+   * Connections per IPv4 address or IPv6 /64; wider networks have a multiple of it. Beyond, a new one takes the place of the one that
+   * has been waiting longest for its client. Behind a proxy they are not counted.
+   */
   connectionsPerNetwork: number;
   /** New connections per second and network, with a burst of ten seconds: each may bring a packet full of requests to read. */
   newConnectionsPerNetwork: number;
@@ -16,6 +20,10 @@ export interface ConnectionLimits {
   queuedBytes: number;
   /** The same per network, counted as connections are. */
   queuedBytesPerNetwork: number;
+  /** Bytes of bodies whose requests are not complete, over all connections. Beyond, the largest are disconnected. */
+  receivedBytes: number;
+  /** The same per network, counted as connections are. */
+  receivedBytesPerNetwork: number;
   /** Milliseconds without progress after which a client that does not read is disconnected. */
   stalledMilliseconds: number;
 }
@@ -26,26 +34,53 @@ export const defaultConnectionLimits: ConnectionLimits = {
   pipelinedRequests: 8,
   queuedBytes: 128_000_000,
   queuedBytesPerNetwork: 32_000_000,
+  receivedBytes: 64_000_000,
+  receivedBytesPerNetwork: 16_000_000,
   stalledMilliseconds: 30_000,
 };
 
 /** Memory that a waiting response takes besides its bytes, about. */
 const bytesOfResponse = 4 * 1024;
+/** Memory that a chunk of a body takes besides its bytes, about. */
+const bytesOfChunk = 256;
+/** No service holds a longer body in memory: one that is longer is written to disk as it comes. */
+const maxHeldBytes = 1024 * 1024;
+/** Chunks of any size at the beginning of a body, such as those of a client that writes line by line. */
+const freeChunks = 64;
+/** Bytes of a chunk on average. Packets of a network carry at least some hundred, and each chunk is a turn of several streams. */
+const minChunkBytes = 64;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
 
 /**
- * A request after which a closed connection is parsed no further; the `IncomingMessage` of a server with bounds. Node goes on with all
- * that it has read when a connection is destroyed, and 64 KiB hold 2,500 requests: 40 ms of work. Its parser stops at an upgrade.
+ * A request that counts its body, and after which a closed connection is parsed no further. Node goes on with all that it has read
+ * when a connection is destroyed, and 64 KiB hold 2,500 requests or 10,000 chunks: 40 ms of work. Its parser stops at an upgrade.
  */
 export class BoundedRequest extends IncomingMessage {
   declare private asked: boolean | null;
+  #bytes = 0;
+  #chunks = 0;
 
   get upgrade(): boolean {
     return this.asked === true || this.socket?.destroyed === true;
   }
   set upgrade(asked: boolean | null) {
     this.asked = asked;
+  }
+
+  /** Memory that the body takes until it is complete. */
+  get heldBytes(): number {
+    return this.complete || this.#bytes > maxHeldBytes ? 0 : this.#bytes + bytesOfChunk * this.#chunks;
+  }
+
+  override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
+    if (chunk === null) return super.push(chunk, encoding);
+    if (this.socket.destroyed) return false;
+    this.#bytes += chunk.length;
+    this.#chunks += 1;
+    if (this.#chunks <= freeChunks + this.#bytes / minChunkBytes) return super.push(chunk, encoding);
+    this.socket.destroy();
+    return false;
   }
 }
 
@@ -55,11 +90,26 @@ class Connection implements Reader {
   readonly responses = new Set<ServerResponse>();
   /** Begins the requests that came while another one was handled, in their order. */
   readonly waiting: (() => void)[] = [];
+  /** Its request that came last. */
+  request: IncomingMessage | null = null;
+  isUpgraded = false;
+  /** Its body that is being received, as far as it is held in memory. */
+  readonly sender: Reader;
+  readonly giveBack: () => void;
   readonly #socket: Socket;
 
-  constructor(socket: Socket, networks: readonly string[]) {
+  constructor(socket: Socket, networks: readonly string[], giveBack: () => void) {
     this.#socket = socket;
     this.networks = networks;
+    this.giveBack = giveBack;
+    const bytesHeld = () => (this.request instanceof BoundedRequest ? this.request.heldBytes : 0);
+    this.sender = {
+      networks,
+      get queuedBytes() {
+        return bytesHeld();
+      },
+      terminate: () => this.terminate(),
+    };
   }
 
   get queuedBytes(): number {
@@ -69,8 +119,46 @@ class Connection implements Reader {
     return bytes;
   }
 
+  /** Whether the client is to send or to read, and not the server to answer. A WebSocket has bounds of its own. */
+  get waitsForClient(): boolean {
+    if (this.isUpgraded) return false;
+    return this.responses.size === 0 || !this.request?.complete || this.#socket.writableLength > 0;
+  }
+
   terminate(): void {
+    this.giveBack();
     this.#socket.destroy();
+  }
+}
+
+/** The connections of each network, those first that have been without a complete response for longest. */
+class Networks {
+  readonly #connections = new Map<string, Set<Connection>>();
+
+  /** Adds a connection, or puts it last. */
+  add(connection: Connection): void {
+    const widest = connection.networks.at(-1);
+    if (widest === undefined) return;
+    const known = this.#connections.get(widest) ?? new Set();
+    known.delete(connection);
+    this.#connections.set(widest, known.add(connection));
+  }
+
+  delete(connection: Connection): void {
+    const widest = connection.networks.at(-1) ?? '';
+    const known = this.#connections.get(widest);
+    known?.delete(connection);
+    if (known?.size === 0) this.#connections.delete(widest);
+  }
+
+  /** Closes the connection of a network that has been waiting longest for its client, where there is one. */
+  makeRoom(network: string, widest: string): void {
+    for (const connection of this.#connections.get(widest) ?? []) {
+      if (!connection.networks.includes(network) || !connection.waitsForClient) continue;
+      this.delete(connection);
+      connection.terminate();
+      return;
+    }
   }
 }
 
@@ -86,23 +174,46 @@ export function limitConnections(
   const quota = new NetworkQuota({ perNetwork: limits.connectionsPerNetwork });
   const rate = new NetworkRate({ perNetwork: limits.newConnectionsPerNetwork }, burstSeconds);
   const backlog = new Backlog(limits);
+  const received = new Backlog({
+    queuedBytes: limits.receivedBytes,
+    queuedBytesPerNetwork: limits.receivedBytesPerNetwork,
+  });
   const connections = new Map<Socket, Connection>();
+  const byNetwork = new Networks();
+  const takePlace = (networks: readonly string[]): (() => void) | null => {
+    if (!rate.take(networks)) return null;
+    const giveBack = quota.take(networks);
+    if (giveBack) return giveBack;
+    // Otherwise one client could take all connections of the address that it shares with many, and send nothing on them.
+    const full = quota.fullOf(networks);
+    if (full !== null) byNetwork.makeRoom(full, networks.at(-1) ?? full);
+    return quota.take(networks);
+  };
 
   server.on('connection', (socket: Socket) => {
     const networks = trustedProxies > 0 ? [] : networksOfClient(socket.remoteAddress ?? '');
-    const giveBack = rate.take(networks) ? quota.take(networks) : null;
+    const giveBack = takePlace(networks);
     if (!giveBack) {
       socket.destroy();
       return;
     }
-    const connection = new Connection(socket, networks);
+    const connection = new Connection(socket, networks, giveBack);
     connections.set(socket, connection);
+    byNetwork.add(connection);
     socket.once('close', () => {
       connections.delete(socket);
+      byNetwork.delete(connection);
       backlog.forget(connection);
+      received.forget(connection.sender);
       giveBack();
     });
   });
+  if (server.listenerCount('upgrade') > 0) {
+    server.prependListener('upgrade', (_request, socket) => {
+      const connection = connections.get(socket as Socket);
+      if (connection) connection.isUpgraded = true;
+    });
+  }
 
   const listeners = server.listeners('request') as RequestListener[];
   server.removeAllListeners('request');
@@ -118,9 +229,11 @@ export function limitConnections(
     const handle = () => {
       for (const listener of listeners) listener(request, response);
     };
+    connection.request = request;
     responses.add(response);
     response.once('close', () => {
       responses.delete(response);
+      if (connections.has(socket)) byNetwork.add(connection);
       if (!socket.destroyed) waiting.shift()?.();
     });
     // Responses leave in the order of the requests: work on the next one would only wait, or be lost when the client goes away.
@@ -131,15 +244,17 @@ export function limitConnections(
   // Node disconnects a client that sends nothing; without this listener it would also disconnect those that wait for us.
   server.timeout = limits.stalledMilliseconds;
   server.on('timeout', (socket: Socket) => {
-    const isOurTurn = connections.get(socket)?.responses.size && socket.writableLength === 0;
-    if (!isOurTurn) socket.destroy();
+    const connection = connections.get(socket);
+    if (!connection || connection.isUpgraded || connection.waitsForClient) socket.destroy();
   });
 
   const check = setInterval(() => {
     for (const connection of connections.values()) {
       if (connection.queuedBytes > 0) backlog.note(connection, 0);
+      if (connection.sender.queuedBytes > 0) received.note(connection.sender, 0);
     }
     backlog.enforce();
+    received.enforce();
   }, checkMilliseconds);
   check.unref();
   server.once('close', () => clearInterval(check));
