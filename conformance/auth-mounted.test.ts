@@ -8,6 +8,7 @@ import { createAccessTokens, InvalidToken } from '../backend/authenticate.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { createFairShare } from '../backend/fair-share.ts';
 
 const publicUrl = 'https://services.example.com';
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
@@ -134,4 +135,38 @@ describe('a private key made elsewhere', () => {
     await expect(verified({ iss: 'https://elsewhere.example' })).rejects.toBeInstanceOf(InvalidToken);
     await expect(verified({ aud: 'others' })).rejects.toBeInstanceOf(InvalidToken);
   });
+});
+
+test('calls that are only waiting to be answered take no place in the queue', async () => {
+  const database = await throwawayDatabase('pglite', [platform]);
+  const backend = await createBackend({
+    database,
+    keys: { publishable: 'sb_publishable_test', secret: 'sb_secret_test', signingKeys: [], sharedSecret },
+    functions: {},
+    publicUrl,
+    auth: { settings: { shortestAnswer: 1500 } },
+    fairShare: createFairShare('pglite'),
+  });
+  const answered: string[] = [];
+  const ask = async (network: number, path: string, body?: object) => {
+    const request = new Request(`${publicUrl}/auth/v1${path}`, {
+      method: body ? 'POST' : 'GET',
+      headers: { 'x-forwarded-for': `10.0.${network}.1`, 'content-type': 'application/json' },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+    const { status } = await backend.answer(request, () => new AbortController().signal);
+    answered.push(`${path} ${status}`);
+  };
+  try {
+    const recoveries = [1, 2, 3, 4, 5, 6].map((network) =>
+      ask(network, '/recover', { email: `someone${network}@example.com` }),
+    );
+    await ask(7, '/settings');
+    expect(answered).toEqual(['/settings 200']);
+    await Promise.all(recoveries);
+    expect(answered.filter((line) => line === '/recover 200')).toHaveLength(6);
+  } finally {
+    await backend.close();
+    await database.close();
+  }
 });

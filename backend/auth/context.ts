@@ -43,6 +43,8 @@ export interface AuthRequest {
   bearer: string | null;
   /** Where to send the person afterwards: as asked for when allowed, else the site (reference: redirect allow rule). */
   redirectTo: string;
+  /** When it may be answered at the earliest, on the clock of `performance.now()`; set by `holdAnswer`. */
+  heldUntil: number;
 }
 
 /** A request of somebody who is signed in: token, user and session were checked (not banned, not over). */

@@ -10,7 +10,7 @@ import { actionLink, type LinkType, sendCode, sendLetter } from './letters.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
 import { agreedStatus, dropTokens, makeToken, type SentToken, type TokenType } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
-import { inSameTime } from './same-time.ts';
+import { holdAnswer } from './same-time.ts';
 import {
   type Address,
   addUser,
@@ -70,25 +70,24 @@ async function sendOtp(
     throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
   }
   await limitNetwork(context, 'otp', request.ip);
-  return inSameTime(context, async () => {
-    await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
-    const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
-    const prepared = await prepare().catch((error) => {
-      // Somebody was made with this address at the same moment: now they are found.
-      if (error instanceof DatabaseError && error.code === '23505') return prepare();
-      throw error;
-    });
-    if (!prepared) return done();
-    if ('phone' in address) {
-      await sendCode(context, { to: address.phone, code: prepared.token.code, kind: 'otp', channel });
-    } else if (prepared.kind === 'signup') {
-      await sendConfirmation(context, address.email, prepared.token, request.redirectTo);
-    } else {
-      const link = actionLink(context, prepared.token.hash, 'magiclink', request.redirectTo);
-      await sendLetter(context, 'magiclink', { to: address.email, token: prepared.token, link });
-    }
-    return done();
+  holdAnswer(request, context);
+  await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
+  const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
+  const prepared = await prepare().catch((error) => {
+    // Somebody was made with this address at the same moment: now they are found.
+    if (error instanceof DatabaseError && error.code === '23505') return prepare();
+    throw error;
   });
+  if (!prepared) return done();
+  if ('phone' in address) {
+    await sendCode(context, { to: address.phone, code: prepared.token.code, kind: 'otp', channel });
+  } else if (prepared.kind === 'signup') {
+    await sendConfirmation(context, address.email, prepared.token, request.redirectTo);
+  } else {
+    const link = actionLink(context, prepared.token.hash, 'magiclink', request.redirectTo);
+    await sendLetter(context, 'magiclink', { to: address.email, token: prepared.token, link });
+  }
+  return done();
 }
 
 async function prepareOtp(
@@ -140,20 +139,19 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
   const email = mailAddress(text(request.body, 'email'));
   const pkce = readPkce(request.body);
   await limitNetwork(context, 'otp', request.ip);
-  return inSameTime(context, async () => {
-    await holdCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
-    const token = await context.database.transaction(async (tx) => {
-      const user = await findUser(tx, { email }, { lock: true });
-      if (!user) return null;
-      await audit(tx, context, 'user_recovery_requested', user, request);
-      return makeRecovery(tx, context, user, { email }, 'recovery', pkce);
-    });
-    if (token) {
-      const link = actionLink(context, token.hash, 'recovery', request.redirectTo);
-      await sendLetter(context, 'recovery', { to: email, token, link });
-    }
-    return done();
+  holdAnswer(request, context);
+  await holdCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
+  const token = await context.database.transaction(async (tx) => {
+    const user = await findUser(tx, { email }, { lock: true });
+    if (!user) return null;
+    await audit(tx, context, 'user_recovery_requested', user, request);
+    return makeRecovery(tx, context, user, { email }, 'recovery', pkce);
   });
+  if (token) {
+    const link = actionLink(context, token.hash, 'recovery', request.redirectTo);
+    await sendLetter(context, 'recovery', { to: email, token, link });
+  }
+  return done();
 }
 
 const byMail = ['signup', 'email_change'];
@@ -170,26 +168,25 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
   if (!isMail && !text(body, 'phone')) throw invalid('Type provided requires a phone number');
   const address = readAddress(request, 'Only an email address or phone number should be provided.');
   await limitNetwork(context, 'otp', request.ip);
-  return inSameTime(context, async () => {
-    const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
-    await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
-    const letters = await context.database.transaction(async (tx) => {
-      const user = await findUser(tx, address, { lock: true });
-      if (!user) return [];
-      if (type === 'email_change') return resendEmailChange(tx, context, user, request.redirectTo);
-      if (type === 'phone_change') return preparePhoneChange(tx, context, user, 'sms');
-      const isDone = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
-      if (isDone) return [];
-      const token = await makeConfirmation(tx, context, user, address, null);
-      return [
-        'email' in address
-          ? () => sendConfirmation(context, address.email, token, request.redirectTo)
-          : () => sendCode(context, { to: address.phone, code: token.code, kind: 'otp' }),
-      ];
-    });
-    for (const send of letters) await send();
-    return done();
+  holdAnswer(request, context);
+  const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
+  await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
+  const letters = await context.database.transaction(async (tx) => {
+    const user = await findUser(tx, address, { lock: true });
+    if (!user) return [];
+    if (type === 'email_change') return resendEmailChange(tx, context, user, request.redirectTo);
+    if (type === 'phone_change') return preparePhoneChange(tx, context, user, 'sms');
+    const isDone = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
+    if (isDone) return [];
+    const token = await makeConfirmation(tx, context, user, address, null);
+    return [
+      'email' in address
+        ? () => sendConfirmation(context, address.email, token, request.redirectTo)
+        : () => sendCode(context, { to: address.phone, code: token.code, kind: 'otp' }),
+    ];
   });
+  for (const send of letters) await send();
+  return done();
 }
 
 /** Something to send once the transaction that prepared it is committed. */

@@ -45,6 +45,7 @@ export async function readRequest(
       raw.headers.get('referer'),
       settings,
     ),
+    heldUntil: 0,
   };
 }
 

@@ -17,6 +17,7 @@ import { passkeyRoutes } from './passkeys/routes.ts';
 import { passwordlessRoutes } from './passwordless.ts';
 import { createPasswords } from './passwords.ts';
 import { readRequest } from './read-request.ts';
+import { waitForAnswer } from './same-time.ts';
 import { completeSettings, type GivenAuthSettings } from './settings.ts';
 import { signUpRoutes } from './sign-up.ts';
 import { checkAdmin, signedIn } from './signed-in.ts';
@@ -79,10 +80,14 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     if (route.needs === 'admin') await checkAdmin(raw.headers, context, keys);
     const request = await readRequest(raw, caller, parameters, settings, route);
     const handle = () => handleRequest(route, request);
-    // Providers of identities are asked over the network. A change may hash a password, which takes the longest here.
-    return outboundRoutes.has(route)
-      ? inShareOf(caller, 'outbound', 1, handle)
-      : inShareOf(caller, 'work', raw.method === 'GET' ? 2 : 10, handle);
+    try {
+      // Providers of identities are asked over the network. A change may hash a password, which takes the longest here.
+      return await (outboundRoutes.has(route)
+        ? inShareOf(caller, 'outbound', 1, handle)
+        : inShareOf(caller, 'work', raw.method === 'GET' ? 2 : 10, handle));
+    } finally {
+      await waitForAnswer(request);
+    }
   };
   const handleRequest = async (route: Route, request: AuthRequest): Promise<Response> => {
     if (route.needs === 'user') {

@@ -11,7 +11,7 @@ import { actionLink, sendCode, sendLetter } from './letters.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
 import { dropTokens, makeToken, type SentToken } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
-import { inSameTime } from './same-time.ts';
+import { holdAnswer } from './same-time.ts';
 import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { createUser, findUser, putIdentity, updateUser } from './users.ts';
@@ -46,26 +46,25 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
   if ('phone' in address && pkce) throw invalid('PKCE not supported for phone signups');
   await context.passwords.check(password, [sentTo(address).address]);
 
-  return inSameTime(context, async () => {
-    const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
-    if (!isConfirmed) await holdCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
-    const hashed = await context.passwords.hash(password);
-    const outcome = await context.database
-      .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
-      .catch((error): Outcome => {
-        // Somebody signed up with the address at the same moment.
-        if (error instanceof DatabaseError && error.code === '23505') return { taken: true };
-        throw error;
-      });
-    if ('tokens' in outcome) return answerTokens(outcome.tokens);
-    if ('taken' in outcome) {
-      if (isConfirmed) throw new AuthFault(422, 'user_already_exists', 'User already registered');
-      return Response.json(lookAlike(context, address, data));
-    }
-    if ('email' in address) await sendConfirmation(context, address.email, outcome.sent, request.redirectTo);
-    else await sendCode(context, { to: address.phone, code: outcome.sent.code, kind: 'otp', channel });
-    return Response.json(outcome.user);
-  });
+  holdAnswer(request, context);
+  const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
+  if (!isConfirmed) await holdCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
+  const hashed = await context.passwords.hash(password);
+  const outcome = await context.database
+    .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
+    .catch((error): Outcome => {
+      // Somebody signed up with the address at the same moment.
+      if (error instanceof DatabaseError && error.code === '23505') return { taken: true };
+      throw error;
+    });
+  if ('tokens' in outcome) return answerTokens(outcome.tokens);
+  if ('taken' in outcome) {
+    if (isConfirmed) throw new AuthFault(422, 'user_already_exists', 'User already registered');
+    return Response.json(lookAlike(context, address, data));
+  }
+  if ('email' in address) await sendConfirmation(context, address.email, outcome.sent, request.redirectTo);
+  else await sendCode(context, { to: address.phone, code: outcome.sent.code, kind: 'otp', channel });
+  return Response.json(outcome.user);
 }
 
 async function addOrFind(
