@@ -347,6 +347,8 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(await names('a_b')).toEqual(['1.txt']);
       expect(await names('', { search: 'AP' })).toEqual(['Apple.txt']);
       expect(await names('', { limit: 2, offset: 1 })).toEqual(['a_b', 'Apple.txt']);
+      const { error } = await bucket.list('', { offset: Number.MAX_SAFE_INTEGER });
+      expect(error?.message).toBe('body/offset must be <= 2147483647');
       expect(await names('', { sortBy: { column: 'name', order: 'desc' } })).toEqual(
         ['a.txt', 'a_b', 'Apple.txt', 'aXb', 'b.txt', 'deep'].reverse(),
       );

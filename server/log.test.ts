@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { maskPath } from './log.ts';
+import { maskPath, openLog } from './log.ts';
 
 test('what opens an order or a payment is never logged', () => {
   expect(maskPath('/functions/v1/mobile-money/notice/abcdef?x=1')).toBe(
@@ -13,4 +13,17 @@ test('what opens an order or a payment is never logged', () => {
   expect(maskPath('/track-order/JJ-20261121-1234/receipt?key=secret')).toBe(
     '/track-order/•••/receipt?key=•••',
   );
+});
+
+test('writes a few errors of one message per second, and all lines of everyday use', () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line)) });
+  for (let n = 0; n < 1000; n += 1) log.error({ error: 'a long stack' }, 'fault');
+  expect(lines.length).toBeGreaterThanOrEqual(20);
+  expect(lines.length).toBeLessThan(40);
+  log.error({ error: 'another' }, 'a page could not be answered');
+  expect(lines.at(-1)).toMatchObject({ error: 'another', msg: 'a page could not be answered' });
+  const before = lines.length;
+  for (let n = 0; n < 100; n += 1) log.info({ n }, 'mobile money');
+  expect(lines.length).toBe(before + 100);
 });

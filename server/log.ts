@@ -1,25 +1,51 @@
 // The server's log: one JSON line per event, personal data and secrets masked.
 import pino from 'pino';
+import { createLineLimit } from './line-limit.ts';
 import { WrongSetting } from './wrong-setting.ts';
 
 export type Log = pino.Logger;
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
+const warning = 40;
+/** Messages with a limit of their own; code writes far fewer. */
+const maxMessages = 500;
+
 /**
- * Opens the log on standard output.
+ * Opens the log. Warnings and errors of one message are a few per second: the next line says as `more` how many were left out.
+ * @param destination Default: standard output.
  * @throws WrongSetting when there is no such level
  */
-export function openLog(level = 'info'): Log {
+export function openLog(level = 'info', destination?: pino.DestinationStream): Log {
   if (!levels.includes(level)) {
     throw new WrongSetting(`LOG_LEVEL is "${level}", but it takes ${levels.join(' or ')}.`);
   }
-  return pino({
+  const limits = new Map<string, () => number | null>();
+  const countLine = (message: string): number | null => {
+    const kind = limits.has(message) || limits.size < maxMessages ? message : '';
+    const count = limits.get(kind) ?? createLineLimit();
+    limits.set(kind, count);
+    return count();
+  };
+  const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
-  });
+    hooks: {
+      logMethod(parts, write, severity) {
+        const [fields, message] = parts as [unknown, string?];
+        if (severity < warning) return write.apply(this, parts);
+        const more = countLine(String(message ?? (typeof fields === 'string' ? fields : '')));
+        if (more === null) return;
+        if (more > 0 && message !== undefined && typeof fields === 'object') {
+          return write.apply(this, [{ ...fields, more }, message]);
+        }
+        return write.apply(this, parts);
+      },
+    },
+  };
+  return destination ? pino(options, destination) : pino(options);
 }
 
 /**

@@ -17,6 +17,9 @@ type ListedRow = Pick<ObjectRow, 'name' | 'metadata'> & {
   last_accessed_at: string | null;
 };
 
+/** PostgreSQL's largest integer. */
+const maxOffset = 2_147_483_647;
+
 const listedColumns = `name, id, ${isoTime('updated_at')}, ${isoTime('created_at')},
   ${isoTime('last_accessed_at')}, metadata`;
 
@@ -39,7 +42,7 @@ export async function listObjects(context: StorageContext, call: Call, bucket: s
   const given = optionalTextIn(body, 'prefix', '');
   const prefix = given === '' || given.endsWith('/') ? given : `${given}/`;
   const limit = optionalIntegerIn(body, 'limit', 100, { least: 1, most: 100_000 });
-  const offset = optionalIntegerIn(body, 'offset', 0, { least: 0, most: Number.MAX_SAFE_INTEGER });
+  const offset = optionalIntegerIn(body, 'offset', 0, { least: 0, most: maxOffset });
   const search = optionalTextIn(body, 'search', '');
   const { column, order } = readOrder(optionalObjectIn(body, 'sortBy'), [
     'name',

@@ -217,6 +217,23 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    test('come from a network at most 100 times a day', async () => {
+      await database.query(
+        `update private.limits set within = '1000 days', allowed = 1000 where name = 'inquiries'`,
+      );
+      await database.query(`update private.limits set within = '1000 days' where name = 'inquiries_of_day'`);
+      try {
+        for (let n = 0; n < 100; n += 1) await insert(one, '192.0.2.50');
+        await expectRefusal(insert(one, '192.0.2.50'), 429, 'too_many_inquiries');
+        await insert(one, '192.0.2.51');
+      } finally {
+        await database.query(
+          `update private.limits set within = '10 minutes', allowed = 30 where name = 'inquiries'`,
+        );
+        await database.query(`update private.limits set within = '1 day' where name = 'inquiries_of_day'`);
+      }
+    });
+
     test('come one at a time from visitors', async () => {
       await expectRefusal(insert([...one, ...one], '192.0.2.42'), 400, 'too_many_rows');
       await insert(one, '192.0.2.42');
