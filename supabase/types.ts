@@ -200,10 +200,11 @@ export type Database = {
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
       correct_search: { Args: { search: string; }; Returns: string };
+      correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_amount: number; receipt: string; amount: number; }; Returns: Json };
       count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
-      dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; paid_revenue: number; }[] };
+      dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
       erase_person: { Args: { identifier: string; }; Returns: Json };
       expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };

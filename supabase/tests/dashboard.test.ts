@@ -73,12 +73,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('the figures are those of all orders, with the paid part of the money', async () => {
+  test('the figures are those of all orders and of the money that arrived, less refunds', async () => {
     const before = (await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()'))[0];
     const product = await makeProduct(database, 10);
     await call(database, 'visitor', 'place_order', orderForm(product));
     const { id } = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
     await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
+    const { rows: times } = await database.query<{ today: string; monday: string }>(
+      `select date_trunc('day', now() at time zone 'Africa/Nairobi') at time zone 'Africa/Nairobi' as today,
+              date_trunc('week', now() at time zone 'Africa/Nairobi') at time zone 'Africa/Nairobi' as monday`,
+    );
+    const [{ today, monday } = { today: '', monday: '' }] = times;
+    const isMonday = String(today) === String(monday);
+    await database.query(
+      `with money as (
+         insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+         select $1, '254712345678', came.amount, 'completed', came.receipt, came.at from (values
+           (100, 'UKLAAAAAA1', $2::timestamptz), (2000, 'UKLAAAAAA2', $2::timestamptz - interval '1 second'),
+           (30000, 'UKLAAAAAA3', $3::timestamptz), (400000, 'UKLAAAAAA4', $3::timestamptz - interval '1 second')
+         ) as came (amount, receipt, at)
+         returning id, receipt, amount
+       )
+       insert into public.refunds (payment_id, receipt, amount, reason, method, status, completed_at)
+       select id, receipt, amount, 'Test', 'by_hand', 'completed', now() from money where receipt = 'UKLAAAAAA4'`,
+      [id, today, monday],
+    );
     await database.query(
       `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', 'Hi')`,
     );
@@ -88,7 +107,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       orders: (before?.orders ?? 0) + 2,
       inquiries: (before?.inquiries ?? 0) + 1,
       revenue: (before?.revenue ?? 0) + 2 * 95_100,
-      paid_revenue: (before?.paid_revenue ?? 0) + 95_100,
+      received: (before?.received ?? 0) + 32_100,
+      // The refund of today is of money that came before this week.
+      received_this_week: (before?.received_this_week ?? 0) + 30_100 + (isMonday ? 0 : 2000) - 400_000,
+      received_today: (before?.received_today ?? 0) + 100 + (isMonday ? 30_000 : 0) - 400_000,
     });
     await database.query('update public.products set is_active = false where id = $1', [product]);
     const [now] = await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()');

@@ -18,11 +18,17 @@ const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, t
 // Nothing moves: figures are to be read, and live changes would set it off again and again.
 const still = { isAnimationActive: false } as const;
 
+/** A young shop's chart begins with its first day, and shows a week at least. */
+function sinceFirst(days: readonly Day[]): Day[] {
+  const first = days.findIndex(({ page_views, orders }) => page_views + orders > 0);
+  return days.slice(Math.max(0, Math.min(first - 1, days.length - 7)));
+}
+
 export default function ActivityChart({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) {
   return (
     <ResponsiveContainer width="100%" height="100%">
       <ComposedChart
-        data={[...days]}
+        data={sinceFirst(days)}
         accessibilityLayer={false}
         margin={{ top: 6, right: 0, bottom: 0, left: 0 }}
         barCategoryGap="28%"
@@ -72,7 +78,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
           name="Orders"
           fill="var(--color-leaf-500)"
           radius={[4, 4, 0, 0]}
-          maxBarSize={14}
+          maxBarSize={22}
         />
       </ComposedChart>
     </ResponsiveContainer>

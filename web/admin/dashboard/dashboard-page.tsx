@@ -4,7 +4,7 @@ import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
-import { StatCards } from './stat-cards.tsx';
+import { MoneyReceived, StatCards } from './stat-cards.tsx';
 import { SystemStatusCard } from './system-status-card.tsx';
 import { UsedUpNotice } from './used-up-notice.tsx';
 
@@ -16,9 +16,10 @@ export default function DashboardPage() {
       <h1 className="text-3xl">Dashboard</h1>
       <UsedUpNotice />
       <StatCards />
+      <MoneyReceived />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">
         <ActivityCard />
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-6 md:grid-cols-2 xl:grid-cols-[minmax(0,1fr)]">
+        <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 lg:grid-cols-2 xl:grid-cols-[minmax(0,1fr)]">
           <QuickActions />
           <SystemStatusCard />
         </div>

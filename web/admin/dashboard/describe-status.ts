@@ -56,7 +56,7 @@ export function describeDatabase(tookMs: number | null): Line {
 /** @param isWell null when the service did not answer */
 export function describeAuthentication(isWell: boolean | null): Line {
   return isWell
-    ? { state: 'ok', value: 'Active', detail: 'The auth service says it is well' }
+    ? { state: 'ok', value: 'Active', detail: 'Working' }
     : { state: 'fault', value: 'No answer', detail: 'Nobody can sign in at the moment.' };
 }
 
@@ -237,7 +237,7 @@ export function describeBackup(isHosted: boolean, status: SystemStatus | null): 
     return { state: 'attention', value, detail: 'Tonight’s is missing. Is the shop switched off at night?' };
   }
   return status.last_backup_outcome === 'verified'
-    ? { state: 'ok', value, detail: 'Restored beside the shop, and found the same' }
+    ? { state: 'ok', value, detail: 'Checked: it restores completely' }
     : { state: 'ok', value, detail: 'Read to its end; the database user may not restore it for a check' };
 }
 

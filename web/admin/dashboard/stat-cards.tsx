@@ -1,4 +1,4 @@
-// The four figures; skeletons until they are there (specification §2, Admin dashboard).
+// The four figures (specification §2, Admin dashboard) and the money that arrived; skeletons until they are there.
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { FittingFigure } from '../fitting-figure.tsx';
@@ -12,7 +12,8 @@ interface Stat {
   text: string;
   icon: StaffIconName;
   figure(figures: Figures): string;
-  beneath?(figures: Figures): string;
+  /** Says exactly what is counted. */
+  beneath?: string;
 }
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');
@@ -36,18 +37,21 @@ const stats: readonly Stat[] = [
     text: 'Total sales revenue',
     icon: 'coins',
     figure: ({ revenue }) => formatKes(revenue),
-    // The figure stays in one piece.
-    beneath: ({ paid_revenue }) => `of which paid: ${formatKes(paid_revenue).replace(' ', '\u00a0')}`,
+    beneath: 'All orders, paid or not',
   },
 ];
 
-const card = '@container grid content-start gap-1 rounded-lg border border-line bg-card p-5 shadow-sm';
+const card =
+  '@container grid content-start gap-1 rounded-lg border border-line bg-card p-3.5 shadow-sm md:p-5';
 
 export function StatCards() {
   const { data, error, isFetching, refetch } = useFigures();
   const isFailed = error !== null && data === undefined;
   return (
-    <ul className="grid gap-4 sm:grid-cols-2 xl:grid-cols-4" aria-busy={data === undefined && !isFailed}>
+    <ul
+      className="grid grid-cols-2 gap-3 md:gap-4 xl:grid-cols-4"
+      aria-busy={data === undefined && !isFailed}
+    >
       {stats.map((stat) =>
         data ? (
           <li key={stat.title} className={card}>
@@ -58,9 +62,7 @@ export function StatCards() {
               </FittingFigure>
             </p>
             <p className="text-sm text-ink-faint">{stat.text}</p>
-            {stat.beneath ? (
-              <p className="text-sm font-semibold text-ink-soft tabular-nums">{stat.beneath(data)}</p>
-            ) : null}
+            {stat.beneath ? <p className="text-sm text-ink-soft">{stat.beneath}</p> : null}
           </li>
         ) : isFailed ? (
           <li key={stat.title} className={card}>
@@ -84,11 +86,60 @@ export function StatCards() {
   );
 }
 
+const money: readonly { label: string; figure(figures: Figures): number }[] = [
+  { label: 'Today', figure: ({ received_today }) => received_today },
+  { label: 'This week', figure: ({ received_this_week }) => received_this_week },
+  { label: 'In all', figure: ({ received }) => received },
+];
+
+/** What one can rely on: payments that arrived, less refunds. Nothing where the cards above report the failure. */
+export function MoneyReceived() {
+  const { data, error } = useFigures();
+  if (error && !data) return null;
+  return (
+    <section
+      aria-labelledby="money-received"
+      aria-busy={data === undefined}
+      className="grid gap-x-8 gap-y-3 rounded-lg border border-line bg-card p-4 shadow-sm md:p-5 lg:grid-cols-[minmax(12rem,1fr)_2.6fr] lg:items-center"
+    >
+      <div>
+        <h2 id="money-received" className="font-body text-sm font-semibold text-ink-soft">
+          Money received
+        </h2>
+        <p className="text-sm text-ink-faint">
+          Payments that arrived, less refunds. Days of Nairobi; weeks begin on Monday.
+        </p>
+      </div>
+      <dl className="grid gap-2 sm:grid-cols-3 sm:gap-6">
+        {money.map(({ label, figure }) => (
+          <div
+            key={label}
+            className="@container flex items-baseline justify-between gap-3 sm:grid sm:justify-stretch sm:gap-0.5"
+          >
+            <dt className="text-sm font-semibold text-ink-soft">{label}</dt>
+            <dd className="sm:min-h-9">
+              {data ? (
+                <FittingFigure size="var(--text-3xl)" className="leading-tight">
+                  {formatKes(figure(data))}
+                </FittingFigure>
+              ) : (
+                <span className="my-1.5 block h-8 w-24 rounded-sm bg-line motion-safe:animate-pulse">
+                  <span className="sr-only">Loading...</span>
+                </span>
+              )}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
 function Title({ title, icon }: Stat) {
   return (
     <h2 className="flex items-center justify-between font-body text-sm font-semibold text-ink-soft">
       {title}
-      <StaffIcon name={icon} className="size-5 text-dusk-400" />
+      <StaffIcon name={icon} className="size-5 shrink-0 text-dusk-400 max-sm:hidden" />
     </h2>
   );
 }

@@ -123,8 +123,8 @@ function StatusLine({
   title?: string | undefined;
 }) {
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-3">
-      <dt className="flex items-center gap-3 font-semibold">
+    <div className="flex flex-wrap items-baseline gap-x-3">
+      <dt className="flex grow items-center gap-3 font-semibold">
         <span
           aria-hidden="true"
           className={`size-2.5 shrink-0 rounded-pill ${line ? dots[line.state] : 'bg-line motion-safe:animate-pulse'}`}
@@ -138,7 +138,7 @@ function StatusLine({
         {line ? line.value : 'Measuring...'}
       </dd>
       {line ? (
-        <dd className="col-span-2 pl-5.5 text-sm text-ink-soft">
+        <dd className="basis-full pl-5.5 text-sm text-ink-soft">
           {words[line.state] ? <strong className={colours[line.state]}>{words[line.state]}: </strong> : null}
           {line.detail}
         </dd>
