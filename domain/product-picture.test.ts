@@ -2,8 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import {
   checkPictureFile,
+  exifOrientation,
   keptPictureAddress,
+  largestPhoto,
   largestPicture,
+  needsDrawing,
   newPictureName,
   pictureBucket,
   pictureTypes,
@@ -17,6 +20,11 @@ describe('a file that is to be a picture', () => {
   test.each(pictureTypes)('may be %s', (type) => {
     expect(checkPictureFile(file('a', type, largestPicture))).toBeNull();
   });
+  test('may be a photo of a phone, of any kind and size that phones have', () => {
+    expect(checkPictureFile(file('IMG_1.jpg', 'image/jpeg', largestPhoto))).toBeNull();
+    expect(checkPictureFile(file('IMG_1.HEIC', 'image/heic', largestPhoto))).toBeNull();
+    expect(checkPictureFile(file('IMG_1.HEIC', ''))).toBeNull();
+  });
 
   test.each([
     [
@@ -26,7 +34,8 @@ describe('a file that is to be a picture', () => {
     [file('prices.pdf', 'application/pdf'), 'This is not an image. Choose a JPEG, PNG, WebP, AVIF or GIF.'],
     [file('unknown', ''), 'This is not an image. Choose a JPEG, PNG, WebP, AVIF or GIF.'],
     [file('a.png', 'image/png', 0), 'The file is empty.'],
-    [file('a.png', 'image/png', largestPicture + 1), 'The image has 10.1 MB. At most 10 MB are accepted.'],
+    [file('a.png', 'image/png', largestPhoto + 1), 'The image has 25.1 MB. At most 25 MB are accepted.'],
+    [file('a.gif', 'image/gif', largestPicture + 1), 'The image has 10.1 MB. At most 10 MB are accepted.'],
   ])('%o is told: %s', (given, problem) => {
     expect(checkPictureFile(given)).toBe(problem);
   });
@@ -49,6 +58,57 @@ describe('a file that is to be a picture', () => {
     [file('mango.png', 'image/jpeg'), 'products/r.jpg'],
   ])('%o is named %s', (given, name) => {
     expect(newPictureName(given, 'r')).toBe(name);
+  });
+});
+
+/** The beginning of a JPEG with an EXIF segment that holds one tag. */
+function jpegTurned(orientation: number, order: 'II' | 'MM'): Uint8Array {
+  const bytes = Buffer.alloc(60);
+  const word = (value: number, at: number) =>
+    order === 'II' ? bytes.writeUInt16LE(value, at) : bytes.writeUInt16BE(value, at);
+  bytes.writeUInt32BE(0xffd8ffe0, 0);
+  // A segment before it.
+  bytes.writeUInt16BE(4, 4);
+  bytes.writeUInt16BE(0xffe1, 8);
+  bytes.writeUInt16BE(40, 10);
+  bytes.write('Exif', 12, 'latin1');
+  bytes.write(order, 18, 'latin1');
+  word(42, 20);
+  if (order === 'II') bytes.writeUInt32LE(8, 22);
+  else bytes.writeUInt32BE(8, 22);
+  word(1, 26);
+  word(0x0112, 28);
+  word(3, 30);
+  word(orientation, 36);
+  return bytes;
+}
+
+describe('a photo that a phone has turned', () => {
+  test.each(['II', 'MM'] as const)('is found, in byte order %s', (order) => {
+    expect(exifOrientation(jpegTurned(6, order))).toBe(6);
+    expect(exifOrientation(jpegTurned(1, order))).toBe(1);
+    expect(exifOrientation(jpegTurned(9, order))).toBe(1);
+  });
+  test('is not found where there is none, however the file ends', () => {
+    const whole = jpegTurned(6, 'II');
+    for (let length = 0; length < 38; length += 1) {
+      expect(exifOrientation(whole.slice(0, length))).toBe(1);
+    }
+    expect(exifOrientation(new TextEncoder().encode('GIF89a'))).toBe(1);
+    expect(exifOrientation(new Uint8Array(64).fill(255))).toBe(1);
+  });
+  test('is drawn again, and so is what is too large or HEIC; small pictures stay as they are', () => {
+    const small = { width: 800, height: 600 };
+    const start = new Uint8Array();
+    const jpeg = file('a.jpg', 'image/jpeg');
+    expect(needsDrawing(jpeg, small, start)).toBe(false);
+    expect(needsDrawing(jpeg, small, jpegTurned(8, 'MM'))).toBe(true);
+    expect(needsDrawing(jpeg, { width: 600, height: 2001 }, start)).toBe(true);
+    expect(needsDrawing(file('a.jpg', 'image/jpeg', 3_000_000), small, start)).toBe(true);
+    expect(needsDrawing(file('a.heic', 'image/heic'), small, start)).toBe(true);
+    expect(needsDrawing(file('a.gif', 'image/gif', 3_000_000), { width: 5000, height: 5000 }, start)).toBe(
+      false,
+    );
   });
 });
 

@@ -26,23 +26,87 @@ export interface PictureFile {
   size: number;
 }
 
+/** Maximum bytes of a file that is picked: a phone's photo, which the browser then makes smaller. */
+export const largestPhoto = 25 * 1024 * 1024;
+
+/** Whether a file is a photo of an iPhone, as it is when nothing converts it. Not every system knows its media type. */
+export const isHeic = ({ name, type }: Pick<PictureFile, 'name' | 'type'>): boolean =>
+  /^image\/hei[cf]/.test(type) || (type === '' && /\.hei[cf]$/i.test(name));
+
 /**
- * What is wrong with a file as a picture, as far as it can be told without looking into it.
- * @returns null when it may be sent
+ * What is wrong with a file as a picture, as far as its type and size say.
+ * @returns null when it may be prepared for the upload
  */
-export function checkPictureFile({ type, size }: PictureFile): string | null {
-  if (!pictureTypes.some((known) => known === type)) {
+export function checkPictureFile(file: PictureFile): string | null {
+  const { type, size } = file;
+  if (!isHeic(file) && !pictureTypes.some((known) => known === type)) {
     return type.startsWith('image/')
       ? 'This kind of image is not accepted. Choose a JPEG, PNG, WebP, AVIF or GIF.'
       : 'This is not an image. Choose a JPEG, PNG, WebP, AVIF or GIF.';
   }
   if (size === 0) return 'The file is empty.';
-  if (size > largestPicture) {
-    // Rounded up: a file that is barely too large must not read as if it fitted.
-    const megabytes = (Math.ceil((size / 1024 / 1024) * 10) / 10).toLocaleString('en-KE');
-    return `The image has ${megabytes} MB. At most ${largestPicture / 1024 / 1024} MB are accepted.`;
+  // An animation would lose all but its first image.
+  return tooLarge(size, type === 'image/gif' ? largestPicture : largestPhoto);
+}
+
+/** @returns null when the size is within the limit */
+function tooLarge(size: number, limit: number): string | null {
+  if (size <= limit) return null;
+  // Rounded up: a file that is barely too large must not read as if it fitted.
+  const megabytes = (Math.ceil((size / 1024 / 1024) * 10) / 10).toLocaleString('en-KE');
+  return `The image has ${megabytes} MB. At most ${limit / 1024 / 1024} MB are accepted.`;
+}
+
+/** Pixels of the longer side of a picture that is uploaded: twice what the shop's largest rendering needs. */
+export const uploadedSide = 2000;
+/** A file up to this many bytes is uploaded as it is, unless it has to be turned or made smaller. */
+const largeFile = 2 * 1024 * 1024;
+
+/**
+ * Whether a picture has to be drawn again before its upload.
+ * @param size of the picture as it is shown, in pixels
+ * @param start the first bytes of the file
+ */
+export function needsDrawing(
+  file: PictureFile,
+  { width, height }: { width: number; height: number },
+  start: Uint8Array,
+): boolean {
+  if (file.type === 'image/gif') return false;
+  return (
+    isHeic(file) ||
+    file.size > largeFile ||
+    Math.max(width, height) > uploadedSide ||
+    exifOrientation(start) > 1
+  );
+}
+
+/**
+ * How a JPEG says that it is to be turned: the EXIF tag Orientation, from 1 (as it is) to 8.
+ * @param start the first bytes of a file of any kind
+ */
+export function exifOrientation(start: Uint8Array): number {
+  const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
+  const word = (at: number, isLittle = false) =>
+    at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0;
+  const long = (at: number, isLittle: boolean) =>
+    at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0;
+  if (word(0) !== 0xffd8) return 1;
+  // The segments before the image: marker, length, content.
+  for (let at = 2; word(at) >= 0xffc0 && word(at) !== 0xffda; at += 2 + word(at + 2)) {
+    if (word(at) !== 0xffe1 || word(at + 4) !== 0x4578 || word(at + 6) !== 0x6966) continue;
+    const tiff = at + 10;
+    const isLittle = word(tiff) === 0x4949;
+    const directory = tiff + long(tiff + 4, isLittle);
+    const entries = Math.min(word(directory, isLittle), 100);
+    for (let entry = directory + 2; entry < directory + 2 + 12 * entries; entry += 12) {
+      if (word(entry, isLittle) !== 0x0112) continue;
+      const orientation = word(entry + 8, isLittle);
+      return orientation >= 1 && orientation <= 8 ? orientation : 1;
+    }
+    return 1;
   }
-  return null;
+  return 1;
 }
 
 /**

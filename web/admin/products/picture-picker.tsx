@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { StaffIcon } from '../layout/staff-icons.tsx';
+import { wordsOf } from '../table-answer.ts';
 
 interface PicturePickerProps {
   /** The picture the product has now. */
@@ -15,6 +16,8 @@ interface PicturePickerProps {
   /** How much of it has gone out, from 0 to 1, or null while nothing is sent. */
   progress: number | null;
   isDisabled: boolean;
+  /** Called when a photo begins and ends to be turned and made smaller. */
+  onPreparing(isPreparing: boolean): void;
   onPick(file: File | null): void;
   onProblem(problem: string): void;
 }
@@ -25,6 +28,7 @@ export function PicturePicker({
   problem,
   progress,
   isDisabled,
+  onPreparing,
   onPick,
   onProblem,
 }: PicturePickerProps) {
@@ -33,12 +37,38 @@ export function PicturePicker({
   const button = useRef<HTMLButtonElement>(null);
   const preview = usePreview(picked);
   const [unshowable, setUnshowable] = useState<string | null>(null);
+  const [isPreparing, setIsPreparing] = useState(false);
+  const setPreparing = (is: boolean) => {
+    setIsPreparing(is);
+    onPreparing(is);
+  };
+  // Only the last choice counts, and none once the dialog is closed.
+  const choice = useRef(0);
+  useEffect(
+    () => () => {
+      choice.current += 1;
+    },
+    [],
+  );
 
-  function choose(file: File | undefined) {
+  async function choose(file: File | undefined) {
     if (!file) return;
+    choice.current += 1;
+    const own = choice.current;
     const wrong = checkPictureFile(file);
-    if (wrong) onProblem(wrong);
-    else onPick(file);
+    setPreparing(!wrong);
+    if (wrong) return onProblem(wrong);
+    try {
+      const { preparePicture } = await import('./prepare-picture.ts');
+      const prepared = await preparePicture(file);
+      if (own === choice.current) onPick(prepared);
+    } catch (error) {
+      console.warn('The image could not be prepared', error);
+      if (own === choice.current)
+        onProblem(wordsOf(error as Error) || 'The image could not be prepared. Please try again.');
+    } finally {
+      if (own === choice.current) setPreparing(false);
+    }
   }
   return (
     <fieldset className="flex flex-wrap items-center gap-x-4 gap-y-3 sm:gap-x-5" disabled={isDisabled}>
@@ -65,6 +95,7 @@ export function PicturePicker({
             type="button"
             aria-label="Remove the chosen image"
             onClick={() => {
+              choice.current += 1;
               onPick(null);
               button.current?.focus();
             }}
@@ -86,12 +117,12 @@ export function PicturePicker({
         <input
           ref={input}
           type="file"
-          accept={pictureTypes.join(',')}
+          accept={[...pictureTypes, 'image/heic', 'image/heif', '.heic', '.heif'].join(',')}
           aria-label="Image file"
           tabIndex={-1}
           className="sr-only"
           onChange={(event) => {
-            choose(event.target.files?.[0]);
+            void choose(event.target.files?.[0]);
             // The same file again is a choice too.
             event.target.value = '';
           }}
@@ -101,12 +132,14 @@ export function PicturePicker({
             {problem}
           </p>
         ) : null}
-        <p id={`${id}-hint`} className="text-sm text-ink-faint">
-          {progress !== null
-            ? `Uploading… ${Math.floor(progress * 100)} %`
-            : picked
-              ? picked.name
-              : 'JPEG, PNG, WebP, AVIF or GIF, up to 10 MB. Shown as a square.'}
+        <p id={`${id}-hint`} role={isPreparing ? 'status' : undefined} className="text-sm text-ink-faint">
+          {isPreparing
+            ? 'Preparing the photo…'
+            : progress !== null
+              ? `Uploading… ${Math.floor(progress * 100)} %`
+              : picked
+                ? picked.name
+                : 'A photo up to 25 MB: JPEG, PNG, WebP, AVIF, GIF or HEIC. Shown as a square.'}
         </p>
         {progress !== null ? (
           <progress

@@ -51,6 +51,7 @@ export function ProductFormFields({
   const [progress, setProgress] = useState<number | null>(null);
   const [conflict, setConflict] = useState<EditedMeanwhile | null>(null);
   const [isDeleted, setDeleted] = useState(false);
+  const [isPreparing, setPreparing] = useState(false);
   const isSaved = useRef(false);
 
   const categories = useCategories();
@@ -137,13 +138,13 @@ export function ProductFormFields({
           noValidate
           onSubmit={(event) => {
             event.preventDefault();
-            if (!isBusy && !isDeleted) submit(form, seen);
+            if (!isBusy && !isDeleted && !isPreparing) submit(form, seen);
           }}
           className="grid gap-5 pt-3"
         >
           {isDeleted ? (
             <Notice tone="danger" title="This product is gone">
-              Somebody else deleted it in the meantime. There is nothing left to update.
+              Someone else deleted it in the meantime. There is nothing left to update.
             </Notice>
           ) : null}
           {conflict && seen ? (
@@ -173,6 +174,7 @@ export function ProductFormFields({
             problem={pictureProblem}
             progress={progress}
             isDisabled={isBusy}
+            onPreparing={setPreparing}
             onPick={(picked) => {
               setFile(picked);
               setPictureProblem(undefined);
@@ -249,7 +251,7 @@ export function ProductFormFields({
                 Stop upload
               </Button>
             )}
-            <Button type="submit" form={id} isBusy={isBusy} disabled={isDeleted}>
+            <Button type="submit" form={id} isBusy={isBusy || isPreparing} disabled={isDeleted}>
               {isBusy ? 'Saving...' : product ? 'Update Product' : 'Create Product'}
             </Button>
           </div>
