@@ -15,6 +15,8 @@ export const messageKinds: Record<string, string> = {
   order_on_its_way: 'On its way',
   order_delivered: 'Delivered',
   order_refunded: 'Money sent back',
+  order_cancelled: 'Cancelled',
+  order_expired: 'Not paid in time',
   newsletter_confirmation: 'Newsletter confirmation',
 };
 
@@ -60,6 +62,7 @@ export const placeholders = {
   total: 'the total',
   paid: 'what was paid',
   receipt: 'the M-PESA receipt, where there is one',
+  due_back: 'what will be sent back, where money came',
   refunded: 'what was sent back',
   refund_receipt: 'the M-PESA receipt of the refund, where there is one',
   link: 'the link to the order',
@@ -154,6 +157,7 @@ function orderValues(
     total: formatKsh(facts.total_amount),
     paid: money,
     receipt: payment?.receipt ?? '',
+    due_back: payment ? money : '',
     refunded: money,
     refund_receipt: payment?.refund_receipt ?? '',
     link: linkTo(publicUrl, tracking_number, access_key),

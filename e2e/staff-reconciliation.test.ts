@@ -179,7 +179,7 @@ story.for([
 
     // After all it was sent back, from the phone of the till.
     await other.getByRole('button', { name: 'Open again' }).click();
-    await other.getByRole('button', { name: 'It was sent back by hand' }).click();
+    await other.getByRole('button', { name: 'I already refunded it' }).click();
     await other.getByLabel('Receipt of sending it back').fill('UKL');
     await other.getByLabel('Reason').fill('Rent goes elsewhere');
     await other.getByRole('button', { name: 'It was sent back', exact: true }).click();

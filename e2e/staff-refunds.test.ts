@@ -159,7 +159,7 @@ describe.each([
       await ask.getByLabel('Reason').fill('Cancelled');
       await ask.getByRole('button', { name: 'Send back KES 601' }).click();
       await dialog.getByText('KES 601 were not sent back').waitFor({ timeout: 20_000 });
-      await dialog.getByRole('button', { name: 'It was sent back by hand' }).click();
+      await dialog.getByRole('button', { name: 'I already refunded it' }).click();
       const note = page.getByRole('dialog', { name: 'KES 601 were sent back by hand?' });
       await note.getByLabel('Receipt of sending it back').fill('123');
       await note.getByLabel('Reason').fill('Sent from the till phone');

@@ -6,6 +6,7 @@ import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
 import {
   exampleFacts,
+  type MessageFacts,
   type MessageTemplate,
   placeholders,
   writeMessage,
@@ -231,13 +232,109 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ bucket: 'young' }]);
   });
 
-  test('money that waits for a decision is told of, and a cancelled order that was never paid is not', async () => {
+  test('money that needs a decision is reported', async () => {
     const held = await placeOrder();
     await set(held, `payment_status = 'needs_decision'`);
     expect(await told(held)).toContain('order_payment_held text +254712345678');
-    const cancelled = await placeOrder();
-    await set(cancelled, `status = 'cancelled'`);
-    expect(await told(cancelled)).toEqual([]);
+  });
+
+  describe('an order that ends', () => {
+    const expire = async (order: PlacedOrder) => {
+      await database.query(
+        `update public.payments set status = 'failed' where order_id = $1 and status <> 'completed'`,
+        [order.id],
+      );
+      await set(order, `expires_at = now(), reserved_until = now()`);
+      await call(database, 'service', 'expire_reservations');
+    };
+    const endings = async (order: PlacedOrder) =>
+      (await told(order)).filter((line) => /^order_(cancelled|expired)/.test(line));
+    const priorityOf = async (order: PlacedOrder) => {
+      const { rows } = await database.query<{ has_priority: boolean }>(
+        `select distinct has_priority from public.outbox_messages
+         where order_id = $1 and kind in ('order_cancelled', 'order_expired')`,
+        [order.id],
+      );
+      return rows.map(({ has_priority }) => has_priority);
+    };
+
+    test('sends nothing when it expires without ever having had a prompt', async () => {
+      const order = await placeOrder();
+      await expire(order);
+      expect(await told(order)).toEqual([]);
+      const { rows } = await database.query('select status from public.orders where id = $1', [order.id]);
+      expect(rows, 'it has expired').toEqual([{ status: 'cancelled' }]);
+    });
+
+    test('sends a mail and no text when it expires after a prompt, without priority', async () => {
+      const order = await placeOrder();
+      await prompt(order);
+      await expire(order);
+      expect(await endings(order)).toEqual(['order_expired mail amina@example.com']);
+      expect(await priorityOf(order)).toEqual([false]);
+    });
+
+    test('sends a mail and no text when staff cancel it unpaid', async () => {
+      const order = await placeOrder();
+      await set(order, `status = 'cancelled'`);
+      expect(await endings(order)).toEqual(['order_cancelled mail amina@example.com']);
+      expect(await priorityOf(order)).toEqual([false]);
+    });
+
+    test('sends both when money had come, with the amount that goes back', async () => {
+      const order = await placeOrder();
+      await database.query(
+        `insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+         values ($1, '254712345678', 190100, 'completed', 'UKLCANCEL1', now())`,
+        [order.id],
+      );
+      await set(order, `payment_status = 'paid', status = 'processing', reserved_until = null`);
+      await set(order, `status = 'cancelled'`);
+      expect(await endings(order)).toEqual([
+        'order_cancelled mail amina@example.com',
+        'order_cancelled text +254712345678',
+      ]);
+      expect(await priorityOf(order)).toEqual([true]);
+      const { rows } = await database.query<{ facts: MessageFacts }>(
+        `select private.message_facts($1, 'order_cancelled', '') as facts`,
+        [order.id],
+      );
+      const templates = await database.query<MessageTemplate>(
+        `select subject, body from public.message_templates where kind = 'order_cancelled' and channel = 'mail'`,
+      );
+      const [template] = templates.rows;
+      const [known] = rows;
+      if (!template || !known) throw new Error('there is no template');
+      const write = (facts: MessageFacts) => writeMessage(template, 'mail', facts, 'https://jani.example').body;
+      expect(write(known.facts)).toContain('We are sending your KSh 1,901.00 back to the phone that paid.');
+      expect(write({ ...known.facts, payment: null })).not.toContain('back to the phone');
+    });
+
+    test('sends only the message about the refund when the money is back already', async () => {
+      const order = await placeOrder();
+      await set(order, `payment_status = 'needs_decision', reserved_until = null`);
+      await set(order, `payment_status = 'refunded', status = 'cancelled'`);
+      expect((await told(order)).filter((line) => !line.startsWith('order_payment_held'))).toEqual([
+        'order_refunded mail amina@example.com',
+        'order_refunded text +254712345678',
+      ]);
+    });
+
+    test('five unpaid orders of one recipient send mails, and a sixth none', async () => {
+      const email = 'often@example.com';
+      for (let ended = 0; ended < 6; ended += 1) {
+        const order = await placeOrder({ customer_email: email });
+        await set(order, `status = 'cancelled'`);
+        expect(await endings(order)).toHaveLength(ended < 5 ? 1 : 0);
+      }
+    });
+  });
+
+  test('mails begin their first sentence with a capital letter; what staff have reworded stays', async () => {
+    const { rows } = await database.query<{ default_body: string }>(
+      `select default_body from public.message_templates where channel = 'mail'`,
+    );
+    for (const { default_body } of rows) expect(default_body).toMatch(/^Habari[^\n]*,\n\n[A-Z]/);
   });
 
   test('an occasion of its own is told beside the others, and the same one again is not', async () => {
@@ -295,7 +392,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
-    expect(rows).toHaveLength(6);
+    expect(rows).toHaveLength(7);
     const payment = { amount: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
     const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
     for (const template of rows) {

@@ -171,6 +171,103 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
   });
 
+  describe('a typing error', () => {
+    interface Corrected {
+      outcome: string;
+    }
+    const correct = (
+      seen: Payment,
+      change: { receipt?: string; amount?: number },
+      person: Person = 'staff',
+    ): Promise<Corrected> =>
+      call<Corrected>(database, person, 'correct_till_payment', {
+        payment_id: seen.id,
+        seen_receipt: seen.receipt,
+        seen_amount: seen.amount,
+        receipt: seen.receipt,
+        amount: seen.amount,
+        ...change,
+      });
+    const messages = async () =>
+      (
+        await database.query<{ told: string }>(
+          `select m.kind || ' ' || round(extract(epoch from q.due_at - m.created_at)) as told
+           from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
+           where m.order_id = $1 and m.channel = 'mail' order by 1`,
+          [order.id],
+        )
+      ).rows.map(({ told }) => told);
+
+    test('in the amount is corrected: the order is paid, and the customer hears only that', async () => {
+      const { payment } = await confirm(receipt(), charge - 100);
+      expect(await messages()).toEqual(['order_payment_held 15']);
+      expect(await correct(payment, { amount: charge })).toMatchObject({ outcome: 'paid' });
+      expect(await state()).toEqual({
+        order: 'processing',
+        money: 'paid',
+        payments: ['till completed'],
+        stock: 3,
+      });
+      expect(await messages()).toEqual(['order_paid 15']);
+      expect((await events()).filter((told) => told.includes('payment'))).toEqual([
+        'staff payment_completed',
+        'staff payment_status_changed',
+        'staff payment_corrected',
+        'staff payment_status_changed',
+      ]);
+    });
+
+    test('that made the order look paid is corrected: it waits for a decision and holds no units', async () => {
+      const { payment } = await confirm(receipt());
+      expect(await messages()).toEqual(['order_paid 15']);
+      expect(await correct(payment, { amount: charge - 5000 })).toMatchObject({ outcome: 'needs_decision' });
+      expect(await state()).toMatchObject({ order: 'pending', money: 'needs_decision', stock: 5 });
+      expect(await messages()).toEqual(['order_payment_held 15']);
+    });
+
+    test('in the receipt is corrected; the wrong one is free again', async () => {
+      const [wrong, right] = [receipt(), receipt()];
+      const { payment } = await confirm(wrong);
+      expect(await correct(payment, { receipt: ` ${right.toLowerCase()} ` })).toMatchObject({ outcome: 'paid' });
+      const { rows } = await database.query('select receipt, amount from public.payments where order_id = $1', [
+        order.id,
+      ]);
+      expect(rows).toEqual([{ receipt: right, amount: charge }]);
+      const other = await place(await newProduct(2));
+      expect(await confirm(wrong, charge, other)).toMatchObject({ outcome: 'paid' });
+      await expectRefusal(correct({ ...payment, receipt: right }, { receipt: wrong }), 409, 'receipt_used');
+    });
+
+    test('cannot be corrected once M-PESA has confirmed the money', async () => {
+      const { payment } = await confirm(receipt(), charge - 100);
+      await call(database, 'service', 'receive_mpesa_transaction', {
+        source: 'confirmation',
+        receipt: payment.receipt,
+        amount: charge - 100,
+        reference: order.tracking_number,
+        transacted_at: new Date().toISOString(),
+        body: '{}',
+      });
+      await expectRefusal(correct(payment, { amount: charge }), 409, 'payment_confirmed');
+    });
+
+    test('cannot be corrected in another amount after the order was handed over; its receipt can', async () => {
+      const { payment } = await confirm(receipt());
+      await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
+      await expectRefusal(correct(payment, { amount: charge - 100 }), 409, 'payment_final');
+      expect(await correct(payment, { receipt: receipt() })).toMatchObject({ outcome: 'paid' });
+    });
+
+    test('is corrected by staff only, as it was seen, to a receipt and an amount', async () => {
+      const { payment } = await confirm(receipt(), charge - 100);
+      await expectRefusal(correct(payment, { amount: charge }, 'customer'), 403, 'staff_only');
+      await expectRefusal(correct({ ...payment, amount: charge }, { amount: charge }), 409, 'payment_changed');
+      await expectRefusal(correct(payment, { receipt: 'UKL' }), 400, 'receipt_invalid');
+      await expectRefusal(correct(payment, { amount: 150 }), 400, 'amount_invalid');
+      expect(await correct(payment, {})).toMatchObject({ outcome: 'unchanged' });
+    });
+  });
+
   test('a wrong amount that was sent back leaves the order cancelled and the units in stock', async () => {
     const { payment } = await confirm(receipt(), charge - 100);
     await call(database, 'staff', 'note_refund_by_hand', {

@@ -430,6 +430,7 @@ const procedures: Record<string, Person[]> = {
   count_orders: signedIn,
   decide_paid_order: signedIn,
   confirm_till_payment: signedIn,
+  correct_till_payment: signedIn,
   keep_till_message: service,
   keep_failed_notice: service,
   list_failed_notices: service,

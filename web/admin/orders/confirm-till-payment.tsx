@@ -1,5 +1,7 @@
-// Money that the customer paid by hand: staff confirm it by the receipt they see on the till's own phone or statement.
-import { type FormEvent, useRef, useState } from 'react';
+// Money that the customer paid by hand: staff confirm it by the receipt they see on the till's own phone or statement, and can
+// correct what they typed until M-PESA confirms it.
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { chargeAmount, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -7,12 +9,18 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import type { WholeOrder } from './order-queries.ts';
+import { isUnderWay, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 
 const outcomes: Record<string, string> = {
   paid: 'The payment is confirmed: the order is paid',
-  paid_needs_decision: 'The payment is kept, and the order waits for your decision',
-  paid_twice: 'The payment is kept. The order was paid already: this money is to be sent back',
+  paid_needs_decision: 'The payment is saved, and the order waits for your decision',
+  paid_twice: 'The payment is saved. The order was paid already: this money is to be sent back',
   already_completed: 'This receipt was confirmed before. Nothing was changed',
+};
+const correctedOutcomes: Record<string, string> = {
+  paid: 'The payment is corrected: the order is paid',
+  needs_decision: 'The payment is corrected, and the order waits for your decision',
+  unchanged: 'Nothing was changed',
 };
 
 /** Whole shillings, as typed, in cents; null for anything else. */
@@ -22,30 +30,76 @@ const readAmount = (text: string): number | null => {
 };
 const readReceipt = (text: string): string => text.replace(/\s/g, '').toUpperCase();
 
+/** The payment that staff typed and may correct, as far as the order shows it; the database decides. */
+function typedPayment(order: WholeOrder): PaymentOfOrder | null {
+  const completed = order.payments.filter(({ status }) => status === 'completed');
+  const [only] = completed;
+  if (!only || completed.length > 1 || only.method !== 'till' || !only.confirmed_by || only.needs_refund)
+    return null;
+  const refund = lastRefund(only.refunds);
+  return refund && isUnderWay(refund) ? null : only;
+}
+
 export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
+  const { tables } = useMember().staff;
+  const typed = order.payment_status === 'unpaid' ? null : typedPayment(order);
+  const receipt = typed?.receipt ?? null;
+  const { data: isConfirmed } = useQuery({
+    queryKey: ['orders', 'confirmed by M-PESA', receipt],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('mpesa_transactions')
+          .select('receipt')
+          .eq('receipt', receipt ?? '')
+          .abortSignal(signal),
+      ).length > 0,
+    enabled: receipt !== null,
+  });
+  const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_decision';
+  if (order.payment_status === 'unpaid') return <TillForm order={order} payment={null} />;
+  return typed && isOpenToDecision && isConfirmed === false ? (
+    <TillForm order={order} payment={typed} />
+  ) : null;
+}
+
+/** @param payment to correct; null confirms a new one */
+function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder | null }) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
   const [receipt, setReceipt] = useState('');
   const [amount, setAmount] = useState('');
   const [problems, setProblems] = useState<{ receipt?: string; amount?: string }>({});
+  const [isAsked, setAsked] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const save = useSave<{ receipt: string; amount: number }, string>({
-    async write(typed) {
-      const answer = dataOf(await tables.rpc('confirm_till_payment', { order_id: order.id, ...typed }));
-      return String((answer as { outcome?: unknown } | null)?.outcome ?? '');
+    async write(input) {
+      const answer = payment
+        ? await tables.rpc('correct_till_payment', {
+            payment_id: payment.id,
+            seen_receipt: payment.receipt ?? '',
+            seen_amount: payment.amount,
+            ...input,
+          })
+        : await tables.rpc('confirm_till_payment', { order_id: order.id, ...input });
+      return String((dataOf(answer) as { outcome?: unknown } | null)?.outcome ?? '');
     },
-    success: (outcome) => outcomes[outcome] ?? 'The payment is confirmed',
-    failure: 'Failed to confirm the payment',
+    success: (outcome) => (payment ? correctedOutcomes : outcomes)[outcome] ?? 'The payment is confirmed',
+    failure: payment ? 'Failed to correct the payment' : 'Failed to confirm the payment',
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
-    onSuccess() {
-      setOpen(false);
-      setReceipt('');
-      setAmount('');
-    },
+    onSuccess: () => setOpen(false),
   });
   const charge = chargeAmount(order.total_amount);
   const cents = readAmount(amount);
+  const differs = cents !== null && cents !== charge && cents !== payment?.amount;
 
+  function open() {
+    setReceipt(payment?.receipt ?? '');
+    setAmount(payment ? String(payment.amount / 100) : '');
+    setProblems({});
+    setAsked(false);
+    setOpen(true);
+  }
   function submit(event: FormEvent) {
     event.preventDefault();
     const found: typeof problems = {};
@@ -57,14 +111,15 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
     const [first] = Object.keys(found);
     const field = first && form.current?.elements.namedItem(first);
     if (field instanceof HTMLElement) field.focus();
-    if (!first && cents !== null) save.mutate({ receipt: readReceipt(receipt), amount: cents });
+    if (first || cents === null) return;
+    if (differs) setAsked(true);
+    else save.mutate({ receipt: readReceipt(receipt), amount: cents });
   }
 
-  if (order.payment_status !== 'unpaid') return null;
   if (!isOpen) {
     return (
-      <Button tone="quiet" onClick={() => setOpen(true)} className="mt-4">
-        Confirm till payment
+      <Button tone="quiet" onClick={open} className="mt-4">
+        {payment ? 'Correct till payment' : 'Confirm till payment'}
       </Button>
     );
   }
@@ -73,12 +128,13 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
       ref={form}
       onSubmit={submit}
       noValidate
-      aria-label="Confirm till payment"
+      aria-label={payment ? 'Correct till payment' : 'Confirm till payment'}
       className="mt-4 grid gap-3 border-t border-line pt-4"
     >
       <p className="text-sm text-ink-soft">
-        Confirm only what you see in the till's own messages or statement. A customer's word or screenshot is
-        not enough.
+        {payment
+          ? 'You can correct this payment until M-PESA confirms it.'
+          : "Confirm only what you see in the till's own messages or statement. A customer's word or screenshot is not enough."}
       </p>
       <TextField
         label="M-PESA receipt"
@@ -91,7 +147,7 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
         maxLength={20}
         value={receipt}
         onChange={(event) => setReceipt(event.target.value)}
-        disabled={save.isPending}
+        disabled={save.isPending || isAsked}
         problem={problems.receipt}
       />
       <TextField
@@ -103,22 +159,70 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
         maxLength={9}
         value={amount}
         onChange={(event) => setAmount(event.target.value)}
-        disabled={save.isPending}
+        disabled={save.isPending || isAsked}
         problem={problems.amount}
-        hint={
-          cents !== null && cents !== charge
-            ? `The order's charge is ${formatKes(charge)}. Another amount is kept, and the order waits for your decision.`
-            : `The order's charge is ${formatKes(charge)}.`
-        }
+        hint={`The order's charge is ${formatKes(charge)}.`}
       />
+      {isAsked && cents !== null ? (
+        <OtherAmount
+          amount={cents}
+          charge={charge}
+          isBusy={save.isPending}
+          onSave={() => save.mutate({ receipt: readReceipt(receipt), amount: cents })}
+          onBack={() => {
+            setAsked(false);
+            // Once it can be typed into again.
+            setTimeout(() => form.current?.querySelector<HTMLInputElement>('[name=amount]')?.select());
+          }}
+        />
+      ) : (
+        <div className="flex flex-wrap gap-3">
+          <Button type="submit" isBusy={save.isPending}>
+            {save.isPending ? 'Saving...' : payment ? 'Save correction' : 'Confirm payment'}
+          </Button>
+          <Button tone="quiet" disabled={save.isPending} onClick={() => setOpen(false)}>
+            Cancel
+          </Button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+interface OtherAmountProps {
+  amount: number;
+  charge: number;
+  isBusy: boolean;
+  onSave(): void;
+  onBack(): void;
+}
+
+/** Asks before an amount is saved that is not the order's. */
+function OtherAmount({ amount, charge, isBusy, onSave, onBack }: OtherAmountProps) {
+  const back = useRef<HTMLButtonElement>(null);
+  useEffect(() => back.current?.focus(), []);
+  const difference = formatKes(Math.abs(amount - charge));
+  return (
+    <section
+      aria-label="Another amount"
+      className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3"
+    >
+      <div role="alert" className="text-danger">
+        <p className="font-bold">
+          {formatKes(amount)} is {difference} {amount < charge ? 'less' : 'more'} than the order's charge
+        </p>
+        <p className="text-sm">
+          With this amount the order waits for your decision, and the customer hears that you will call.
+        </p>
+      </div>
       <div className="flex flex-wrap gap-3">
-        <Button type="submit" isBusy={save.isPending}>
-          {save.isPending ? 'Confirming...' : 'Confirm payment'}
+        <Button ref={back} tone="quiet" disabled={isBusy} onClick={onBack}>
+          Change the amount
         </Button>
-        <Button tone="quiet" disabled={save.isPending} onClick={() => setOpen(false)}>
-          Cancel
+        <Button tone="danger" isBusy={isBusy} onClick={onSave}>
+          Save {formatKes(amount)}
         </Button>
       </div>
-    </form>
+    </section>
   );
 }

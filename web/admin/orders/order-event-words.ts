@@ -32,6 +32,8 @@ interface Details {
   instead_of?: string;
   needs_approval?: boolean;
   although_unpaid?: boolean;
+  amount_before?: number;
+  receipt_before?: string;
 }
 
 const reasons: Record<string, string> = {
@@ -96,6 +98,17 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
           told.receipt && `Receipt ${told.receipt}`,
         ),
         tone: told.needs_refund ? 'bad' : 'good',
+      };
+    case 'payment_corrected':
+      return {
+        what: 'Payment corrected',
+        more: between(
+          money,
+          told.receipt && `Receipt ${told.receipt}`,
+          told.amount_before !== undefined &&
+            `Before: ${formatKes(told.amount_before)}, ${told.receipt_before ?? ''}`,
+        ),
+        tone: 'plain',
       };
     case 'payment_receipt_known':
       return { what: 'Receipt arrived', more: told.receipt ?? '', tone: 'plain' };

@@ -18,7 +18,7 @@ export function RefundState({ refund }: { refund: Refund }) {
   switch (refund.status) {
     case 'requested':
       return (
-        <Box title={`${amount} to be sent back: waits for another member`} tone="danger">
+        <Box title={`Refund of ${amount} awaits a colleague's approval`} tone="danger">
           <p>
             Asked for by {by}, {formatDateTime(refund.created_at)}: “{refund.reason}”
           </p>

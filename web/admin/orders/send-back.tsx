@@ -45,7 +45,7 @@ export function SendBack({ order, payment }: SendBackProps) {
           </Button>
         ) : null}
         <Button tone="quiet" onClick={() => setAsked('by hand')}>
-          It was sent back by hand
+          I already refunded it
         </Button>
       </div>
       {why ? <p className="text-sm text-ink-soft">{why}</p> : null}

@@ -114,7 +114,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             <TextField
               label="Note"
               name="note"
-              hint="Kept with your decision, for whoever reads this later: 3 to 200 characters, or none"
+              hint="Optional note, 3 to 200 characters"
               maxLength={200}
               autoComplete="off"
               value={note}
@@ -161,7 +161,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
           ) : null}
           {!isAsked && !isByHand && decisions.includes('refund') ? (
             <Button tone="quiet" onClick={() => setByHand(true)}>
-              It was sent back by hand
+              I already refunded it
             </Button>
           ) : null}
           {(isByHand ? [] : others)
@@ -237,7 +237,7 @@ function Sides({ row }: { row: BookRow }) {
               {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Not told'}
             </Fact>
             <Fact term="Reference">{row.reference || 'None'}</Fact>
-            <Fact term="Told by">{heard.join(' and ') || 'its notice alone'}</Fact>
+            <Fact term="Source">{heard.join(' and ') || 'M-PESA callback only'}</Fact>
           </Facts>
         )}
       </Side>
