@@ -27,6 +27,8 @@ export interface Visitor {
   context: BrowserContext;
   /** What the browser's console complained of, in every tab of this visitor. */
   complaints: string[];
+  /** Texts of the toasts and alerts that were shown, in every tab. */
+  messages: string[];
   close(): Promise<void>;
 }
 
@@ -59,6 +61,11 @@ export async function visit(
   });
   context.setDefaultTimeout(20_000);
   const complaints: string[] = [];
+  const messages: string[] = [];
+  if (options.javaScriptEnabled ?? true) {
+    await context.exposeBinding('noteMessage', (_, text: string) => void messages.push(text));
+    await context.addInitScript(noteMessages);
+  }
   const listen = (page: Page) => {
     page.on('console', (message) => {
       if (!['error', 'warning'].includes(message.type())) return;
@@ -70,8 +77,31 @@ export async function visit(
   };
   context.on('page', listen);
   const page = await context.newPage();
-  return { page, context, complaints, close: () => context.close() };
+  return { page, context, complaints, messages, close: () => context.close() };
 }
+
+/** Runs in the page: notes each text of a toast or an alert once. */
+function noteMessages(): void {
+  const noted = new Set<string>();
+  new MutationObserver(() => {
+    for (const element of document.querySelectorAll(
+      '[data-sonner-toast], [role=alert], [role=alertdialog]',
+    )) {
+      const text = element.textContent?.trim();
+      if (!text || noted.has(text)) continue;
+      noted.add(text);
+      (window as unknown as { noteMessage(text: string): void }).noteMessage(text);
+    }
+  }).observe(document, { subtree: true, childList: true, characterData: true });
+}
+
+/** Words of databases, protocols and programs, which no person is shown. */
+const technicalWords =
+  /row-level|\bviolates?\b|\bconstraint\b|\brelation\b|null value|duplicate key|PGRST|\bJWT\b|TOTP|\bfunction\b|\bundefined\b|\bNaN\b|Failed to fetch|TypeError|\[object /i;
+
+/** The messages that hold such words. */
+export const technicalMessages = (messages: readonly string[]): string[] =>
+  messages.filter((text) => technicalWords.test(text));
 
 /** Waits until the scripts have taken hold of the page: before, forms and links work as they do without scripts. */
 export async function awake(page: Page): Promise<void> {

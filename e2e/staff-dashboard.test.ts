@@ -118,7 +118,9 @@ story(
     }
     await card(page, 'Total Revenue').getByText('KES 0', { exact: true }).waitFor();
     await page.getByText('Nothing yet').waitFor();
-    await line(page, 'Database').getByText(/^(Connected|Slow)$/).waitFor();
+    await line(page, 'Database')
+      .getByText(/^(Connected|Slow)$/)
+      .waitFor();
     expect(await line(page, 'Database').textContent()).toMatch(/Answered in \d+ ms/);
     await line(page, 'Authentication').getByText('Active').waitFor();
     await line(page, 'Payments').getByText('Simulated').waitFor();

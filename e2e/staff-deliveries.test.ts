@@ -123,7 +123,7 @@ const joseph = {
 describe.each(sizes)('%s', (size, viewport) => {
   story('a delivery is assigned, edited, moved, found and exported', async ({ newVisitor }) => {
     const order = await makePaidOrder(`Zawadi ${size}`);
-    const other = await makePaidOrder('Somebody else');
+    const other = await makePaidOrder('Someone else');
     const { page } = await newVisitor({ viewport });
     await enterAsStaff(shop, page);
     await openDeliveries(page);

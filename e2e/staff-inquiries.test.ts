@@ -178,7 +178,7 @@ story.for([
     await rowOf(page, kamau)
       .getByRole('button', { name: /^Mark as Read/ })
       .click();
-    await toast(page, 'Somebody else has marked this inquiry as read already').waitFor();
+    await toast(page, 'Someone else has marked this inquiry as read already').waitFor();
     await rowOf(page, kamau).getByText('Read', { exact: true }).waitFor();
 
     // All that were counted; one that arrives at that moment stays unread.

@@ -68,7 +68,10 @@ export async function signIn(shop: OpenShop, page: Page, account: Account): Prom
 }
 
 /** What the sign-in form would get: for stories that are not about signing in. */
-async function sessionOf(shop: OpenShop, { email, password }: Account): Promise<{ access_token: string }> {
+export async function sessionOf(
+  shop: OpenShop,
+  { email, password }: Account,
+): Promise<{ access_token: string }> {
   const { publishable } = await shop.keys();
   const answer = await fetch(`${shop.url}/auth/v1/token?grant_type=password`, {
     method: 'POST',

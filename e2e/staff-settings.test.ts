@@ -167,9 +167,7 @@ story.for(sizes)(
     await saved(second).waitFor();
 
     // Whether the first heard of it by itself or not: saving over it is not possible.
-    const panel = first
-      .getByRole('alert')
-      .filter({ hasText: 'Somebody else changed the settings meanwhile' });
+    const panel = first.getByRole('alert').filter({ hasText: 'Someone else changed the settings' });
     await pressUnlessTaken(save(first), panel);
     await panel.getByText('Delivery fee is now “20”, it was “1”. Yours: “10”.').waitFor();
     await panel.getByText('Reservation is now “30”, it was “15”.').waitFor();

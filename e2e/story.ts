@@ -1,7 +1,7 @@
-// A story: a test whose visitors are its own, also beside others, and whose browser consoles must stay clean.
+// A story: a test whose visitors are its own, also beside others, and whose browser consoles and messages must stay clean.
 import type { Browser } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { type Visitor, visit } from './browser.ts';
+import { technicalMessages, type Visitor, visit } from './browser.ts';
 
 type VisitOptions = Parameters<typeof visit>[1];
 
@@ -20,8 +20,10 @@ export function storyIn(browser: () => Browser, usually: VisitOptions = {}) {
         return visitor;
       });
       const complaints = visitors.flatMap((visitor) => visitor.complaints);
+      const messages = visitors.flatMap((visitor) => visitor.messages);
       await Promise.all(visitors.map((visitor) => visitor.close()));
       expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+      expect(technicalMessages(messages), `toasts and alerts of "${task.name}"`).toEqual([]);
     },
   });
 }

@@ -305,7 +305,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       const [template] = templates.rows;
       const [known] = rows;
       if (!template || !known) throw new Error('there is no template');
-      const write = (facts: MessageFacts) => writeMessage(template, 'mail', facts, 'https://jani.example').body;
+      const write = (facts: MessageFacts) =>
+        writeMessage(template, 'mail', facts, 'https://jani.example').body;
       expect(write(known.facts)).toContain('We are sending your KSh 1,901.00 back to the phone that paid.');
       expect(write({ ...known.facts, payment: null })).not.toContain('back to the phone');
     });

@@ -228,10 +228,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('in the receipt is corrected; the wrong one is free again', async () => {
       const [wrong, right] = [receipt(), receipt()];
       const { payment } = await confirm(wrong);
-      expect(await correct(payment, { receipt: ` ${right.toLowerCase()} ` })).toMatchObject({ outcome: 'paid' });
-      const { rows } = await database.query('select receipt, amount from public.payments where order_id = $1', [
-        order.id,
-      ]);
+      expect(await correct(payment, { receipt: ` ${right.toLowerCase()} ` })).toMatchObject({
+        outcome: 'paid',
+      });
+      const { rows } = await database.query(
+        'select receipt, amount from public.payments where order_id = $1',
+        [order.id],
+      );
       expect(rows).toEqual([{ receipt: right, amount: charge }]);
       const other = await place(await newProduct(2));
       expect(await confirm(wrong, charge, other)).toMatchObject({ outcome: 'paid' });
@@ -261,7 +264,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is corrected by staff only, as it was seen, to a receipt and an amount', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
       await expectRefusal(correct(payment, { amount: charge }, 'customer'), 403, 'staff_only');
-      await expectRefusal(correct({ ...payment, amount: charge }, { amount: charge }), 409, 'payment_changed');
+      await expectRefusal(
+        correct({ ...payment, amount: charge }, { amount: charge }),
+        409,
+        'payment_changed',
+      );
       await expectRefusal(correct(payment, { receipt: 'UKL' }), 400, 'receipt_invalid');
       await expectRefusal(correct(payment, { amount: 150 }), 400, 'amount_invalid');
       expect(await correct(payment, {})).toMatchObject({ outcome: 'unchanged' });

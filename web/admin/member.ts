@@ -1,13 +1,19 @@
 // The member of staff whose screens are shown, as the guard established it for every loader behind it.
 import { createContext } from 'react-router';
-import type { Staff } from '../lib/staff.ts';
+import type { Staff, Standing } from '../lib/staff.ts';
+
+export interface EndedSession {
+  standing: Standing;
+  /** Something on the screen is not saved. */
+  hasUnsaved: boolean;
+}
 
 export interface Member {
   staff: Staff;
   id: string;
   email: string;
-  /** The session has ended under something that is not saved yet. */
-  isSignedOut?: boolean;
+  /** The session has ended under the open screen. */
+  ended?: EndedSession;
 }
 
 export const memberContext = createContext<Member>();

@@ -1,14 +1,22 @@
 import { expect, test } from 'vitest';
-import { TableProblem, wordsOf } from './table-answer.ts';
+import { ChangedMeanwhile, TableProblem, wordsOf } from './table-answer.ts';
 
 test.each([
   [
-    'the service has said',
-    new TableProblem({ message: ' The slug is taken ', code: '23505' }, 409),
-    'The slug is taken',
+    'a procedure of ours refused',
+    new TableProblem({ message: 'This order is not paid', code: 'PT409' }, 409),
+    'This order is not paid',
   ],
+  ['the shop itself noticed', new ChangedMeanwhile('Someone else changed this'), 'Someone else changed this'],
+  [
+    'the database said',
+    new TableProblem({ message: 'duplicate key value violates unique constraint', code: '23505' }, 409),
+    '',
+  ],
+  ['the table service said', new TableProblem({ message: 'JWT expired', code: 'PGRST303' }, 401), ''],
+  ['a program said', new TypeError('x is not a function'), ''],
   ['only the browser has said', new TableProblem({ message: 'TypeError: Failed to fetch' }, 0), ''],
   ['a gateway or a hotel has put in between', new TableProblem({ message: '<!doctype html>…' }, 200), ''],
-])('what %s is told as what it is', (_, error, words) => {
+])('shows what is written for people only: %s', (_, error, words) => {
   expect(wordsOf(error)).toBe(words);
 });

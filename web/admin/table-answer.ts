@@ -1,4 +1,5 @@
 // What a call of the table service brought: its data, or its problem as an error that can be thrown.
+import { ShownError } from '../lib/shown-error.ts';
 
 interface Answer<Data> {
   data: Data;
@@ -21,12 +22,12 @@ export class TableProblem extends Error {
 }
 
 /** A write that came too late: somebody else had changed what it would have changed. */
-export class ChangedMeanwhile extends Error {
+export class ChangedMeanwhile extends ShownError {
+  override name = 'ChangedMeanwhile';
   constructor(
-    message = 'Somebody else changed this in the meantime. You see the new state now; nothing of yours was saved.',
+    message = 'Someone else changed this in the meantime. You see the new state now; nothing of yours was saved.',
   ) {
     super(message);
-    this.name = 'ChangedMeanwhile';
   }
 }
 
@@ -57,8 +58,12 @@ export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number
   return row;
 }
 
-/** What a service said of a failure, for people; '' when only the browser said anything, or something on the way, in HTML. */
+/**
+ * The message of a failure, where it is written for people: by the shop's own code, or by `private.refuse` in its procedures.
+ * @returns '' for anything that the database, a library, the browser or a gateway said
+ */
 export function wordsOf(error: Error): string {
-  const words = error.message.trim();
-  return error instanceof TableProblem && (error.status === 0 || words.startsWith('<')) ? '' : words;
+  const isOurs =
+    error instanceof ShownError || (error instanceof TableProblem && /^PT\d{3}$/.test(error.code));
+  return isOurs ? error.message.trim() : '';
 }

@@ -1,8 +1,8 @@
 // One thing a person asked for: whether it is under way, and why it failed.
 import { useCallback, useRef, useState } from 'react';
-import { describeProblem } from '../lib/staff.ts';
+import { describeAuthProblem } from '../lib/auth-words.ts';
 
-/** @param fallback what is told of a failure that does not say what it is */
+/** @param fallback shown for a failure that has no words of its own */
 export function useAttempt(fallback: string) {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
@@ -17,11 +17,11 @@ export function useAttempt(fallback: string) {
       setProblem(null);
       try {
         const error = await work();
-        if (error) setProblem(describeProblem(error, fallback));
+        if (error) setProblem(describeAuthProblem(error, fallback));
         return !error;
       } catch (thrown) {
         console.warn(fallback, thrown);
-        setProblem(fallback);
+        setProblem(describeAuthProblem(thrown, fallback));
         return false;
       } finally {
         isUnderWay.current = false;

@@ -1,7 +1,6 @@
-import { AuthApiError } from '@supabase/auth-js';
 import { SignJWT } from 'jose';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { createStaff, describeProblem, type Staff } from './staff.ts';
+import { createStaff, onStandingMayHaveChanged, type Staff } from './staff.ts';
 
 // What the services answer, by path; a number is a status without a body worth reading.
 let answers: Record<string, unknown>;
@@ -121,11 +120,62 @@ test.each([
   expect(await staff.takesPasskeys()).toBe(takes);
 });
 
-test('a problem is told in its own words, or in ours when it has none', () => {
-  expect(describeProblem(new Error('Password is too short'), 'Failed')).toBe('Password is too short');
-  expect(describeProblem(new Error(' '), 'Failed')).toBe('Failed');
-  expect(describeProblem(null, 'Failed')).toBe('Failed');
-  expect(describeProblem(new AuthApiError('Too often', 429, 'over_request_rate_limit'), 'Failed')).toBe(
-    'Too often. Please wait a few minutes, then try again.',
-  );
+describe('a call that is refused', () => {
+  const setStatus = () =>
+    staff.tables.from('products').update({ is_active: false }).eq('id', userId).select('id');
+  const callsOf = (path: string) => asked.filter(({ url }) => new URL(url).pathname === path).length;
+
+  test('is answered as it is while the session stands, after one question', async () => {
+    await signIn('aal1');
+    answers['/rest/v1/products'] = 403;
+    const [one, other] = await Promise.all([setStatus(), setStatus()]);
+    expect([one.status, other.status]).toEqual([403, 403]);
+    expect(callsOf('/auth/v1/user')).toBe(1);
+  });
+
+  test.each([
+    ['a refusal', 401],
+    ['a write that found no row', []],
+  ])('waits for a new session of the same person: %s', async (_, refusal) => {
+    await signIn('aal1');
+    let reports = 0;
+    onStandingMayHaveChanged(staff, () => {
+      reports += 1;
+    });
+    answers['/rest/v1/products'] = refusal;
+    answers['/rest/v1/admin_profiles'] = [];
+    let isAnswered = false;
+    const write = setStatus().then((answer) => {
+      isAnswered = true;
+      return answer;
+    });
+    await vi.waitFor(() => expect(reports).toBeGreaterThan(0));
+    expect(isAnswered).toBe(false);
+    answers['/rest/v1/products'] = [{ id: userId }];
+    answers['/rest/v1/admin_profiles'] = [{ is_active: true }];
+    await signIn('aal1');
+    expect((await write).data).toEqual([{ id: userId }]);
+    expect(callsOf('/rest/v1/products')).toBe(2);
+  });
+
+  test('is not sent for another account', async () => {
+    await signIn('aal1');
+    answers['/rest/v1/products'] = 401;
+    answers['/rest/v1/admin_profiles'] = [];
+    // Asked for at once: the client waits for someone to wait for its answer.
+    const write = setStatus().then((answer) => answer);
+    await vi.waitFor(() => expect(callsOf('/rest/v1/admin_profiles')).toBe(1));
+    answers['/rest/v1/admin_profiles'] = [{ is_active: true }];
+    answers['/auth/v1/user'] = { ...user(), id: '5a000000-0000-4000-8000-000000000002' };
+    await signIn('aal1');
+    expect((await write).error).not.toBeNull();
+    expect(callsOf('/rest/v1/products')).toBe(1);
+  });
+
+  test('says nothing about the session when the services do not answer', async () => {
+    await signIn('aal1');
+    answers['/rest/v1/products'] = 403;
+    answers['/auth/v1/user'] = new TypeError('Failed to fetch');
+    expect((await setStatus()).status).toBe(403);
+  });
 });

@@ -1,7 +1,7 @@
 // The staff's side: signing in, who counts as staff, and the tables as staff may see them. Loaded by /admin alone.
 import {
+  type AuthChangeEvent,
   AuthClient,
-  type AuthError,
   type Factor,
   type GoTrueClient,
   isAuthRetryableFetchError,
@@ -11,6 +11,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
+import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
 /** What somebody is to the staff panel, as far as the services say so now. */
@@ -24,10 +25,15 @@ export type Standing =
 
 export interface Staff {
   auth: GoTrueClient;
-  /** Asks with the session's access token. */
+  /**
+   * Asks with the session's access token. When the services refuse a call because the session has ended, the call waits
+   * for the same person to sign in again and is then sent a second time; `storage` and `askPayments` do the same.
+   */
   tables: PostgrestClient<Database>;
   /** Asks the services anew each time. A check that fails is logged and counts as not staff (specification §8). */
   standing(): Promise<Standing>;
+  /** Asks whether the session still stands and reports it to `onStandingMayHaveChanged` when it does not. */
+  checkSession(): Promise<void>;
   /** Whether the auth service takes passkeys. */
   takesPasskeys(): Promise<boolean>;
   /**
@@ -37,20 +43,21 @@ export interface Staff {
   storage(send?: typeof fetch): Promise<StorageClient>;
   /**
    * Asks the payment function in the member's name.
-   * @returns its answer; throws an Error with its sentence when it refused, or when nothing was answered
+   * @returns its answer
+   * @throws ShownError with its sentence when it refused, or when nothing was answered
    */
   askPayments<Answer>(question: { action: string } & Record<string, unknown>): Promise<Answer>;
   /** A connection of its own to what happens, as this member may hear it. Its code is loaded when it is first asked for. */
   live(): Promise<RealtimeClient>;
 }
 
-/** For how long an answer of a table is waited for, in ms. */
-const patience = 30_000;
+/** Deadline of an answer of a table. */
+const timeoutMs = 30_000;
 
 export const passwordResetPath = '/admin/reset-password';
 
 /** After these, who counts as staff is asked again (specification §4, Admin access). */
-const standingEvents = [
+const standingEvents: AuthChangeEvent[] = [
   'SIGNED_IN',
   'SIGNED_OUT',
   'TOKEN_REFRESHED',
@@ -86,7 +93,7 @@ export function createStaff(
   });
   const accessToken = async (): Promise<string | null> =>
     (await auth.getSession()).data.session?.access_token ?? null;
-  const asMember =
+  const withToken =
     (send: typeof fetch): typeof fetch =>
     async (input, init) => {
       const token = await accessToken();
@@ -94,17 +101,19 @@ export function createStaff(
       if (token) headers.set('authorization', `Bearer ${token}`);
       return send(input, { ...init, headers });
     };
-  const tables = new PostgrestClient<Database>(`${origin}/rest/v1`, {
-    headers: { apikey: address.key },
-    fetch: asMember((input, init) =>
-      // Of a connection that hangs one is told, and what was typed is still there.
-      transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(patience) }),
-    ),
-  });
+  const inTime: typeof fetch = (input, init) =>
+    // A connection that hangs is reported, and what was typed is still there.
+    transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(timeoutMs) });
+  const openTables = (send: typeof fetch) =>
+    new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
+  const standing = () => readStanding(auth, openTables(withToken(inTime)));
+  const { asMember, checkSession } = guardSession(auth, standing);
+  const asMemberWithToken = (send: typeof fetch) => asMember(withToken(send));
   return {
     auth,
-    tables,
-    standing: () => readStanding(auth, tables),
+    tables: openTables(asMemberWithToken(inTime)),
+    standing,
+    checkSession,
     async takesPasskeys() {
       try {
         const answer = await transport(`${origin}/auth/v1/settings`, { headers: { apikey: address.key } });
@@ -116,17 +125,21 @@ export function createStaff(
     },
     async storage(send = transport) {
       const { StorageClient } = await import('@supabase/storage-js');
-      return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMember(send));
+      return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMemberWithToken(send));
     },
     async askPayments<Answer>(question: { action: string } & Record<string, unknown>) {
-      const answer = await asMember(transport)(`${origin}/functions/v1/mobile-money`, {
+      const answer = await asMemberWithToken(transport)(`${origin}/functions/v1/mobile-money`, {
         method: 'POST',
         headers: { apikey: address.key, 'content-type': 'application/json' },
         body: JSON.stringify(question),
-      });
-      const said = (await answer.json().catch(() => null)) as (Answer & { error?: unknown }) | null;
-      if (!answer.ok || !said) {
-        throw new Error(typeof said?.error === 'string' ? said.error : 'The payment service did not answer');
+      }).catch(() => null);
+      const said = (await answer?.json().catch(() => null)) as (Answer & { error?: unknown }) | null;
+      if (!answer?.ok || !said) {
+        throw new ShownError(
+          typeof said?.error === 'string'
+            ? said.error
+            : 'The payment service did not answer. Please try again.',
+        );
       }
       return said;
     },
@@ -138,6 +151,77 @@ export function createStaff(
       });
     },
   };
+}
+
+/** What an unanswered check says nothing about stays as it was. */
+const isOver = (standing: Standing): boolean =>
+  standing.is !== 'staff' && !(standing.is === 'not staff' && standing.isUnanswered);
+
+/** Listeners per client, for what no event of the auth client reports: an account that is no longer staff. */
+const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
+
+/** Holds calls that were refused because the session has ended, until the same person has signed in again. */
+function guardSession(auth: GoTrueClient, standing: () => Promise<Standing>) {
+  const listeners = new Set<() => void>();
+  sessionListeners.set(auth, listeners);
+  let asked: Promise<Standing> | null = null;
+  /** However many calls are refused at once, the services are asked once. */
+  const ask = () => {
+    asked ??= standing().finally(() => {
+      asked = null;
+    });
+    return asked;
+  };
+  const hasEnded = async (): Promise<boolean> => {
+    const now = await ask();
+    if (!isOver(now)) return false;
+    for (const listener of listeners) listener();
+    return true;
+  };
+  const untilSignedInAgain = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
+    new Promise<void>((resolve, reject) => {
+      const end = (settle: () => void) => {
+        data.subscription.unsubscribe();
+        settle();
+      };
+      const lookAgain = async () => {
+        const now = await ask();
+        if (now.is !== 'staff') return;
+        end(now.id === userId ? resolve : () => reject(new Error('Another account signed in')));
+      };
+      const { data } = auth.onAuthStateChange((event) => {
+        // The auth client waits for its listeners and must not be asked before they return.
+        if (event !== 'SIGNED_OUT' && standingEvents.includes(event)) setTimeout(() => void lookAgain());
+      });
+      signal?.addEventListener('abort', () => end(() => reject(signal.reason)));
+    });
+  return {
+    async checkSession() {
+      await hasEnded();
+    },
+    asMember:
+      (send: typeof fetch): typeof fetch =>
+      async (input, init) => {
+        const userId = (await auth.getSession()).data.session?.user.id;
+        let answer = await send(input, init);
+        while ((await mayMeanSessionEnded(answer, init?.method)) && (await hasEnded())) {
+          await untilSignedInAgain(userId, init?.signal);
+          answer = await send(input, init);
+        }
+        return answer;
+      },
+  };
+}
+
+/** Whether an answer looks as it does after a session has ended: 401, 403, or a write that found no row. */
+async function mayMeanSessionEnded(answer: Response, method = 'GET'): Promise<boolean> {
+  const { status } = answer;
+  if (status === 401 || status === 403) return true;
+  // The storage service names the status in the body.
+  if (status === 400) return /"statusCode":\s*"?40[13]"?/.test(await answer.clone().text());
+  if (method !== 'PATCH' && method !== 'DELETE') return false;
+  // A single row was asked for, and policies hid it.
+  return status === 406 || (status === 200 && (await answer.clone().text()) === '[]');
 }
 
 async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database>): Promise<Standing> {
@@ -181,7 +265,12 @@ export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void):
   const { data } = auth.onAuthStateChange((event) => {
     if (standingEvents.includes(event)) listener();
   });
-  return () => data.subscription.unsubscribe();
+  const listeners = sessionListeners.get(auth);
+  listeners?.add(listener);
+  return () => {
+    data.subscription.unsubscribe();
+    listeners?.delete(listener);
+  };
 }
 
 /**
@@ -193,11 +282,4 @@ export function onSessionRenewed({ auth }: Staff, listener: () => void): () => v
     if (event === 'TOKEN_REFRESHED') listener();
   });
   return () => data.subscription.unsubscribe();
-}
-
-/** What to tell of a failure of the auth service: its own words, and what to do where they do not say it. */
-export function describeProblem(error: AuthError | Error | null | undefined, fallback: string): string {
-  const words = error?.message.trim() || fallback;
-  const isTooOften = error && 'code' in error && error.code === 'over_request_rate_limit';
-  return isTooOften ? `${words}. Please wait a few minutes, then try again.` : words;
 }

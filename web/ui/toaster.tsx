@@ -149,6 +149,11 @@ export function endToast(topic: string): void {
   if (shown !== undefined) sonner.dismiss(shown);
 }
 
+export function endAllToasts(): void {
+  lastOn.clear();
+  sonner.dismiss();
+}
+
 /** Shows one. */
 export function raiseToast({
   title,

@@ -26,6 +26,12 @@ export async function dismissToast(topic: string): Promise<void> {
   endToast(topic);
 }
 
+/** Ends every message, for a screen that is cleared. */
+export async function dismissAllToasts(): Promise<void> {
+  const { endAllToasts } = await import('./toaster.tsx');
+  endAllToasts();
+}
+
 /**
  * Shows a message for 4 seconds, at most three at a time (specification §9).
  * @returns whether it could: what shows it may be gone with the version that the page is of

@@ -214,7 +214,7 @@ interface ChangedNoticeProps {
   onWriteMine(): void;
 }
 
-/** Somebody else was faster: what they said, and whose it shall be. */
+/** Someone else was faster: what they said, and whose it shall be. */
 function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProps) {
   const { tables } = useMember().staff;
   const [by, setBy] = useState('');

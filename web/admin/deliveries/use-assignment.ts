@@ -1,12 +1,13 @@
 // Saying who delivers: what another member has assigned or edited meanwhile is not written over unless it was seen.
 import type { DeliveryForm } from '../../../domain/delivery-form.ts';
+import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
 
-/** Somebody else was faster; how the delivery is now. */
-export class AssignedMeanwhile extends Error {
+/** Someone else was faster; how the delivery is now. */
+export class AssignedMeanwhile extends ShownError {
   readonly current: ListedDelivery;
 
   constructor(message: string, current: ListedDelivery) {

@@ -1,4 +1,5 @@
 // Marking inquiries as read, one or all: there is no way back, so nothing is marked that nobody can have seen.
+import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -11,12 +12,12 @@ export function useMarkRead() {
   const save = useSave({
     async write({ id }: Inquiry) {
       const outcome = dataOf(await tables.rpc('mark_inquiry_read', { inquiry_id: id }));
-      if (outcome === 'not_found') throw new Error('This inquiry does not exist any more');
+      if (outcome === 'not_found') throw new ShownError('This inquiry does not exist any more');
       return outcome;
     },
     success: (outcome) =>
       outcome === 'already_read'
-        ? 'Somebody else has marked this inquiry as read already'
+        ? 'Someone else has marked this inquiry as read already'
         : 'Inquiry marked as read',
     failure: 'Failed to mark inquiry as read',
     refresh: touched,

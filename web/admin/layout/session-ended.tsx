@@ -1,8 +1,13 @@
-// Asks who was signed out in the middle of something to sign in again, and keeps what was typed until they have.
-import { buttonStyle } from '../../ui/button.tsx';
-import { DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+// Over the screen of a session that has ended: signing in again leads back to it, with what was typed.
+import { Dialog } from 'radix-ui';
+import type { Staff, Standing } from '../../lib/staff.ts';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { SecondStep } from '../sign-in/second-step.tsx';
+import { useAttempt } from '../use-attempt.ts';
 
-/** Whether something on the screen is not saved: said as it is said to a browser that is about to leave, or typed into a dialog. */
+/** Whether something on the screen is not saved: as reported to a browser that is about to leave, or typed into a dialog. */
 export function isSomethingUnsaved(): boolean {
   return (
     !window.dispatchEvent(new Event('beforeunload', { cancelable: true })) ||
@@ -10,24 +15,81 @@ export function isSomethingUnsaved(): boolean {
   );
 }
 
-/** Closes by itself: every tab hears of a new session. */
-export function SessionEnded({ isOpen }: { isOpen: boolean }) {
+interface SessionEndedProps {
+  staff: Staff;
+  email: string;
+  standing: Standing;
+  hasUnsaved: boolean;
+}
+
+/** Hides the screen beneath. Goes once this tab or another one has a session again. */
+export function SessionEnded({ staff, email, standing, hasUnsaved }: SessionEndedProps) {
+  const stay = (event: Event) => event.preventDefault();
   return (
-    <DialogOrDrawer open={isOpen} onOpenChange={() => {}}>
-      <DialogHeading
-        title="Your session has ended"
-        description="What you typed is still here. Sign in again in a new tab, then come back and go on where you were."
+    <Dialog.Root open>
+      <Dialog.Portal>
+        <Dialog.Overlay className="fixed inset-0 z-60 bg-(image:--gradient-dusk)" />
+        <Dialog.Content
+          onEscapeKeyDown={stay}
+          onInteractOutside={stay}
+          className="fixed top-1/2 left-1/2 z-60 grid max-h-[calc(100dvh-1rem)] w-[min(28rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-5 overflow-y-auto rounded-xl bg-paper p-6 text-ink shadow-xl outline-none"
+        >
+          <header className="grid gap-1">
+            <Dialog.Title className="text-2xl">Your session has ended</Dialog.Title>
+            <Dialog.Description className="text-sm text-ink-soft">
+              {hasUnsaved ? 'What you typed is still here. ' : ''}Sign in again to go on where you were.
+            </Dialog.Description>
+          </header>
+          {standing.is === 'second step' ? (
+            <SecondStep staff={staff} email={standing.email} factors={standing.factors} onPassed={() => {}} />
+          ) : (
+            <PasswordForm staff={staff} email={email} />
+          )}
+          <div className="flex flex-wrap gap-x-4 text-sm font-semibold">
+            <a
+              href="/admin/login"
+              target="_blank"
+              rel="noreferrer"
+              className="inline-flex min-h-11 items-center text-leaf-700 underline"
+            >
+              Sign in in a new tab
+            </a>
+            <a href="/admin/login" className="inline-flex min-h-11 items-center text-leaf-700 underline">
+              {hasUnsaved ? 'Leave without saving' : 'Use another account'}
+            </a>
+          </div>
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+function PasswordForm({ staff, email }: { staff: Staff; email: string }) {
+  const { isBusy, problem, attempt } = useAttempt('Login failed');
+  return (
+    <form
+      className="grid gap-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const password = String(new FormData(event.currentTarget).get('password'));
+        void attempt(async () => (await staff.auth.signInWithPassword({ email, password })).error);
+      }}
+    >
+      {problem ? <Notice tone="danger" title={problem} /> : null}
+      <input type="hidden" name="email" autoComplete="username" value={email} readOnly />
+      <TextField
+        label="Password"
+        name="password"
+        type="password"
+        required
+        autoFocus
+        autoComplete="current-password"
+        maxLength={256}
+        hint={`Signing in as ${email}.`}
       />
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <a href="/admin/login" className={buttonStyle('quiet')}>
-            Leave without saving
-          </a>
-          <a href="/admin/login" target="_blank" rel="noreferrer" className={buttonStyle('leaf')}>
-            Sign in in a new tab
-          </a>
-        </div>
-      </DialogFooter>
-    </DialogOrDrawer>
+      <Button type="submit" size="large" isBusy={isBusy}>
+        {isBusy ? 'Signing in...' : 'Sign In'}
+      </Button>
+    </form>
   );
 }

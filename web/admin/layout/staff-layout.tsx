@@ -1,11 +1,11 @@
 // The frame of every staff screen, and its guard: nobody but active staff gets past it.
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
-import { prepareToasts } from '../../ui/toasts.tsx';
+import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useNotices } from '../live/use-notices.ts';
 import { useWaiting } from '../live/use-waiting.ts';
@@ -26,6 +26,8 @@ import './staff-layout.css';
 let admitted: Member | null = null;
 /** Whose screens these are, also while that is asked again. */
 let shownTo: Member | null = null;
+/** The button of this tab was pressed: then the sign-in page follows, not the dialog over the screen. */
+let isSigningOut = false;
 
 const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
   const staff = staffFor(request);
@@ -40,9 +42,14 @@ const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next)
     if (standing.is === 'not staff' && standing.isUnanswered && shownTo?.staff === staff) member = shownTo;
     // An answer that nobody waits for any more must not undo a newer one.
     if (!request.signal.aborted) admitted = member;
-    // A session ends of itself, too: who is in the middle of something signs in again and goes on.
-    if (standing.is === 'signed out' && isSameAddress && shownTo?.staff === staff && isSomethingUnsaved()) {
-      member = { ...shownTo, isSignedOut: true };
+    // A session also ends elsewhere or by itself. Who did not sign out here signs in again and goes on.
+    const canGoOn = (standing.is === 'signed out' || standing.is === 'second step') && !isSigningOut;
+    if (canGoOn && shownTo?.staff === staff) {
+      context.set(memberContext, {
+        ...shownTo,
+        ended: { standing, hasUnsaved: isSomethingUnsaved() },
+      });
+      return next();
     }
     if (!member) throw redirect('/admin/login');
     shownTo = member;
@@ -68,33 +75,59 @@ export function HydrateFallback() {
   );
 }
 
-export default function StaffLayout({
-  loaderData: { staff, id, email, isSignedOut = false },
-}: Route.ComponentProps) {
+export default function StaffLayout({ loaderData: { staff, id, email, ended } }: Route.ComponentProps) {
   const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
   // The next one at this device finds nothing of what this one saw, and is not taken for them.
-  useEffect(
-    () => () => {
+  useEffect(() => {
+    isSigningOut = false;
+    return () => {
       admitted = null;
       shownTo = null;
       queryClient.clear();
-    },
-    [],
+      void dismissAllToasts();
+    };
+  }, []);
+  const { revalidate } = useRevalidator();
+  // Asking again runs the guard again, also together with a step to another screen.
+  useEffect(
+    () =>
+      onStandingMayHaveChanged(staff, () => {
+        admitted = null;
+        void revalidate();
+      }),
+    [staff, revalidate],
   );
+  // Decided when the session ends: the dialog itself has a form.
+  const keepsScreen = useRef(true);
+  const wasEnded = useRef(false);
+  if (ended && !wasEnded.current) keepsScreen.current = ended.hasUnsaved;
+  wasEnded.current = ended !== undefined;
+  const isCleared = ended !== undefined && !keepsScreen.current;
+  useEffect(() => {
+    if (isCleared) queryClient.clear();
+    if (ended) void dismissAllToasts();
+  }, [isCleared, ended]);
   return (
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
-        <Panel {...member} />
-        <SessionEnded isOpen={isSignedOut} />
+        {/* Nothing of one person's screens is left to the next. */}
+        {isCleared ? null : <Panel key={id} {...member} isSignedOut={ended !== undefined} />}
+        {ended ? (
+          <SessionEnded
+            staff={staff}
+            email={email}
+            standing={ended.standing}
+            hasUnsaved={keepsScreen.current}
+          />
+        ) : null}
       </MemberScope>
     </QueryClientProvider>
   );
 }
 
-function Panel({ staff, email }: Member) {
+function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean }) {
   const main = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  const { revalidate } = useRevalidator();
   const isOnItsWay = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const { isExpanded, drawer, toggle } = useSidebar();
@@ -105,27 +138,18 @@ function Panel({ staff, email }: Member) {
     const timer = setTimeout(() => prepareToasts().catch(() => {}), atRestMs);
     return () => clearTimeout(timer);
   }, []);
-  const heard = useLiveChanges(useNotices());
+  const heard = useLiveChanges(useNotices(), !isSignedOut);
   const live = isOnline ? heard : 'lost';
-
-  // Asking anew runs the guard anew, also where it falls together with a way to another screen: who is no longer staff is out.
-  const askAnew = useCallback(() => {
-    admitted = null;
-    void revalidate();
-  }, [revalidate]);
-  useEffect(() => onStandingMayHaveChanged(staff, askAnew), [staff, askAnew]);
 
   const shown = useRef(pathname);
   useEffect(() => {
     if (shown.current === pathname) return;
     const [before, now] = [shown.current, pathname].map(screenOf);
     shown.current = pathname;
-    void staff.standing().then(({ is }) => {
-      if (is !== 'staff') askAnew();
-    });
+    void staff.checkSession();
     // Within a screen, such as from the list to one of its orders, the focus is that screen's affair.
     if (before !== now) main.current?.focus({ preventScroll: true });
-  }, [pathname, staff, askAnew]);
+  }, [pathname, staff]);
 
   return (
     <div className="flex min-h-dvh">
@@ -164,9 +188,10 @@ function Panel({ staff, email }: Member) {
             to="/admin/account"
             title="Your account"
             aria-label="Your account"
-            className="ml-auto grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink lg:ml-0"
+            className="ml-auto flex min-h-11 min-w-11 shrink-0 items-center justify-center gap-1.5 rounded-md px-1.5 text-sm font-semibold text-ink-soft no-underline transition-colors hover:bg-paper-deep hover:text-ink max-md:flex-col max-md:gap-0 max-md:text-xs lg:ml-0"
           >
             <StaffIcon name="account" />
+            Account
           </Link>
           <SignOut staff={staff} />
         </header>
@@ -174,7 +199,8 @@ function Panel({ staff, email }: Member) {
           ref={main}
           id="main"
           tabIndex={-1}
-          className="mx-auto w-full max-w-[80rem] px-4 py-6 outline-none! md:px-8 md:py-8"
+          // Below the last row there is room for messages, so that they cover none of its buttons.
+          className="mx-auto w-full max-w-[80rem] px-4 pt-6 pb-32 outline-none! md:px-8 md:pt-8"
         >
           <Outlet />
         </main>
@@ -231,9 +257,11 @@ function SignOut({ staff }: { staff: Staff }) {
   const [isBusy, setBusy] = useState(false);
   async function leave() {
     setBusy(true);
+    isSigningOut = true;
     // Only this device's session; the others have a button of their own on the account page.
     const { error } = await staff.auth.signOut({ scope: 'local' });
     setBusy(false);
+    if (error) isSigningOut = false;
     if (error) console.warn('Signing out failed', error);
   }
   return (
@@ -241,7 +269,7 @@ function SignOut({ staff }: { staff: Staff }) {
       tone="quiet"
       onClick={leave}
       isBusy={isBusy}
-      className="shrink-0 whitespace-nowrap max-[22rem]:px-3"
+      className="shrink-0 whitespace-nowrap max-md:bg-transparent max-md:px-2 max-md:font-semibold max-md:text-ink-soft"
     >
       Sign Out
     </Button>

@@ -37,17 +37,19 @@ export interface RowChange {
 export type LiveState = 'connecting' | 'live' | 'lost';
 
 /**
- * Listens as long as it is mounted.
- * @param onChange is told of every change, in order; must be stable
- * @returns whether it hears anything at the moment
+ * Listens as long as it is mounted and active.
+ * @param onChange is called with every change, in order; must be stable
+ * @returns whether changes arrive at the moment
  */
-export function useLiveChanges(onChange: (change: RowChange) => void): LiveState {
-  const { staff } = useMember();
+export function useLiveChanges(onChange: (change: RowChange) => void, isActive: boolean): LiveState {
+  const { staff, id } = useMember();
   const queries = useQueryClient();
   const [state, setState] = useState<LiveState>('connecting');
 
   useEffect(() => {
+    if (!isActive) return;
     let isOver = false;
+    let wasInterrupted = false;
     let close = () => {};
     const due = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -72,7 +74,11 @@ export function useLiveChanges(onChange: (change: RowChange) => void): LiveState
         // A join without the member's token would be a visitor's, who hears nothing.
         await client.setAuth();
         if (isOver) return;
-        const channel = client.channel('staff-screens');
+        const channel = client.channel(`staff-${id}`);
+        // Of a session of this account that ended, and of its rights.
+        channel.on('broadcast', { event: 'access_changed' }, () => {
+          if (!isOver) void staff.checkSession();
+        });
         for (const table of Object.keys(shownIn)) {
           channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
             if (isOver) return;
@@ -83,13 +89,17 @@ export function useLiveChanges(onChange: (change: RowChange) => void): LiveState
         channel.on('system', {}, ({ extension, status }) => {
           if (isOver || extension !== 'postgres_changes') return;
           setState(status === 'ok' ? 'live' : 'lost');
-          // From here on everything is heard. What happened since the screens were read, nobody tells.
-          if (status === 'ok') void queries.invalidateQueries();
+          if (status !== 'ok') return;
+          // Nothing reports what happened since the screens were read.
+          void queries.invalidateQueries();
+          if (wasInterrupted) void staff.checkSession();
+          wasInterrupted = false;
         });
         let isClosed = false;
         channel.subscribe((status) => {
           if (isOver || isClosed || status === 'SUBSCRIBED') return;
           setState('lost');
+          wasInterrupted = true;
           // A broken connection is taken up again by the client itself; a channel that the server closed is not.
           if (status !== 'CLOSED') return;
           isClosed = true;
@@ -114,6 +124,6 @@ export function useLiveChanges(onChange: (change: RowChange) => void): LiveState
       clearTimeout(timer);
       close();
     };
-  }, [staff, queries, onChange]);
+  }, [staff, id, isActive, queries, onChange]);
   return state;
 }

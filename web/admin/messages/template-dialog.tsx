@@ -123,7 +123,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
             className="grid min-w-0 gap-5"
           >
             {isChanged ? (
-              <Notice tone="danger" title="Somebody else changed this meanwhile">
+              <Notice tone="danger" title="Someone else changed this">
                 <span className="grid gap-3">
                   <span className="block break-words whitespace-pre-wrap">
                     {current.is_on ? '' : 'Switched off. '}
@@ -137,7 +137,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
                         setTyped(formOf(current));
                       }}
                     >
-                      Take theirs
+                      Keep their changes
                     </Button>
                     <Button tone="quiet" onClick={() => setSeen(current)}>
                       Keep mine

@@ -27,9 +27,7 @@ export default function TemplatesPage() {
           </Link>
         </p>
         <h1 className="text-3xl">Message templates</h1>
-        <p className="mt-1 text-ink-soft">
-          What customers are told at each step. You see the words as an example order would bring them.
-        </p>
+        <p className="mt-1 text-ink-soft">What customers get at each step. Shown with an example order.</p>
       </div>
       {templates ? (
         Object.keys(messageKinds).map((kind) => (

@@ -5,13 +5,14 @@ import type { Setup } from '../../../domain/payment-setup.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { adviseOnResult } from '../../../domain/result-advice.ts';
 import type { Database } from '../../../supabase/types.ts';
+import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { formatDateTime } from '../dates.ts';
 import { lastRefund, touchedByRefunds } from '../orders/refund-queries.ts';
 import { RefundState } from '../orders/refund-state.tsx';
-import { dataOf } from '../table-answer.ts';
+import { dataOf, wordsOf } from '../table-answer.ts';
 import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -52,9 +53,9 @@ export function ShillingTest({ setup }: { setup: Setup }) {
         action: 'start-test',
         phoneNumber: phone,
       });
-      if (!answer.test) throw new Error(answer.error ?? 'The test could not be started');
+      if (!answer.test) throw new ShownError(answer.error ?? 'The test could not be started');
     },
-    onError: (error) => setProblem(error.message),
+    onError: (error) => setProblem(wordsOf(error) || 'The test could not be started'),
     onSettled: () =>
       Promise.all(
         ['payment-tests', 'payment-health'].map((word) => queries.invalidateQueries({ queryKey: [word] })),

@@ -111,6 +111,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
       setName('');
       input.current?.focus();
     },
+    isToldElsewhere: (error) => categoryProblemOf(error) !== null,
   });
   return (
     <form
@@ -220,12 +221,13 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           .eq('id', category.id)
           .eq('name', seen)
           .select('id'),
-        'Somebody else renamed this category in the meantime. You see its name as it is now.',
+        'Someone else renamed this category in the meantime. You see its name as it is now.',
       ),
     success: follow ? `Category renamed successfully. ${follow} followed.` : 'Category renamed successfully',
     failure: 'Failed to rename category',
     refresh,
     onSuccess: onDone,
+    isToldElsewhere: (error) => categoryProblemOf(error) !== null,
   });
   return (
     <form

@@ -1,4 +1,4 @@
-// Somebody else saved the same product first: what they made of it, what I want, and whose it shall be.
+// Someone else saved the same product first: what they made of it, what I want, and whose it shall be.
 import {
   changedFields,
   type ProductField,
@@ -43,13 +43,13 @@ export function ConflictNotice({
   return (
     <section
       role="alert"
-      aria-label="Changed meanwhile"
+      aria-label="Someone else changed this"
       // It appears above what is in sight on a phone.
       ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
       className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm"
     >
       <p>
-        <strong className="block text-base">Somebody else changed this product in the meantime</strong>
+        <strong className="block text-base">Someone else changed this product in the meantime</strong>
         {fields.length === 1 && fields[0] === 'stock'
           ? 'Units were sold or added since you opened it. Nothing of yours was saved yet.'
           : 'Nothing of yours was saved yet. This is where it is no longer what you saw:'}
@@ -76,10 +76,10 @@ export function ConflictNotice({
       </ul>
       <div className="flex flex-wrap gap-3">
         <Button tone="quiet" onClick={onTakeTheirs} disabled={isBusy} className="bg-card!">
-          Take theirs
+          Keep their changes
         </Button>
         <Button tone="dusk" onClick={onWriteMine} isBusy={isBusy}>
-          Save mine over it
+          Save mine instead
         </Button>
       </div>
     </section>

@@ -34,7 +34,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
           .eq('id', product.id)
           .eq('updated_at', product.updated_at)
           .select('image_url'),
-        'Somebody else changed or deleted this product in the meantime. Look at it as it is now before you delete it.',
+        'Someone else changed or deleted this product in the meantime. Look at it as it is now before you delete it.',
       ),
     success: 'Product deleted successfully',
     failure: 'Failed to delete product',

@@ -6,19 +6,20 @@ import {
   pictureBucket,
   uploadedPictureName,
 } from '../../../domain/product-picture.ts';
+import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { withUploadProgress } from '../../lib/upload-progress.ts';
 
 /** A name is never used twice, so whoever has the picture need not ask for it again. */
 const oneYear = 365 * 24 * 60 * 60;
 
-/** A picture that was not taken; the message says why in the storage service's words. */
-export class PictureRefused extends Error {
+/** A picture that was not accepted; the message says why. */
+export class PictureRefused extends ShownError {
   override readonly name = 'PictureRefused';
 }
 
 /** The member ended the upload on its way. */
-export class UploadStopped extends Error {
+export class UploadStopped extends ShownError {
   override readonly name = 'UploadStopped';
   constructor() {
     super('The upload was stopped. Nothing was saved.');
@@ -50,11 +51,18 @@ export async function uploadPicture(
     void removeUnusedPicture(staff, address);
     throw new UploadStopped();
   }
-  if (error) throw new PictureRefused(error.message);
+  if (error) throw new PictureRefused(describeRefusal(error));
   if (!isPictureAddress(address)) {
     throw new PictureRefused('The storage service is not reached by https, so the image cannot be shown.');
   }
   return address;
+}
+
+function describeRefusal(error: { statusCode?: string | undefined }): string {
+  if (error.statusCode === '413') return 'The image is too large for the shop. Choose a smaller one.';
+  if (error.statusCode === '415')
+    return 'This kind of image is not accepted. Choose a JPEG, PNG, WebP, AVIF or GIF.';
+  return 'The image could not be uploaded. Please try again.';
 }
 
 /**

@@ -6,34 +6,36 @@ import {
   type ProductField,
   type ProductForm,
   productFormOf,
+  productProblemOf,
   productValues,
 } from '../../../domain/product-form.ts';
+import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { dataOf } from '../table-answer.ts';
+import { dataOf, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { removeUnusedPicture, UploadStopped, uploadPicture } from './product-picture-storage.ts';
+import { removeUnusedPicture, uploadPicture } from './product-picture-storage.ts';
 import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
 
-/** Somebody else has changed fields that the form holds. */
-export class EditedMeanwhile extends Error {
+/** Someone else has changed fields that the form holds. */
+export class EditedMeanwhile extends ShownError {
   override readonly name = 'EditedMeanwhile';
   readonly current: EditedProduct;
   /** In which fields, the picture among them, it is no longer what the member saw. */
   readonly fields: (ProductField | 'image')[];
 
   constructor(current: EditedProduct, fields: EditedMeanwhile['fields']) {
-    super('Somebody else changed this product in the meantime. Nothing of yours was saved yet.');
+    super('Someone else changed this product in the meantime. Nothing of yours was saved yet.');
     this.current = current;
     this.fields = fields;
   }
 }
 
-/** Somebody else has deleted the product. */
-export class DeletedMeanwhile extends Error {
+/** Someone else has deleted the product. */
+export class DeletedMeanwhile extends ShownError {
   override readonly name = 'DeletedMeanwhile';
   constructor() {
-    super('Somebody else deleted this product in the meantime. There is nothing left to update.');
+    super('Someone else deleted this product in the meantime. There is nothing left to update.');
   }
 }
 
@@ -107,8 +109,9 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     failure: isNew ? 'Failed to create product' : 'Failed to update product',
     refresh: ['products', 'categories', 'dashboard'],
     onSuccess: () => isLeft.current || onSaved(),
+    // Beside the field, the image or the form.
     isToldElsewhere: (error) =>
-      error instanceof EditedMeanwhile || error instanceof DeletedMeanwhile || error instanceof UploadStopped,
+      error instanceof ShownError || (error instanceof TableProblem && productProblemOf(error) !== null),
   });
   return { save, stopUpload: () => upload.current?.abort() };
 }

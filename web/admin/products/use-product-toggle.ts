@@ -25,7 +25,7 @@ export function useProductToggle() {
           .eq('id', id)
           .eq('is_active', is_active)
           .select('id'),
-        `Somebody else has ${is_active ? 'deactivated' : 'activated'} or deleted ${name} in the meantime. You see how it is now.`,
+        `Someone else has ${is_active ? 'deactivated' : 'activated'} or deleted ${name} in the meantime. You see how it is now.`,
       );
       showToast({ title: 'Success', text: 'Product status updated' });
     } catch (thrown) {
@@ -33,7 +33,7 @@ export function useProductToggle() {
       console.warn(failure, error);
       showToast({
         kind: 'error',
-        title: error instanceof ChangedMeanwhile ? 'Changed meanwhile' : 'Error',
+        title: error instanceof ChangedMeanwhile ? 'Someone else changed this' : 'Error',
         text: wordsOf(error) || failure,
       });
     }

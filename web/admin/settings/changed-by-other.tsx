@@ -22,7 +22,7 @@ export function ChangedByOther({ ref, before, mine, theirs, onKeepMine, onTakeTh
       role="alert"
       className="grid gap-3 rounded-lg border border-ember-300 bg-ember-50 p-5 outline-none!"
     >
-      <h2 className="text-xl">Somebody else changed the settings meanwhile</h2>
+      <h2 className="text-xl">Someone else changed the settings</h2>
       <p className="text-sm">Nothing of yours is lost, and nothing is saved yet.</p>
       <ul className="grid gap-2">
         {others.map((field) => {
@@ -38,7 +38,7 @@ export function ChangedByOther({ ref, before, mine, theirs, onKeepMine, onTakeTh
       <div className="flex flex-wrap gap-3">
         <Button onClick={onKeepMine}>Keep my changes</Button>
         <Button tone="quiet" onClick={onTakeTheirs}>
-          Take theirs, drop mine
+          Keep their changes
         </Button>
       </div>
       <p className="text-sm text-ink-soft">

@@ -108,7 +108,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
               </span>
               <span className="flex flex-wrap gap-3">
                 <Button tone="quiet" onClick={() => begin(latest)}>
-                  Take theirs
+                  Keep their changes
                 </Button>
                 <Button tone="quiet" onClick={() => setSeen(latest)}>
                   Keep mine

@@ -2,6 +2,7 @@
 import type { Session } from '@supabase/auth-js';
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
+import { describeAuthProblem } from '../../lib/auth-words.ts';
 import { onStandingMayHaveChanged, passwordResetPath, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -27,9 +28,12 @@ export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const isByLink = data.session !== null && cameByLink(data.session);
   const standing = await staff.standing();
   if (standing.is === 'staff' && !isByLink) throw redirect('/admin/account');
-  return { staff, standing, isByLink, linkProblem: error?.message ?? null };
+  return { staff, standing, isByLink, linkProblem: error ? describeLinkProblem(error) : null };
 }
 clientLoader.hydrate = true as const;
+
+const describeLinkProblem = (error: unknown) =>
+  describeAuthProblem(error, 'Email link is invalid or has expired');
 
 /** Whether a session began with a link from a mail rather than with a password. */
 function cameByLink({ access_token }: Session): boolean {
@@ -123,7 +127,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
               its code here.
             </Notice>
           ) : (
-            <Notice tone="success" title="Please look into your mail">
+            <Notice tone="success" title="Check your e-mail">
               If {sentTo} belongs to an account, a link and a code are on their way there. Either can be used
               once.
             </Notice>

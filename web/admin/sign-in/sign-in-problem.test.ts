@@ -14,9 +14,9 @@ test('too many attempts lead to the sign-in by email', () =>
     'Too many attempts from your network. Use "Forgot password?" to get in by email, or try again later.',
   ));
 
-test('anything else the auth service says is told as it is', () =>
+test('a blocked account reads whom to ask', () =>
   expect(describeSignInProblem(new AuthApiError('User is banned', 400, 'user_banned'))).toBe(
-    'User is banned',
+    'This account is blocked. Please ask the owner of the shop.',
   ));
 
 test.each([new TypeError('x is not a function'), undefined, new AuthUnknownError(' ', null)])(

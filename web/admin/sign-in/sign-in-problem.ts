@@ -1,6 +1,6 @@
 // What is told when signing in fails (specification §8, Sign-in and auth).
 import { isAuthError } from '@supabase/auth-js';
-import { describeProblem } from '../../lib/staff.ts';
+import { describeAuthProblem } from '../../lib/auth-words.ts';
 
 /** @param problem what the auth service answered or what was thrown */
 export function describeSignInProblem(problem: unknown): string {
@@ -10,5 +10,5 @@ export function describeSignInProblem(problem: unknown): string {
   }
   return problem.message.includes('Invalid login credentials')
     ? 'Invalid email or password. Please check your credentials.'
-    : describeProblem(problem, 'Login failed');
+    : describeAuthProblem(problem, 'Login failed');
 }
