@@ -699,6 +699,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await lease(1)).toEqual([]);
     });
 
+    test('a network with many prompts does not keep the payments of others waiting', async () => {
+      const promptFrom = async (address: string, minutesDue: number) => {
+        const productId = await newProduct(2);
+        const form = { ...orderForm(productId), quantity: 1, expected_total: 95_100 };
+        const payment = await prompt(
+          await call<PlacedOrder>(database, 'visitor', 'place_order', form, address),
+        );
+        await database.query(
+          `update public.payments set next_query_at = now() - make_interval(mins => $2) where id = $1`,
+          [payment.id, minutesDue],
+        );
+        return payment.id;
+      };
+      // Addresses of one /24, and of one /48.
+      const many = [await promptFrom('203.0.113.5', 50), await promptFrom('203.0.113.77', 40)];
+      const others = [await promptFrom('2001:db8:9:1::1', 30), await promptFrom('2001:db8:9:2::1', 20)];
+      const customer = await promptFrom('198.51.100.9', 1);
+      const asked: string[] = [];
+      for (let turn = 0; turn < 5; turn += 1) asked.push(...(await lease(1)).map(({ id }) => id));
+      expect(asked).toEqual([many[0], others[0], customer, many[1], others[1]]);
+    });
+
     test('five are asked about in a minute, evenly, whoever asks', async () => {
       const first = await prompt(order);
       const second = await prompt(await place(product, 1));
