@@ -5,6 +5,7 @@ import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { benchLite } from './lite.ts';
 import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
+import { benchProductSearch } from './product-search.ts';
 import { benchStart, type StartRow } from './start.ts';
 
 const rows: Row[] = [];
@@ -17,6 +18,15 @@ if (wanted.length === 0 || wanted.includes('orders')) {
   const isTrial = wanted.includes('trial');
   rows.push(
     ...(await benchOrderSearch(isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000], {
+      rounds: isTrial ? 1 : 3,
+      seconds: 1,
+    })),
+  );
+}
+if (wanted.length === 0 || wanted.includes('search')) {
+  const isTrial = wanted.includes('trial');
+  rows.push(
+    ...(await benchProductSearch(isTrial ? [10_000] : [1_000, 10_000], {
       rounds: isTrial ? 1 : 3,
       seconds: 1,
     })),

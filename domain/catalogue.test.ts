@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { readCatalogueQuery, selectProducts } from './catalogue.ts';
+import {
+  groupProducts,
+  readCatalogueQuery,
+  searchByWords,
+  selectProducts,
+  writeCatalogueQuery,
+} from './catalogue.ts';
 
 const product = (
   name: string,
@@ -8,13 +14,13 @@ const product = (
   price: number,
   created_at: string,
 ) => ({
+  slug: name.toLowerCase(),
   name,
   brand,
   category,
   price,
   created_at,
-  tagline: null,
-  description: `${name} with khat`,
+  tagline: `${name} with khat`,
 });
 const products = [
   product('Zest', 'Simba', 'Lime', 300, '2026-01-03'),
@@ -22,8 +28,8 @@ const products = [
   product('Mist', null, null, 200, '2026-01-02'),
 ];
 const query = { search: '', brand: null, category: null, sort: 'popularity' as const };
-const names = (changes: Partial<Parameters<typeof selectProducts>[1]>) =>
-  selectProducts(products, { ...query, ...changes }).map(({ name }) => name);
+const names = (changes: Partial<Parameters<typeof selectProducts>[1]>, found: string[] | null = null) =>
+  selectProducts(products, { ...query, ...changes }, found).map(({ name }) => name);
 
 test('popularity lists the newest first', () => expect(names({})).toEqual(['Zest', 'Mist', 'Amber']));
 test('brand and flavor sort alphabetically, without one last', () => {
@@ -32,20 +38,45 @@ test('brand and flavor sort alphabetically, without one last', () => {
 });
 test('price sorts the cheapest first', () =>
   expect(names({ sort: 'price' })).toEqual(['Amber', 'Mist', 'Zest']));
-test('search looks everywhere and ignores case and blanks around it', () => {
-  expect(names({ search: '  AMBER with ' })).toEqual(['Amber']);
-  expect(names({ search: 'simba' })).toEqual(['Zest']);
-  expect(names({ search: 'tea' })).toEqual([]);
+test('a search lists what was found, best first unless sorted otherwise', () => {
+  const found = ['amber', 'zest', 'gone'];
+  expect(names({ sort: 'match' }, found)).toEqual(['Amber', 'Zest']);
+  expect(names({ sort: 'popularity' }, found)).toEqual(['Zest', 'Amber']);
+  expect(names({ sort: 'match' }, [])).toEqual([]);
 });
 test('brand and category narrow the list', () => {
   expect(names({ brand: 'Simba' })).toEqual(['Zest']);
   expect(names({ category: 'Tamarind', brand: 'Simba' })).toEqual([]);
+  expect(names({ brand: 'Simba', sort: 'match' }, ['amber'])).toEqual([]);
 });
-test('the address presets search text and sort; anything unknown is the default', () => {
-  expect(readCatalogueQuery(new URLSearchParams('search=mango&filter=flavor'))).toEqual({
-    ...query,
-    search: 'mango',
-    sort: 'flavor',
-  });
-  expect(readCatalogueQuery(new URLSearchParams('filter=size&brand='))).toEqual(query);
+test('offline every word is looked for, in any case and order', () => {
+  expect(searchByWords(products, '  KHAT amber ')).toEqual(['amber']);
+  expect(searchByWords(products, 'simba')).toEqual(['zest']);
+  expect(searchByWords(products, 'simba amber')).toEqual([]);
 });
+test('a sorted list is divided into brands or flavours', () => {
+  const groups = (by: 'brand' | 'flavor') =>
+    groupProducts(selectProducts(products, { ...query, sort: by }, null), by).map(
+      ({ name, products: members }) => [name, members.length],
+    );
+  expect(groups('brand')).toEqual([
+    ['duma', 1],
+    ['Simba', 1],
+    [null, 1],
+  ]);
+  expect(groups('flavor')).toEqual([
+    ['Lime', 1],
+    ['Tamarind', 1],
+    [null, 1],
+  ]);
+});
+test('the URL presets search text and sort; anything unknown is the default', () => {
+  const read = (url: string) => readCatalogueQuery(new URLSearchParams(url));
+  expect(read('search=mango&filter=flavor')).toEqual({ ...query, search: 'mango', sort: 'flavor' });
+  expect(read('filter=size&brand=&sort=')).toEqual(query);
+  expect(read('search=mango')).toEqual({ ...query, search: 'mango', sort: 'match' });
+});
+test.each(['', 'search=mango', 'search=mango&sort=popularity', 'brand=Simba&category=Lime&sort=price'])(
+  'writes the URL that it reads: %s',
+  (url) => expect(writeCatalogueQuery(readCatalogueQuery(new URLSearchParams(url))).toString()).toBe(url),
+);

@@ -1,9 +1,9 @@
 // How the shop's list is searched, filtered and sorted.
 
 export interface CatalogueEntry {
+  slug: string;
   name: string;
   tagline: string | null;
-  description: string | null;
   category: string | null;
   brand: string | null;
   price: number;
@@ -12,6 +12,8 @@ export interface CatalogueEntry {
 
 export const sortOrders = ['popularity', 'brand', 'flavor', 'price'] as const;
 export type SortOrder = (typeof sortOrders)[number];
+/** A search without a chosen sort is listed by best match. */
+export type ListOrder = SortOrder | 'match';
 
 export interface CatalogueQuery {
   search: string;
@@ -19,14 +21,14 @@ export interface CatalogueQuery {
   brand: string | null;
   /** A category, or null for all. */
   category: string | null;
-  sort: SortOrder;
+  sort: ListOrder;
 }
 
-// Made when somebody sorts by a name: a phone takes longer for it than for drawing the page.
+// Created on first use: a phone takes longer for it than for drawing the page.
 let collator: Intl.Collator | undefined;
 function byName(a: string | null, b: string | null): number {
   collator ??= new Intl.Collator('en', { sensitivity: 'base' });
-  // What has none comes last.
+  // Products without one come last.
   return collator.compare(a ?? '\uffff', b ?? '\uffff');
 }
 const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => number> = {
@@ -37,26 +39,59 @@ const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => n
 };
 
 /**
- * The products that match, in order (specification §2, Shop). Equal ones keep the order they came in.
+ * The products that match, in order (specification §2, Shop). Equal ones keep the order of `products`.
  * @param products as the server lists them
- * @param query search is trimmed and compared without regard to case, in name, tagline, description, brand and flavour
+ * @param query its search text is not read: `found` says what it matches
+ * @param found slugs that the search matches, best first; null without a search
  */
 export function selectProducts<Entry extends CatalogueEntry>(
   products: readonly Entry[],
   query: CatalogueQuery,
+  found: readonly string[] | null,
 ): Entry[] {
-  const search = query.search.trim().toLocaleLowerCase('en');
+  const ranks = found && new Map(found.map((slug, rank) => [slug, rank]));
+  const { brand, category, sort } = query;
   return products
     .filter(
       (product) =>
-        (!query.brand || product.brand === query.brand) &&
-        (!query.category || product.category === query.category) &&
-        (!search ||
-          [product.name, product.tagline, product.description, product.brand, product.category].some((text) =>
-            text?.toLocaleLowerCase('en').includes(search),
-          )),
+        (!brand || product.brand === brand) &&
+        (!category || product.category === category) &&
+        (!ranks || ranks.has(product.slug)),
     )
-    .sort(comparisons[query.sort]);
+    .sort(
+      sort === 'match' ? (a, b) => (ranks?.get(a.slug) ?? 0) - (ranks?.get(b.slug) ?? 0) : comparisons[sort],
+    );
+}
+
+/**
+ * Searches without the database, for reading offline: products that contain every word.
+ * @returns their slugs
+ */
+export function searchByWords(products: readonly CatalogueEntry[], search: string): string[] {
+  const words = search.toLocaleLowerCase('en').split(/\s+/).filter(Boolean);
+  return products.flatMap(({ slug, name, tagline, category, brand }) => {
+    const text = [name, tagline, category, brand].join(' ').toLocaleLowerCase('en');
+    return words.every((word) => text.includes(word)) ? [slug] : [];
+  });
+}
+
+/**
+ * Divides a sorted list into its brands or flavours.
+ * @param products sorted by brand or by flavour
+ * @returns name is null for products without one
+ */
+export function groupProducts<Entry extends CatalogueEntry>(
+  products: readonly Entry[],
+  by: 'brand' | 'flavor',
+): { name: string | null; products: Entry[] }[] {
+  const groups: { name: string | null; products: Entry[] }[] = [];
+  for (const product of products) {
+    const name = (by === 'brand' ? product.brand : product.category) || null;
+    const last = groups.at(-1);
+    if (last?.name === name) last.products.push(product);
+    else groups.push({ name, products: [product] });
+  }
+  return groups;
 }
 
 /** Characters of a search text. */
@@ -74,16 +109,30 @@ export function searchIn(parameters: URLSearchParams): string {
     : search.slice(0, maxSearchLength).replace(/[\ud800-\udbff]$/, '');
 }
 
+/** The order of a search, or of the whole list, while none is chosen. */
+export const usualOrder = (search: string): ListOrder => (search.trim() ? 'match' : 'popularity');
+
 /**
- * What the address of the shop page presets (specification §2, Shop): `search` the text, `filter` the sort.
+ * What the URL of the shop page presets (specification §2, Shop): `search` the text, `filter` the sort.
  * The form's own fields `brand`, `category` and `sort` are read too, so that it works before scripts do.
  */
 export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery {
+  const search = searchIn(parameters);
   const sort = parameters.get('sort') ?? parameters.get('filter');
   return {
-    search: searchIn(parameters),
+    search,
     brand: parameters.get('brand') || null,
     category: parameters.get('category') || null,
-    sort: sortOrders.find((known) => known === sort) ?? 'popularity',
+    sort: sortOrders.find((known) => known === sort) ?? usualOrder(search),
   };
+}
+
+/** The query part of the shop page's URL for a query: the reverse of `readCatalogueQuery`. */
+export function writeCatalogueQuery({ search, brand, category, sort }: CatalogueQuery): URLSearchParams {
+  const parameters = new URLSearchParams();
+  if (search.trim()) parameters.set('search', search.trim());
+  if (brand) parameters.set('brand', brand);
+  if (category) parameters.set('category', category);
+  if (sort !== usualOrder(search)) parameters.set('sort', sort);
+  return parameters;
 }

@@ -87,7 +87,7 @@ const header: Shown[] = [
   link('Track Your Order', '/track-order'),
   'delivers all of its brands nationwide',
   'Chat',
-  (page) => page.getByRole('banner').getByRole('searchbox'),
+  (page) => page.getByRole('banner').getByRole('combobox', { name: 'Search drinks' }),
 ];
 
 describe('on a desktop', () => {
@@ -312,7 +312,7 @@ describe('on a phone', () => {
       const found = menu.getByRole('link', { name, exact: true });
       expect(await found.getAttribute('href'), name).toBe(target);
     }
-    await menu.getByRole('searchbox').waitFor();
+    await menu.getByRole('combobox').waitFor();
     await menu.getByRole('link', { name: /Chat/ }).waitFor();
     await expectAccessible(page, 'the menu');
   });
@@ -749,7 +749,7 @@ describe('numbers that one sees', () => {
     expect([await menu.isVisible(), await navigation.isVisible()]).toEqual([true, false]);
     await page.setViewportSize({ width: 768, height: 900 });
     expect([await menu.isVisible(), await navigation.isVisible()]).toEqual([false, true]);
-    const search = page.getByRole('banner').getByRole('searchbox');
+    const search = page.getByRole('banner').getByRole('combobox');
     const track = page.getByRole('banner').getByRole('link', { name: 'Track Your Order' });
     expect((await search.boundingBox())?.y, 'searching and tracking share a row').toBe(
       (await track.boundingBox())?.y,

@@ -213,6 +213,7 @@ export type Database = {
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_payment_test_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      find_products: { Args: { search: string; }; Returns: Json };
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
       finish_failed_notice: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };

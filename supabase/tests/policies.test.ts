@@ -401,6 +401,7 @@ const storageMatrix: MatrixRow[] = [
 const procedures: Record<string, Person[]> = {
   product_and_related: all,
   search_products: all,
+  find_products: all,
   correct_search: all,
   place_order: all,
   track_order: all,

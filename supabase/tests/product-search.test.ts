@@ -105,6 +105,29 @@ const queries: [string, string[] | RegExp][] = [
   ['tamu', /^(mango|tamarind)/],
   ['baridi', anyDrink],
   ['vinywaji', anyDrink],
+  ['maji ya embe', mango],
+  ['maji ya nazi', coconut],
+  ['juisi ya ndimu', /^(ginger-lemon|coconut-lime)/],
+  ['embe kubwa', ['mango-flask']],
+  ['chupa ya ukwaju', ['tamarind-bottle']],
+  // Typed in a hurry
+  ['mangos', mango],
+  ['passionfruit', passion],
+  ['pinapple mint', pineapple],
+  ['watermellon', watermelon],
+  ['tamarin', tamarind],
+  ['hibiskus', hibiscus],
+  ['jinger', ginger],
+  ['lemmon ginger', ginger],
+  ['coco nut', coconut],
+  ['black currents', blackcurrant],
+  ['meru gold mango 750ml', ['mango-flask']],
+  ['500 ml mango', ['mango-bottle']],
+  ['small mango', ['mango-can']],
+  ['dusk enrgy', cans],
+  ['embu frsh passion', ['passion-bottle']],
+  ['gold', flasks],
+  ['pasion juise', passion],
   // Khat, as it is called
   ['miraa', anyDrink],
   ['muguka', anyDrink],
@@ -150,13 +173,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test.each(['whisky', 'pizza', 'beer', 'zz', '!!!', '%', "' or 1=1; --", '\\', '🍺'])(
-    'finds nothing for %s',
-    async (text) => {
-      expect(await search(text)).toEqual([]);
-      expect(await correct(text)).toBeNull();
-    },
-  );
+  test.each([
+    'whisky',
+    'pizza',
+    'beer',
+    'asdfghjkl',
+    'qwerty uiop',
+    '12345',
+    'laptop charger',
+    'zz',
+    '!!!',
+    '%',
+    "' or 1=1; --",
+    '\\',
+    '🍺',
+  ])('finds nothing for %s', async (text) => {
+    expect(await search(text)).toEqual([]);
+    expect(await correct(text)).toBeNull();
+  });
 
   test('a blank search gives every active drink, the newest first', async () => {
     const { rows } = await database.query<{ slug: string }>(
@@ -209,6 +243,20 @@ describe.each(testDatabases())('on %s', (kind) => {
     await asStaff(`delete from public.products where slug = 'manga'`);
     expect(await correct('manga'), 'now it is a typing error').toBe('mango');
     expect(await search('manga')).toEqual(await search('mango'));
+  });
+
+  test('the shop page gets slugs and suggestion by one call', async () => {
+    const find = async (text: string) => {
+      const { rows } = await asRole(database, people.visitor, (session) =>
+        session.query<{ found: unknown }>('select public.find_products($1) as found', [text]),
+      );
+      return rows[0]?.found;
+    };
+    for (const text of ['pineaple', 'mango', 'juice', 'whisky'])
+      expect(await find(text)).toEqual({
+        slugs: await search(text, 1000),
+        correction: await correct(text),
+      });
   });
 
   test('follows what staff change of a product', async () => {

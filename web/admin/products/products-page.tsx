@@ -16,6 +16,7 @@ import { DeleteProduct } from './delete-product.tsx';
 import { productColumns } from './product-columns.tsx';
 import { ProductDialog, withProductDialog } from './product-dialog.tsx';
 import { type ListedProduct, readProducts, useCategories, useProducts } from './product-queries.ts';
+import { SynonymsDialog } from './synonyms-dialog.tsx';
 import { useProductToggle } from './use-product-toggle.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Products');
@@ -41,6 +42,7 @@ export default function ProductsPage() {
   const categories = useCategories();
   const { toggle, isToggling, asWanted } = useProductToggle();
   const [isManaging, setManaging] = useState(false);
+  const [isEditingSearch, setEditingSearch] = useState(false);
   const [deleted, setDeleted] = useState<{ product: ListedProduct; isAsked: boolean } | null>(null);
 
   const columns = productColumns({
@@ -62,6 +64,14 @@ export default function ProductsPage() {
               className="max-sm:px-4"
             >
               Manage Categories
+            </Button>
+            <Button
+              tone="quiet"
+              aria-haspopup="dialog"
+              onClick={() => setEditingSearch(true)}
+              className="max-sm:px-4"
+            >
+              Search Words
             </Button>
             <AddProduct />
           </>
@@ -115,6 +125,7 @@ export default function ProductsPage() {
       </ListFrame>
       <ProductDialog />
       <CategoriesDialog open={isManaging} onClose={() => setManaging(false)} />
+      <SynonymsDialog open={isEditingSearch} onClose={() => setEditingSearch(false)} />
       {deleted ? (
         <DeleteProduct
           key={deleted.product.id}

@@ -1,9 +1,26 @@
-// The search box of header and drawer: leads to the shop page. A plain form before scripts arrive.
+// The search box of header and drawer: leads to the shop page, and suggests drinks once their code has come. A plain form
+// before scripts arrive.
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { Icon } from '../../ui/icons.tsx';
+import type { SuggestionList } from './search-suggestions.tsx';
+
+// Fetched when the box gets the focus. Without it the form still searches.
+const SearchSuggestions = lazy(() =>
+  import('./search-suggestions.tsx').catch(() => ({ default: () => <></> })),
+);
 
 export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => void }) {
   const navigate = useNavigate();
+  const input = useRef<HTMLInputElement>(null);
+  const [isHydrated, setHydrated] = useState(false);
+  const [isUsed, setUsed] = useState(false);
+  const [list, setList] = useState<SuggestionList>({ isOpen: false, activeId: undefined });
+
+  useEffect(() => {
+    setHydrated(true);
+    if (document.activeElement === input.current) setUsed(true);
+  }, []);
 
   function search(event: React.SubmitEvent<HTMLFormElement>) {
     event.preventDefault();
@@ -20,13 +37,27 @@ export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => vo
           Search drinks
         </label>
         <input
+          ref={input}
           id={id}
           name="search"
           maxLength={100}
-          type="search"
+          type="text"
+          inputMode="search"
           enterKeyHint="search"
           autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
           placeholder="Search drinks"
+          onFocus={() => setUsed(true)}
+          {...(isHydrated
+            ? {
+                role: 'combobox',
+                'aria-autocomplete': 'list' as const,
+                'aria-expanded': list.isOpen,
+                'aria-controls': `${id}-list`,
+                'aria-activedescendant': list.activeId,
+              }
+            : { role: 'searchbox' })}
           className="block min-h-11 w-full rounded-pill border border-line-strong bg-card py-2 pr-12 pl-5 text-sm text-ink placeholder:text-ink-faint hover:border-dusk-500"
         />
         <button
@@ -36,6 +67,11 @@ export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => vo
         >
           <Icon name="search" />
         </button>
+        {isUsed ? (
+          <Suspense fallback={null}>
+            <SearchSuggestions id={`${id}-list`} input={input} onListChange={setList} onChoose={onSearch} />
+          </Suspense>
+        ) : null}
       </form>
     </search>
   );

@@ -9,6 +9,8 @@ test('at most one entry is where the visitor is', () => {
   expect(currentAt('/shop')).toEqual(['Shop']);
   expect(currentAt('/shop', '?filter=brand')).toEqual(['Brands']);
   expect(currentAt('/shop', '?filter=flavor')).toEqual(['Flavors']);
+  expect(currentAt('/shop', '?category=Mango&sort=flavor')).toEqual(['Flavors']);
+  expect(currentAt('/shop', '?filter=anything')).toEqual(['Shop']);
   expect(currentAt('/delivery', '?utm_source=x')).toEqual(['Delivery']);
   expect(currentAt('/contact/')).toEqual(['Contact']);
 });

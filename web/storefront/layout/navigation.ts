@@ -9,11 +9,17 @@ export const pages = [
   { label: 'Contact', to: '/contact' },
 ] as const;
 
-/** Whether a link leads to where the visitor is. Brands and Flavors are the shop page under another sort. */
+/** The order of the list that a URL's query presets: brand and flavor have entries of their own. */
+function orderOf(query: string): string {
+  const parameters = new URLSearchParams(query);
+  const order = parameters.get('sort') ?? parameters.get('filter') ?? '';
+  return ['brand', 'flavor'].includes(order) ? order : '';
+}
+
+/** Whether a link leads to where the visitor is. Brands and Flavors are the shop page in another order. */
 export function isCurrent(to: string, location: { pathname: string; search: string }): boolean {
   const [path, query = ''] = to.split('?');
-  // An address may have been written with a stroke at its end.
+  // A URL may have a slash at its end.
   if (path !== location.pathname.replace(/(.)\/$/, '$1')) return false;
-  if (path !== '/shop') return true;
-  return new URLSearchParams(location.search).get('filter') === new URLSearchParams(query).get('filter');
+  return path !== '/shop' || orderOf(location.search) === orderOf(query);
 }

@@ -136,7 +136,7 @@ function Detail({ product }: { product: Product }) {
         </nav>
         <div className="mt-2 grid gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
           {/* On a phone the name and the price fit below it, above the row that orders. */}
-          <div className="@container relative aspect-4/3 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
+          <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
               src={product.image_url}
               alt={product.name}

@@ -1,10 +1,19 @@
-// Search, brand, flavour and sort of the product list: a form that sends itself where there are no scripts.
+// Search, brand, flavour and sort of the product list: a form that submits itself without scripts. The filters are a
+// sheet on phones and a row beside the search from 768 px on. A popover, so that it opens without scripts too.
 import { useEffect, useRef } from 'react';
-import { type CatalogueQuery, readCatalogueQuery, type SortOrder } from '../../../domain/catalogue.ts';
+import {
+  type CatalogueQuery,
+  type ListOrder,
+  readCatalogueQuery,
+  sortOrders,
+  usualOrder,
+} from '../../../domain/catalogue.ts';
+import { Button } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 
-const sortLabels: Record<SortOrder, string> = {
+const sortLabels: Record<ListOrder, string> = {
+  match: 'Best match',
   popularity: 'Popularity',
   brand: 'Brand',
   flavor: 'Flavor',
@@ -15,6 +24,8 @@ interface CatalogueFormProps {
   query: CatalogueQuery;
   brands: string[];
   categories: string[];
+  /** Of products that match. */
+  count: number;
   onChange: (query: CatalogueQuery) => void;
 }
 
@@ -26,11 +37,15 @@ function readForm(form: HTMLFormElement): CatalogueQuery {
   return readCatalogueQuery(new URLSearchParams(entries));
 }
 
-export function CatalogueForm({ query, brands, categories, onChange }: CatalogueFormProps) {
+export function CatalogueForm({ query, brands, categories, count, onChange }: CatalogueFormProps) {
   const form = useRef<HTMLFormElement>(null);
+  const sheet = useRef<HTMLDivElement>(null);
+  const usual = usualOrder(query.search);
+  const chosenSort = query.sort === usual ? '' : query.sort;
+  const chosenCount = [query.brand, query.category, chosenSort].filter(Boolean).length;
 
-  // What was typed before scripts arrived counts too.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form comes alive
+  // Text that was typed before scripts arrived counts too.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form is hydrated
   useEffect(() => {
     if (!form.current) return;
     const early = readForm(form.current);
@@ -45,66 +60,85 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
         onChange={(event) => onChange(readForm(event.currentTarget))}
         onSubmit={(event) => {
           event.preventDefault();
+          sheet.current?.hidePopover?.();
           onChange(readForm(event.currentTarget));
         }}
-        className="grid grid-cols-1 gap-3 rounded-2xl bg-card p-4 shadow-lg md:gap-5 md:p-6"
+        className="grid grid-cols-[1fr_auto] gap-2 rounded-xl bg-card p-2.5 shadow-lg md:grid-cols-[1fr_12rem_14rem] md:gap-x-3 md:gap-y-2.5 md:rounded-2xl md:p-3"
       >
-        <div className="grid gap-3 min-[21.5rem]:grid-cols-2 md:grid-cols-[1fr_11rem_11rem] lg:grid-cols-[1fr_13rem_13rem]">
-          <div className="relative max-md:min-[21.5rem]:col-span-2">
-            <label
-              htmlFor="shop-search"
-              // On a phone the drinks are to be seen too: the field says by itself what it is for.
-              className="mb-1.5 block text-sm font-semibold max-md:sr-only"
-            >
-              Search
-            </label>
-            <input
-              id="shop-search"
-              name="search"
-              maxLength={100}
-              type="search"
-              autoComplete="off"
-              enterKeyHint="search"
-              defaultValue={query.search}
-              placeholder="Mango, ginger…"
-              className={`${box} pr-14 pl-4 placeholder:text-ink-faint`}
-            />
+        <div className="relative min-w-0">
+          <label htmlFor="shop-search" className="sr-only">
+            Search
+          </label>
+          <input
+            id="shop-search"
+            name="search"
+            maxLength={100}
+            type="search"
+            autoComplete="off"
+            enterKeyHint="search"
+            defaultValue={query.search}
+            placeholder="Search drinks"
+            className={`${box} pr-12 pl-4 placeholder:text-ink-faint`}
+          />
+          <button
+            type="submit"
+            aria-label="Search"
+            className="absolute right-0 bottom-0 grid size-12 place-items-center rounded-md text-dusk-700 hover:text-leaf-700"
+          >
+            <Icon name="search" />
+          </button>
+        </div>
+        <button
+          type="button"
+          popoverTarget="shop-filters"
+          className="inline-flex min-h-12 items-center gap-2 rounded-md border border-line-strong bg-card px-3.5 font-semibold hover:border-dusk-500 md:hidden"
+        >
+          <Icon name="filters" className="size-5 max-[25rem]:hidden" />
+          Filters
+          {chosenCount > 0 ? (
+            <span className="grid size-6 place-items-center rounded-pill bg-dusk-800 text-xs text-white tabular-nums">
+              {chosenCount}
+              <span className="sr-only"> chosen</span>
+            </span>
+          ) : null}
+        </button>
+        <div ref={sheet} id="shop-filters" popover="auto" className="filter-sheet">
+          <div className="flex items-center justify-between md:hidden">
+            <h2 className="text-2xl">Filters</h2>
             <button
-              type="submit"
-              aria-label="Search"
-              className="absolute right-0 bottom-0 grid size-12 place-items-center rounded-md text-dusk-700 hover:text-leaf-700"
+              type="button"
+              popoverTarget="shop-filters"
+              popoverTargetAction="hide"
+              aria-label="Close filters"
+              className="-mr-2 grid size-12 place-items-center rounded-pill hover:bg-paper-deep"
             >
-              <Icon name="search" />
+              <Icon name="close" className="size-6" />
             </button>
           </div>
-          <Choice id="shop-brand" name="brand" label="Brand" defaultValue={query.brand ?? ''}>
-            <option value="">All brands</option>
-            {brands.map((brand) => (
-              <option key={brand}>{brand}</option>
-            ))}
-          </Choice>
-          <Choice id="shop-sort" name="sort" label="Sort by" defaultValue={query.sort}>
-            {Object.entries(sortLabels).map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </Choice>
-        </div>
-        <fieldset className="min-w-0">
-          <legend className="mb-1.5 text-sm font-semibold max-md:sr-only">Flavor</legend>
-          <div className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0 lg:grid lg:grid-cols-5">
-            <FlavourChoice value="" label="All flavors" isChosen={!query.category} />
-            {categories.map((category) => (
-              <FlavourChoice
-                key={category}
-                value={category}
-                label={category}
-                isChosen={query.category === category}
-              />
-            ))}
+          <div className="grid grid-cols-2 gap-3 md:contents">
+            <Choice id="shop-brand" name="brand" label="Brand" defaultValue={query.brand ?? ''}>
+              <option value="">All brands</option>
+              {brands.map((brand) => (
+                <option key={brand}>{brand}</option>
+              ))}
+            </Choice>
+            <Choice id="shop-sort" name="sort" label="Sort by" isLabelled defaultValue={chosenSort}>
+              {/* Without a value: text that is typed next is listed by best match, without scripts too. */}
+              <option value="">{sortLabels[usual]}</option>
+              {sortOrders
+                .filter((order) => order !== usual)
+                .map((order) => (
+                  <option key={order} value={order}>
+                    {sortLabels[order]}
+                  </option>
+                ))}
+            </Choice>
           </div>
-        </fieldset>
+          <Flavours categories={categories} chosen={query.category} />
+          <Button type="submit" size="large" className="md:hidden">
+            {count === 1 ? 'Show 1 drink' : `Show ${count} drinks`}
+          </Button>
+        </div>
       </form>
     </search>
   );
@@ -113,31 +147,59 @@ export function CatalogueForm({ query, brands, categories, onChange }: Catalogue
 function Choice({
   id,
   label,
+  isLabelled = false,
   children,
   ...select
-}: { id: string; label: string } & React.ComponentProps<'select'>) {
+}: { id: string; label: string; isLabelled?: boolean } & React.ComponentProps<'select'>) {
   return (
-    <div className="relative">
-      <label htmlFor={id} className="mb-1.5 block text-sm font-semibold">
+    <div className="relative min-w-0">
+      <label
+        htmlFor={id}
+        className={`mb-1.5 block text-sm font-semibold md:mb-0 ${isLabelled ? 'md:pointer-events-none md:absolute md:top-3.5 md:left-4 md:text-xs md:font-normal md:text-ink-soft' : 'md:sr-only'}`}
+      >
         {label}
       </label>
-      <select {...select} id={id} className={`${box} appearance-none pr-8 pl-3 md:pr-11 md:pl-4`}>
+      <select
+        {...select}
+        id={id}
+        className={`${box} appearance-none pr-8 pl-3 md:pr-10 ${isLabelled ? 'md:pl-19' : 'md:pl-4'}`}
+      >
         {children}
       </select>
       <Icon
         name="chevron"
-        className="pointer-events-none absolute right-2 bottom-3.5 size-5 md:right-3.5 text-dusk-700"
+        className="pointer-events-none absolute right-2 bottom-3.5 size-5 text-dusk-700 md:right-3"
       />
     </div>
   );
 }
 
-function FlavourChoice({ value, label, isChosen }: { value: string; label: string; isChosen: boolean }) {
+function Flavours({ categories, chosen }: { categories: string[]; chosen: string | null }) {
   return (
-    <label className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3.5 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight] has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)">
-      <input type="radio" name="category" value={value} defaultChecked={isChosen} className="sr-only" />
-      {value ? <FlavourDot category={value} className="size-3.5" /> : null}
-      {label}
-    </label>
+    <fieldset className="min-w-0 md:col-span-full md:-my-1">
+      <legend className="mb-1.5 text-sm font-semibold md:sr-only">Flavor</legend>
+      <div className="flex flex-wrap gap-2 md:-mx-3 md:flex-nowrap md:gap-1.5 md:overflow-x-auto md:px-3 md:py-1 md:[scrollbar-width:none]">
+        {['', ...categories].map((category) => (
+          <label
+            key={category}
+            className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors md:gap-1.5 md:px-2.5 md:text-xs hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring) forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight]"
+          >
+            <input
+              type="radio"
+              name="category"
+              value={category}
+              defaultChecked={category === (chosen ?? '')}
+              // Part of a row that scrolls: only its edge may be in sight.
+              onFocus={({ currentTarget }) =>
+                currentTarget.parentElement?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+              }
+              className="sr-only"
+            />
+            {category ? <FlavourDot category={category} className="size-3.5" /> : null}
+            {category || 'All flavors'}
+          </label>
+        ))}
+      </div>
+    </fieldset>
   );
 }

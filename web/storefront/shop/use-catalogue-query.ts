@@ -1,34 +1,25 @@
-// What the visitor looks for, kept in step with the address.
+// The visitor's query, kept in step with the URL.
 import { useEffect, useRef, useState } from 'react';
 import { useSearchParams } from 'react-router';
-import { type CatalogueQuery, readCatalogueQuery } from '../../../domain/catalogue.ts';
+import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
 
-// Browsers refuse addresses that change with every key.
-const typingPause = 250;
+// Browsers refuse URLs that change with every key.
+const typingPauseMs = 250;
 
-function addressOf({ search, brand, category, sort }: CatalogueQuery): URLSearchParams {
-  const parameters = new URLSearchParams();
-  if (search.trim()) parameters.set('search', search.trim());
-  if (brand) parameters.set('brand', brand);
-  if (category) parameters.set('category', category);
-  if (sort !== 'popularity') parameters.set('sort', sort);
-  return parameters;
-}
-
-/** `formKey` changes whenever the address changed from outside, by a link or the back button: the form starts anew then. */
+/** `formKey` changes whenever the URL changed from outside, by a link or the back button: the form starts again then. */
 export function useCatalogueQuery() {
   const [parameters, setParameters] = useSearchParams();
-  const address = parameters.toString();
+  const url = parameters.toString();
   const [query, setQuery] = useState(() => readCatalogueQuery(parameters));
-  const [seen, setSeen] = useState(address);
+  const [seen, setSeen] = useState(url);
   const [formKey, setFormKey] = useState(0);
   const [written, setWritten] = useState<string | null>(null);
   const timer = useRef(0);
 
-  if (address !== seen) {
-    setSeen(address);
+  if (url !== seen) {
+    setSeen(url);
     setWritten(null);
-    if (address !== written) {
+    if (url !== written) {
       setQuery(readCatalogueQuery(parameters));
       setFormKey(formKey + 1);
     }
@@ -40,10 +31,10 @@ export function useCatalogueQuery() {
     setQuery(next);
     window.clearTimeout(timer.current);
     timer.current = window.setTimeout(() => {
-      const wanted = addressOf(next);
+      const wanted = writeCatalogueQuery(next);
       setWritten(wanted.toString());
       setParameters(wanted, { replace: true, preventScrollReset: true });
-    }, typingPause);
+    }, typingPauseMs);
   }
 
   return { query, change, formKey };

@@ -1,0 +1,185 @@
+// Drinks that match what is typed into the search box: the list of an ARIA 1.2 combobox whose input belongs to the form.
+import { type RefObject, useEffect, useEffectEvent, useState } from 'react';
+import { useNavigate } from 'react-router';
+import { areProducts } from '../../lib/listed-products.ts';
+import { createStore } from '../../lib/store.ts';
+import { flavourSlug } from '../../ui/flavour.tsx';
+import { Price } from '../../ui/price.tsx';
+import { ProductImage } from '../../ui/product-image.tsx';
+import { useShop } from './use-shop.ts';
+
+/** What the input has to say about the list. */
+export interface SuggestionList {
+  isOpen: boolean;
+  /** Id of the option that the arrow keys have reached. */
+  activeId: string | undefined;
+}
+
+interface SearchSuggestionsProps {
+  /** Id of the list. */
+  id: string;
+  input: RefObject<HTMLInputElement | null>;
+  onListChange: (list: SuggestionList) => void;
+  /** Called when a drink was chosen. */
+  onChoose?: (() => void) | undefined;
+}
+
+const maxSuggestions = 5;
+const minLength = 2;
+const typingPauseMs = 180;
+
+export default function SearchSuggestions({ id, input, onListChange, onChoose }: SearchSuggestionsProps) {
+  const navigate = useNavigate();
+  const [term, setTerm] = useState('');
+  const [isWanted, setWanted] = useState(false);
+  const [active, setActive] = useState(-1);
+  const answer = useSuggestions(term);
+  const products = answer?.products ?? [];
+  const isOpen = isWanted && products.length > 0;
+  const activeId = isOpen && active >= 0 ? `${id}-${active}` : undefined;
+
+  useEffect(() => onListChange({ isOpen, activeId }), [onListChange, isOpen, activeId]);
+  useEffect(() => () => onListChange({ isOpen: false, activeId: undefined }), [onListChange]);
+  useEffect(() => {
+    if (activeId) document.getElementById(activeId)?.scrollIntoView({ block: 'nearest' });
+  }, [activeId]);
+
+  function close() {
+    setWanted(false);
+    setActive(-1);
+  }
+
+  function choose(index: number) {
+    const product = products[index];
+    if (!product) return;
+    close();
+    onChoose?.();
+    navigate(`/shop/${product.slug}`);
+  }
+
+  function moveTo(event: KeyboardEvent, index: number) {
+    event.preventDefault();
+    setWanted(true);
+    setActive(index);
+  }
+
+  const onInput = useEffectEvent(() => {
+    setTerm(input.current?.value.trim() ?? '');
+    setWanted(true);
+    setActive(-1);
+  });
+  const onClose = useEffectEvent(close);
+  const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
+    const last = products.length - 1;
+    // Keys that write a character of a composed script belong to its editor.
+    if (last < 0 || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === 'ArrowDown') moveTo(event, isOpen && active < last ? active + 1 : 0);
+    else if (event.key === 'ArrowUp') moveTo(event, isOpen && active > 0 ? active - 1 : last);
+    else if (!isOpen) return;
+    else if (event.key === 'Escape') {
+      // It closes the list, not the menu around it.
+      event.preventDefault();
+      close();
+    } else if (active < 0) return;
+    else if (event.key === 'Home') moveTo(event, 0);
+    else if (event.key === 'End') moveTo(event, last);
+    else if (event.key === 'Enter') {
+      event.preventDefault();
+      choose(active);
+    }
+  });
+
+  useEffect(() => {
+    const box = input.current;
+    if (!box) return;
+    const listening = new AbortController();
+    const { signal } = listening;
+    box.addEventListener('input', () => onInput(), { signal });
+    box.addEventListener('keydown', (event) => onKeyDown(event), { signal });
+    box.addEventListener('blur', () => onClose(), { signal });
+    box.form?.addEventListener('submit', () => onClose(), { signal });
+    // Text that was typed before this code came counts too.
+    if (document.activeElement === box && box.value.trim()) onInput();
+    return () => listening.abort();
+  }, [input]);
+
+  return (
+    <>
+      <p role="status" className="sr-only">
+        {isWanted && answer ? announce(products.length) : null}
+      </p>
+      <ul
+        id={id}
+        // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a list box is written as a list
+        role="listbox"
+        aria-label="Drinks"
+        hidden={!isOpen}
+        className="absolute top-full right-0 z-40 mt-2 max-h-[min(24rem,60dvh)] w-full overflow-y-auto overscroll-contain rounded-lg border border-line bg-card p-1.5 text-ink shadow-xl xl:w-88"
+      >
+        {products.map(({ slug, name, price, image_url, category, stock_quantity }, index) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: its keys are pressed in the input
+          <li
+            key={slug}
+            id={`${id}-${index}`}
+            // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: an option is written as an item of the list
+            role="option"
+            aria-selected={index === active}
+            tabIndex={-1}
+            data-flavour={flavourSlug(category)}
+            // The focus stays in the input.
+            onMouseDown={(event) => event.preventDefault()}
+            onClick={() => choose(index)}
+            onMouseMove={() => setActive(index)}
+            className="flex min-h-14 cursor-pointer items-center gap-3 rounded-md px-2 py-1.5 aria-selected:bg-paper-deep forced-colors:aria-selected:outline-2"
+          >
+            <span className="@container relative size-11 shrink-0 overflow-hidden rounded-md bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))]">
+              <ProductImage src={image_url} alt="" sizes="44px" className="absolute inset-0 size-full" />
+            </span>
+            <span className="min-w-0 flex-1 text-sm leading-tight font-semibold">{name}</span>
+            <span className="shrink-0 text-right">
+              <Price cents={price} className="block text-sm" />
+              {stock_quantity === 0 ? (
+                <span className="block text-xs text-ink-soft">Out of Stock</span>
+              ) : null}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function announce(count: number): string {
+  if (count === 0) return 'No drinks suggested.';
+  return `${count === 1 ? '1 drink' : `${count} drinks`} suggested. Use the up and down arrows to choose.`;
+}
+
+/** The best matches of a text, null until the server has answered or when it cannot be reached; the ones before stay while it is asked. */
+function useSuggestions(term: string) {
+  const { config } = useShop();
+  const [answer, setAnswer] = useState<Awaited<ReturnType<typeof suggest>>>(null);
+  useEffect(() => {
+    if (term.length < minLength) {
+      setAnswer(null);
+      return;
+    }
+    const request = new AbortController();
+    const timer = window.setTimeout(async () => {
+      const found = await suggest(config, term, request.signal);
+      if (!request.signal.aborted) setAnswer(found);
+    }, typingPauseMs);
+    return () => {
+      window.clearTimeout(timer);
+      request.abort();
+    };
+  }, [config, term]);
+  return answer;
+}
+
+async function suggest(config: ReturnType<typeof useShop>['config'], search: string, signal: AbortSignal) {
+  const { data } = await createStore(config)
+    .tables.rpc('search_products', { search, page_size: maxSuggestions }, { get: true })
+    .select('slug, name, price, image_url, category, stock_quantity')
+    .abortSignal(signal);
+  return data && areProducts(data) ? { products: data } : null;
+}
