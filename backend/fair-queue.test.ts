@@ -251,6 +251,24 @@ test('a share with many waiting jobs rests after each for as long as it took, ot
   expect(started).toEqual(['flood 1', 'a', 'flood 2', 'flood 3']);
 });
 
+test('a share rests no longer than the longest rest', async () => {
+  let time = 0;
+  const { run, started, endOne } = openQueue({
+    maxRunningPerShare: 1,
+    restAbove: { visitors: 2 },
+    maxRestMs: 50,
+    now: () => time,
+  });
+  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  await nextLoop();
+  time += 10_000;
+  await endOne();
+  await nextLoop();
+  expect(started).toEqual(['flood 1']);
+  time += 50;
+  await expect.poll(() => started).toEqual(['flood 1', 'flood 2']);
+});
+
 test('a job that turns out to be more work counts as more', async () => {
   const { run, drain } = openQueue();
   run(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));

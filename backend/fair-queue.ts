@@ -25,6 +25,8 @@ export interface FairQueueOptions {
    * flood takes half of the machine at most, even while nobody else waits. Default: no share rests.
    */
   restAbove?: Readonly<Record<string, number>>;
+  /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
+  maxRestMs?: number;
   /** Milliseconds of a clock that only goes forward. */
   now?: () => number;
 }
@@ -111,7 +113,7 @@ interface Place {
 /** Makes the queue. */
 export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
-  const { restAbove = {}, now = () => performance.now() } = options;
+  const { restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
   let isDispatchDue = false;
@@ -164,7 +166,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   const end = ({ share, startedAt }: Place) => {
     const ownShare = ancestorAt(share, 2);
     if (isFlooding(ownShare)) {
-      ownShare.restsUntil = now() + (now() - startedAt);
+      ownShare.restsUntil = now() + Math.min(now() - startedAt, maxRestMs);
       wake(ownShare);
     }
     count(share, 0, -1);

@@ -48,6 +48,9 @@ export function createFairShare(database: Database['kind']): FairShare {
       startsPerTurn: 1,
       maxQueued: 500,
       maxQueuedPerShare: 50,
+      restAbove,
+      // A flood of calls that are refused at once rests half of the time; customers who wait for M-PESA hardly at all.
+      maxRestMs: 50,
     }),
     images: createFairQueue({
       concurrency: 2,
