@@ -1,5 +1,6 @@
 // The floods of one client that outsiders tried on the shop, each by the number of its finding.
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 import { type Call, clientFrom } from './client.ts';
 
@@ -156,6 +157,44 @@ export const attacks: readonly Attack[] = [
   },
   { name: 'C2: joins and leaves of 300 sockets', run: joinStorm },
   { name: 'L7: 2,000 connections that pipeline and do not read', run: pipelineWithoutReading },
+  {
+    name: 'bodies in chunks of one byte',
+    run: (target, signal) => sendBodies(target, signal, 20, '/rest/v1/rpc/place_order', 98_000, 1),
+  },
+  {
+    name: '300 unfinished bodies of 500 KB',
+    run: (target, signal) => sendBodies(target, signal, 300, '/auth/v1/sso/saml/acs', 500_000, 50_000),
+  },
+  flood('forged callbacks of M-PESA', 30, (target) => ({
+    method: 'POST',
+    path: `/functions/v1/mobile-money/notice/${randomBytes(32).toString('hex')}`,
+    headers: json(target),
+    body: '{}',
+  })),
+  flood('payments of orders that do not exist', 30, (target) => ({
+    method: 'POST',
+    path: '/functions/v1/mobile-money',
+    headers: json(target),
+    body: JSON.stringify({
+      action: 'initiate',
+      phoneNumber: '0712345678',
+      amount: 95_100,
+      trackingNumber: 'JJ-20260101-1000',
+      orderId: randomUUID(),
+    }),
+  })),
+  flood('password recoveries from 30 networks', 30, (target, index) => ({
+    method: 'POST',
+    path: '/auth/v1/recover',
+    headers: { ...json(target), 'x-forwarded-for': `203.0.${index % 30}.${index % 250}` },
+    body: JSON.stringify({ email: `someone${index}@example.com` }),
+  })),
+  flood('searches of ten misspelt words', 30, (target, index) => ({
+    path: `/rest/v1/rpc/correct_search?search=${encodeURIComponent(
+      `mngo pasion tamarnd gingr minnt baobb hibscus lemn orang vanila${index}`.slice(0, 100),
+    )}`,
+    headers: { apikey: target.publishableKey },
+  })),
 ];
 
 function orderOf({ productId }: Target) {
@@ -271,7 +310,6 @@ async function joinStorm(target: Target, signal: AbortSignal): Promise<Record<st
 }
 
 async function pipelineWithoutReading(target: Target, signal: AbortSignal): Promise<Record<string, number>> {
-  const { connect } = await import('node:net');
   const line = `GET /shop HTTP/1.1\r\nhost: localhost:${target.port}\r\n\r\n`;
   const sockets = Array.from({ length: 2000 }, () => {
     const socket = connect({ host: '127.0.0.1', port: target.port, localAddress: attackerAddress });
@@ -286,4 +324,49 @@ async function pipelineWithoutReading(target: Target, signal: AbortSignal): Prom
   const open = sockets.filter((socket) => !socket.destroyed).length;
   for (const socket of sockets) socket.destroy();
   return { connections: sockets.length, 'still open': open };
+}
+
+/** Sockets that each send a body in chunks of a size, never its end, and begin again when they are closed. */
+async function sendBodies(
+  { port, publishableKey }: Target,
+  signal: AbortSignal,
+  sockets: number,
+  path: string,
+  bytes: number,
+  chunkBytes: number,
+): Promise<Record<string, number>> {
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    `host: localhost:${port}`,
+    `apikey: ${publishableKey}`,
+    'content-type: application/x-www-form-urlencoded',
+    'transfer-encoding: chunked',
+  ].join('\r\n');
+  const chunk = `${chunkBytes.toString(16)}\r\n${'x'.repeat(chunkBytes)}\r\n`;
+  const counts = { opened: 0, 'closed by the shop': 0 };
+  const sendOne = () =>
+    new Promise<void>((done) => {
+      const socket = connect({ host: '127.0.0.1', port, localAddress: attackerAddress });
+      const abort = () => socket.destroy();
+      signal.addEventListener('abort', abort, { once: true });
+      socket.on('error', () => {});
+      socket.once('close', () => {
+        signal.removeEventListener('abort', abort);
+        if (!signal.aborted) counts['closed by the shop'] += 1;
+        done();
+      });
+      socket.once('data', abort);
+      socket.once('connect', () => {
+        counts.opened += 1;
+        socket.write(`${head}\r\n\r\n${chunk.repeat(Math.ceil(bytes / chunkBytes))}`);
+      });
+    });
+  const loop = async () => {
+    while (!signal.aborted) {
+      await sendOne();
+      await new Promise((done) => setTimeout(done, 20));
+    }
+  };
+  await Promise.all(Array.from({ length: sockets }, loop));
+  return counts;
 }
