@@ -1,5 +1,5 @@
 // Messages to customers: what can be said in them, and how a template becomes the words of one order or newsletter mail.
-import { formatKsh } from './money.ts';
+import { chargeAmount, formatKsh } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
 import { formatPhone } from './phone.ts';
@@ -140,8 +140,8 @@ function orderValues(
 ): Record<keyof typeof placeholders, string> {
   const { shop, payment, tracking_number, access_key, items } = facts;
   const linkTo = channel === 'text' ? shortOrderLink : orderLink;
-  // What came is only known once there is a payment; until then the total is what it would be.
-  const money = formatKsh(payment?.amount ?? facts.total_amount);
+  // Before there is a payment: what will be charged.
+  const money = formatKsh(payment?.amount ?? chargeAmount(facts.total_amount));
   const lines = items.map(({ name, quantity, unit_price }) =>
     channel === 'text'
       ? `${quantity} x ${name}`

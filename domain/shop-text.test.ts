@@ -17,7 +17,7 @@ test('placeholders are filled with the settings', () => {
       '{shop}: {delivery_fee}, {order_details_kept}, {inquiries_kept}, {payment_messages_kept}',
       facts,
     ),
-  ).toBe('Jani Juice: KES 1, 2 years, 1 year, 18 months');
+  ).toBe('Jani Juice: KSh 1.00, 2 years, 1 year, 18 months');
   expect(fillShopText('{delivery_fee}', { ...facts, delivery_fee: 0 })).toBe('free');
 });
 

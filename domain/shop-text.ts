@@ -1,5 +1,5 @@
 // Texts of the contact page that staff edit: their places, their placeholders and their limits.
-import { formatKes } from './money.ts';
+import { formatKsh } from './money.ts';
 import { formatPhone } from './phone.ts';
 
 /** The texts, in the order in which the contact page shows them. The slug is the anchor there. */
@@ -46,7 +46,7 @@ export function fillShopText(body: string, facts: ShopTextFacts): string {
     shop: plain(facts.store_name),
     phone: `[${plain(formatPhone(support_phone))}](tel:${plain(support_phone)})`,
     email: `[${plain(support_email)}](mailto:${plain(support_email)})`,
-    delivery_fee: delivery_fee > 0 ? formatKes(delivery_fee) : 'free',
+    delivery_fee: delivery_fee > 0 ? formatKsh(delivery_fee) : 'free',
     order_details_kept: describeMonths(facts.order_details_months),
     inquiries_kept: describeMonths(facts.inquiries_months),
     payment_messages_kept: describeMonths(facts.payment_messages_months),

@@ -220,7 +220,7 @@ describe('an impatient visitor', () => {
     await waiting.waitFor();
     // A prompt that is open is waited for, however often one comes back to it.
     await page.getByRole('button', { name: "Close. I'll check later" }).click();
-    await page.getByRole('button', { name: 'Pay now' }).click();
+    await page.getByRole('button', { name: 'See payment' }).click();
     await waiting.waitFor();
     const [placed] = await ordersOf('0715005509');
     const [payment] = (await (await asStaff(`payments?order_id=eq.${placed?.id}&select=id`)).json()) as {

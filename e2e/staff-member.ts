@@ -100,14 +100,23 @@ export async function enterAsStaff(shop: OpenShop, page: Page, path?: string): P
 }
 
 /** Calls a procedure with the rights of a member of staff. */
-export async function askAsStaff(shop: OpenShop, procedure: string): Promise<void> {
+export async function askAsStaff(
+  shop: OpenShop,
+  procedure: string,
+  given: Record<string, unknown> = {},
+): Promise<void> {
   const [{ publishable }, { access_token }] = await Promise.all([
     shop.keys(),
     makeAccount(shop).then((account) => sessionOf(shop, account)),
   ]);
   const answer = await fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
     method: 'POST',
-    headers: { apikey: publishable, authorization: `Bearer ${access_token}` },
+    headers: {
+      apikey: publishable,
+      authorization: `Bearer ${access_token}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(given),
   });
   expect(answer.ok, `${procedure}: ${answer.status}`).toBe(true);
 }

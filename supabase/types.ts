@@ -240,6 +240,7 @@ export type Database = {
       note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Json };
       note_transaction_refund_by_hand: { Args: { receipt: string; refund_receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Json };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+      orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Json };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };

@@ -405,6 +405,7 @@ const procedures: Record<string, Person[]> = {
   correct_search: all,
   place_order: all,
   track_order: all,
+  orders_by_access_key: all,
   order_receipt: all,
   is_admin: signedIn,
   list_own_sessions: signedIn,

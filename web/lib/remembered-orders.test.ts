@@ -3,14 +3,14 @@ import {
   closePayment,
   type DeviceStorage,
   forgetOrders,
-  pendingPaymentFor,
+  interruptedOrderOf,
+  ordersToAskAbout,
   type RememberedOrder,
   rememberedOrder,
   rememberedOrders,
   rememberOrder,
   rememberPrompt,
   setPaymentAside,
-  unpaidOrderOf,
 } from './remembered-orders.ts';
 
 let kept: Map<string, string>;
@@ -25,7 +25,6 @@ beforeEach(() => {
 });
 
 const placedAt = '2026-11-21T09:00:00.000Z';
-const now = Date.parse(placedAt) + 60_000;
 const order = (number: number, changes: Partial<RememberedOrder> = {}): RememberedOrder => ({
   orderId: `order-${number}`,
   trackingNumber: `JJ-20261121-${1000 + number}`,
@@ -35,7 +34,6 @@ const order = (number: number, changes: Partial<RememberedOrder> = {}): Remember
   phone: '+254712345678',
   checkoutRequestId: null,
   placedAt,
-  reservedUntil: null,
   isPaymentOpen: true,
   isSetAside: false,
   ...changes,
@@ -60,38 +58,43 @@ test('only the twenty newest are kept', () => {
   expect([numbers.length, numbers[0], numbers.at(-1)]).toEqual([20, 'order-25', 'order-6']);
 });
 
-test('the newest open payment of a product is pending, with its prompt', () => {
+test('the newest open payment of a product is interrupted, with its prompt', () => {
   rememberOrder(order(1), storage);
   rememberOrder(order(2, { productId: 'passion' }), storage);
   rememberOrder(order(3), storage);
   rememberPrompt('order-3', { checkoutRequestId: 'ws_CO_1', phone: '0112345678' }, storage);
-  expect(pendingPaymentFor('mango', storage, now)).toMatchObject({
+  expect(interruptedOrderOf('mango', storage)).toMatchObject({
     orderId: 'order-3',
     checkoutRequestId: 'ws_CO_1',
     phone: '0112345678',
   });
-  expect(pendingPaymentFor('hibiscus', storage, now)).toBeNull();
+  expect(interruptedOrderOf('hibiscus', storage)).toBeNull();
   rememberPrompt('order-3', null, storage);
-  expect(pendingPaymentFor('mango', storage, now)?.checkoutRequestId).toBeNull();
+  expect(interruptedOrderOf('mango', storage)?.checkoutRequestId).toBeNull();
 });
 
-test('a closed payment is not pending, though its order is still known', () => {
+test('a closed payment is not interrupted, though its order is still known', () => {
   rememberOrder(order(1, { checkoutRequestId: 'ws_CO_1' }), storage);
   closePayment('order-1', storage);
-  expect(pendingPaymentFor('mango', storage, now)).toBeNull();
+  expect(interruptedOrderOf('mango', storage)).toBeNull();
   expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
 });
 
-test('a payment the customer left is offered, but no longer resumed by itself', () => {
+test('a payment that the customer left does not resume by itself, and the server is still asked about it', () => {
   rememberOrder(order(1), storage);
   setPaymentAside('order-1', storage);
-  expect(pendingPaymentFor('mango', storage, now)).toBeNull();
-  expect(unpaidOrderOf('mango', storage, now)?.orderId).toBe('order-1');
+  rememberOrder(order(2), storage);
+  closePayment('order-2', storage);
+  rememberOrder(order(3), storage);
+  closePayment('order-3', storage);
+  expect(interruptedOrderOf('mango', storage)).toBeNull();
+  // The newest is asked about whatever its state.
+  expect(ordersToAskAbout(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-1']);
 });
 
-test('a payment that was never finished is not offered a day later', () => {
-  rememberOrder(order(1), storage);
-  expect(pendingPaymentFor('mango', storage, now + 25 * 60 * 60 * 1000)).toBeNull();
+test('what an earlier version stored is read', () => {
+  kept.set('jani.orders', JSON.stringify([{ ...order(1), reservedUntil: placedAt, expiresAt: placedAt }]));
+  expect(rememberedOrders(storage)).toHaveLength(1);
 });
 
 test('a note about an unknown order changes nothing', () => {

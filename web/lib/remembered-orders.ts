@@ -1,4 +1,5 @@
-// What this device knows of the orders placed on it: enough to go on paying after a reload and to show their details.
+// What this device stores about the orders placed on it: enough to ask the server about them, to go on paying after a reload
+// and to order again. What their state is, only the server knows.
 
 export interface RememberedOrder {
   orderId: string;
@@ -12,13 +13,9 @@ export interface RememberedOrder {
   phone: string;
   /** The prompt that was sent last, null when none is known. */
   checkoutRequestId: string | null;
-  /** ISO date-times. */
+  /** ISO date-time. */
   placedAt: string;
-  /** Null when no units were held for it when it was placed. */
-  reservedUntil: string | null;
-  /** When it is cancelled unless it is paid; missing in orders stored by earlier versions. */
-  expiresAt?: string;
-  /** False once the payment has come to its end: paid, cancelled or given up. */
+  /** False once the server reported that there is nothing left to pay. While true, only the server knows. */
   isPaymentOpen: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
@@ -31,8 +28,19 @@ export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
 const storageKey = 'jani.orders';
 const keptOrders = 20;
-// The server cancels an unpaid order long before this; it only keeps stale offers from piling up on the device.
-const openFor = 24 * 60 * 60 * 1000;
+
+/** Calls back whenever what is stored changes, in this tab or another. Returns what ends it. */
+export function onStoredOrdersChange(callback: () => void): () => void {
+  const onStorage = ({ key }: StorageEvent) => {
+    if (key === storageKey || key === null) callback();
+  };
+  window.addEventListener(storageKey, callback);
+  window.addEventListener('storage', onStorage);
+  return () => {
+    window.removeEventListener(storageKey, callback);
+    window.removeEventListener('storage', onStorage);
+  };
+}
 
 /** The browser's lasting storage; null on the server and where it is switched off. */
 export function deviceStorage(): DeviceStorage | null {
@@ -71,7 +79,7 @@ export function rememberPrompt(
   change(orderId, prompt ?? { checkoutRequestId: null }, storage);
 }
 
-/** Notes that an order needs no more paying on this device. */
+/** Notes that there is nothing left to pay for an order. */
 export function closePayment(orderId: string, storage = deviceStorage()): void {
   change(orderId, { isPaymentOpen: false, checkoutRequestId: null }, storage);
 }
@@ -86,40 +94,34 @@ export function setPaymentAside(orderId: string, storage = deviceStorage()): voi
   change(orderId, { isSetAside: true }, storage);
 }
 
-/**
- * The newest order of a product that was placed on this device and is neither paid nor cancelled as far as it knows.
- * @param now milliseconds since 1970
- */
-export function unpaidOrderOf(
-  productId: string,
-  storage = deviceStorage(),
-  now = Date.now(),
-): RememberedOrder | null {
+/** The orders whose state matters: the newest one, and those that may have to be paid. At most 20. */
+export function ordersToAskAbout(storage = deviceStorage()): RememberedOrder[] {
+  return rememberedOrders(storage).filter((order, index) => index === 0 || order.isPaymentOpen);
+}
+
+/** The newest order of a product whose payment was interrupted, by a reload for instance. It may be over by now. */
+export function interruptedOrderOf(productId: string, storage = deviceStorage()): RememberedOrder | null {
   return (
     rememberedOrders(storage).find(
-      (order) =>
-        order.productId === productId && order.isPaymentOpen && now - Date.parse(order.placedAt) < openFor,
+      (order) => order.productId === productId && order.isPaymentOpen && !order.isSetAside,
     ) ?? null
   );
 }
 
-/**
- * The payment of a product that was interrupted, by a reload for instance: its dialog is to open again by itself.
- * @returns with a checkoutRequestId when a prompt is open, so that its outcome can be asked for; null when there is none
- */
-export function pendingPaymentFor(
-  productId: string,
-  storage = deviceStorage(),
-  now = Date.now(),
-): RememberedOrder | null {
-  const order = unpaidOrderOf(productId, storage, now);
-  return order && !order.isSetAside ? order : null;
+/** Whether there is any order; cheaper than reading them. */
+export function hasOrders(storage = deviceStorage()): boolean {
+  try {
+    return (storage?.getItem(storageKey) ?? '[]') !== '[]';
+  } catch {
+    return false;
+  }
 }
 
 /** Forgets every order: they can then be looked up by number like anybody's. */
 export function forgetOrders(storage = deviceStorage()): void {
   try {
     storage?.removeItem(storageKey);
+    announce();
   } catch {
     // Storage that cannot be written holds nothing of ours.
   }
@@ -137,9 +139,14 @@ function change(orderId: string, changes: Partial<RememberedOrder>, storage: Dev
 function keep(orders: RememberedOrder[], storage: DeviceStorage | null): void {
   try {
     storage?.setItem(storageKey, JSON.stringify(orders.slice(0, keptOrders)));
+    announce();
   } catch {
     // A full or forbidden storage must not stop an order: it is only not remembered.
   }
+}
+
+function announce(): void {
+  if (typeof window !== 'undefined') window.dispatchEvent(new Event(storageKey));
 }
 
 function isRememberedOrder(value: unknown): value is RememberedOrder {
@@ -157,8 +164,6 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     texts.every((text) => typeof text === 'string') &&
     Number.isInteger(order.total) &&
     (order.checkoutRequestId === null || typeof order.checkoutRequestId === 'string') &&
-    (order.reservedUntil === null || typeof order.reservedUntil === 'string') &&
-    (order.expiresAt === undefined || typeof order.expiresAt === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
     typeof order.isSetAside === 'boolean' &&
     (order.ordered === undefined || isOrdered(order.ordered))

@@ -1,29 +1,32 @@
-// The last order of this device, quietly: to be followed, ordered again, or forgotten.
+// The last order of this device, or the one that waits to be paid: its state, what can be done next, and forgetting it.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { forgetOrders, rememberedOrders } from '../../lib/remembered-orders.ts';
+import { formatOrderDate } from '../../../domain/order-date.ts';
+import { forgetOrders } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { formatOrderDate } from '../tracking/order-date.ts';
+import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
+import { useOwnOrders } from '../own-orders/order-states.ts';
+import { PayNow } from '../payment/pay-now.tsx';
 
-/** The button that was pressed is gone: one goes on at what took its place. */
+/** The button that was pressed is gone: the focus moves to what took its place. */
 const takeFocus = (element: HTMLElement | null) => element?.focus();
 
-export function LastOrder() {
-  const [order, setOrder] = useState(() => rememberedOrders()[0] ?? null);
+export default function LastOrder() {
+  const { orders, answer } = useOwnOrders();
   const [isAsked, setAsked] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   const card = useRef<HTMLElement>(null);
+  const own = orders.find(({ meaning }) => meaning?.canPay) ?? orders[0];
 
   function ask(isNowAsked: boolean) {
     setAsked(isNowAsked);
     takeFocus(card.current);
   }
   function forget() {
+    setForgotten(true);
     forgetOrders();
     delete document.documentElement.dataset.orders;
-    setForgotten(true);
-    setOrder(null);
   }
 
   if (isForgotten) {
@@ -38,14 +41,16 @@ export function LastOrder() {
       </p>
     );
   }
-  if (!order) return null;
-  const { ordered, trackingNumber, placedAt } = order;
+  if (!own) return null;
+  const { order, meaning } = own;
+  const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
+  const isDue = meaning?.canPay === true;
   return (
     <section
       ref={card}
       tabIndex={-1}
       aria-label="Your last order"
-      className="flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border border-line bg-card py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none!"
+      className={`flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none! ${isDue ? 'border-ember-300 bg-ember-50' : 'border-line bg-card'}`}
     >
       {isAsked ? (
         <>
@@ -63,22 +68,35 @@ export function LastOrder() {
         </>
       ) : (
         <>
-          <p className="min-w-48 flex-1 text-sm leading-snug">
-            <span className="block text-ink-soft">
-              Your last order, {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
-            </span>
-            <strong className="line-clamp-2">
-              {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
-            </strong>
-          </p>
+          <div className="min-w-48 flex-1 text-sm leading-snug">
+            <p>
+              <span className="block text-ink-soft">
+                Your last order, {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
+              </span>
+              <strong className="line-clamp-2">
+                {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
+              </strong>
+            </p>
+            <p role="status" className={`min-h-[1lh] ${isDue ? 'font-semibold' : 'text-ink-soft'}`}>
+              {meaning?.summary ?? withoutAnswer[answer]}
+            </p>
+          </div>
           <span className="flex grow items-center gap-2 sm:grow-0">
+            <PayNow
+              order={{ orderId, trackingNumber, total, phone }}
+              meaning={meaning}
+              accessKey={accessKey}
+              isOffered={isDue}
+              size="medium"
+            />
             <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
               Track
             </Link>
-            {ordered ? (
+            {ordered && !isDue && answer !== 'waiting' ? (
               <Link
                 to={`/shop/${ordered.slug}`}
                 state={{ orderAgain: ordered.quantity }}
+                onClick={() => fillFormFromOrder(tabStorage(), orderId)}
                 className={buttonStyle('leaf')}
               >
                 Order again
@@ -98,3 +116,12 @@ export function LastOrder() {
     </section>
   );
 }
+
+/** Only what is known: whether it is paid is not. */
+const withoutAnswer = {
+  waiting: '',
+  // The server answered, and does not know this order.
+  answered: '',
+  failed: "We couldn't check this order just now.",
+  offline: "You are offline, so we can't check this order.",
+};

@@ -4,6 +4,7 @@ import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-
 import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { useOfflineReading } from '../offline/use-offline-reading.ts';
+import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
 import { describePage } from './page-meta.ts';
 import { PracticeStrip } from './practice-strip.tsx';
@@ -46,6 +47,8 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   );
 }
 
+const loadOrdersWatch = () => import('../own-orders/orders-watch.tsx');
+
 /** Whether a page of this document has come alive before. */
 let isAlive = false;
 
@@ -71,6 +74,7 @@ function Frame({ children }: { children: React.ReactNode }) {
   }, [pathname, hash]);
 
   const OfflineReading = useOfflineReading(pathname);
+  const OrdersWatch = useOwnOrdersPart(loadOrdersWatch);
 
   const { url, domain } = config.analytics;
   useEffect(() => reportPageView(url, domain, pathname), [url, domain, pathname]);
@@ -90,6 +94,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
       {OfflineReading ? <OfflineReading pathname={pathname} /> : null}
+      {OrdersWatch ? <OrdersWatch pathname={pathname} /> : null}
       {config.isSimulated ? <PracticeStrip phonePageUrl={config.phonePageUrl} /> : null}
       <SiteHeader />
       <main ref={main} id="main" tabIndex={-1} className="pb-24 outline-none! has-[[data-to-the-edge]]:pb-0">

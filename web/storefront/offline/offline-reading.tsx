@@ -1,7 +1,7 @@
 // Keeps the pages one visits for reading offline, and says so when what one reads is not fresh.
 import { useEffect, useState } from 'react';
+import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
-import { formatOrderDate, formatOrderTime } from '../tracking/order-date.ts';
 import type { OfflineReadingProps } from './use-offline-reading.ts';
 
 const catalogue = ['/', '/shop'];

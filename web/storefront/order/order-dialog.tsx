@@ -1,21 +1,18 @@
 // The way from "Order Now" to a paid order, in one dialog: the order form, then the payment.
 import { useEffect, useState } from 'react';
 import type { OrderForm } from '../../../domain/order-form.ts';
-import {
-  deviceStorage,
-  pendingPaymentFor,
-  type RememberedOrder,
-  setPaymentAside,
-} from '../../lib/remembered-orders.ts';
+import { deviceStorage, type RememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { prepareToasts } from '../../ui/toasts.tsx';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
-import { keepForm, startingForm, tabStorage } from './order-memory.ts';
+import { emptyForm, fillFormFromOrder, keepForm, startingForm, tabStorage } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
 
 interface OrderDialogProps {
   product: OrderedProduct;
+  /** An order from before, whose payment goes on here. */
+  interrupted: RememberedOrder | null;
   quantity: number;
   onQuantityChange?: ((quantity: number) => void) | undefined;
   open: boolean;
@@ -30,6 +27,7 @@ interface Paying {
 
 export default function OrderDialog({
   product,
+  interrupted,
   quantity,
   onQuantityChange,
   open,
@@ -43,8 +41,10 @@ export default function OrderDialog({
   if (open !== wasOpen) {
     setWasOpen(open);
     if (open) {
-      const interrupted = pendingPaymentFor(product.id);
       setPaying(interrupted && { order: interrupted, isResumed: true });
+      // "Order again" elsewhere on the page may have filled it in.
+      const kept = startingForm(tabStorage(), null);
+      if (kept !== emptyForm) setForm(kept);
     }
   }
 
@@ -60,6 +60,12 @@ export default function OrderDialog({
   function leavePayment() {
     if (paying) setPaymentAside(paying.order.orderId);
   }
+  function orderAgain({ orderId, ordered }: RememberedOrder) {
+    fillFormFromOrder(tabStorage(), orderId);
+    setForm(startingForm(tabStorage(), deviceStorage()));
+    if (ordered) onQuantityChange?.(ordered.quantity);
+    setPaying(null);
+  }
   function change(isOpen: boolean) {
     if (!isOpen) leavePayment();
     onOpenChange(isOpen);
@@ -72,6 +78,7 @@ export default function OrderDialog({
           key={paying.order.orderId}
           order={paying.order}
           onClose={() => change(false)}
+          onOrderAgain={() => orderAgain(paying.order)}
           onOrderAnew={
             paying.isResumed
               ? () => {

@@ -2,10 +2,12 @@ import { beforeEach, expect, test } from 'vitest';
 import type { DeviceStorage } from '../../lib/remembered-orders.ts';
 import {
   emptyForm,
+  fillFormFromOrder,
   forgetCustomer,
   forgetDetails,
   forgetOrderKey,
   keepForm,
+  keepPlacedForm,
   knowsCustomer,
   orderKey,
   rememberCustomer,
@@ -69,8 +71,18 @@ test('a form starts with what was typed in the tab, then with who ordered here, 
   expect(startingForm(tab, device)).toEqual(emptyForm);
 });
 
+test('a new order is filled in from an earlier one of the tab', () => {
+  keepPlacedForm(tab, 'order-1', form);
+  keepPlacedForm(tab, 'order-2', { ...form, unit: '9' });
+  fillFormFromOrder(tab, 'order-3');
+  expect(startingForm(tab, device)).toEqual(emptyForm);
+  fillFormFromOrder(tab, 'order-1');
+  expect(startingForm(tab, device)).toEqual(form);
+});
+
 test('a forgotten customer leaves nothing behind', () => {
   rememberCustomer(device, form);
+  keepPlacedForm(tab, 'order-1', form);
   keepForm(tab, form);
   orderKey(tab, JSON.stringify(form));
   expect(knowsCustomer(device)).toBe(true);

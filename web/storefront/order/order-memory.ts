@@ -8,6 +8,7 @@ export const emptyForm: OrderForm = { name: '', email: '', phone: '', location: 
 const attemptsKey = 'jani.order-attempts';
 const formKey = 'jani.order-form';
 const detailsKey = 'jani.customer';
+const placedFormsKey = 'jani.placed-forms';
 const keptAttempts = 5;
 
 interface Attempt {
@@ -51,6 +52,19 @@ export function keepForm(storage: DeviceStorage | null, form: OrderForm | null):
   write(storage, formKey, form);
 }
 
+/** Keeps the form of a placed order in this tab, to fill in another one if that order ends unpaid. */
+export function keepPlacedForm(storage: DeviceStorage | null, orderId: string, form: OrderForm): void {
+  const others = readPlacedForms(storage).filter((placed) => placed.orderId !== orderId);
+  write(storage, placedFormsKey, [{ orderId, form }, ...others].slice(0, keptAttempts));
+}
+
+/** Fills in the form with what an order was placed with, as far as this tab knows it. */
+export function fillFormFromOrder(storage: DeviceStorage | null, orderId: string): void {
+  const placed = readPlacedForms(storage).find((known) => known.orderId === orderId);
+  const form = placed && formFrom(placed.form);
+  if (form) keepForm(storage, form);
+}
+
 /** What the form starts with: what was typed in this tab, else who ordered on this device last, else nothing. */
 export function startingForm(tab: DeviceStorage | null, device: DeviceStorage | null): OrderForm {
   return readForm(tab, formKey) ?? readForm(device, detailsKey) ?? emptyForm;
@@ -75,6 +89,7 @@ export function forgetCustomer(tab: DeviceStorage | null, device: DeviceStorage 
   write(device, detailsKey, null);
   write(tab, formKey, null);
   write(tab, attemptsKey, null);
+  write(tab, placedFormsKey, null);
 }
 
 /** A random UUID, also on a plain http address, where browsers offer no randomUUID. */
@@ -99,7 +114,15 @@ function readAttempts(storage: DeviceStorage | null): Attempt[] {
 }
 
 function readForm(storage: DeviceStorage | null, key: string): OrderForm | null {
-  const kept = read(storage, key);
+  return formFrom(read(storage, key));
+}
+
+function readPlacedForms(storage: DeviceStorage | null): { orderId: string; form: unknown }[] {
+  const kept = read(storage, placedFormsKey);
+  return Array.isArray(kept) ? kept.filter((placed) => typeof placed?.orderId === 'string') : [];
+}
+
+function formFrom(kept: unknown): OrderForm | null {
   if (typeof kept !== 'object' || kept === null) return null;
   const typed = Object.entries(emptyForm).map(([field]) => {
     const value = (kept as Record<string, unknown>)[field];

@@ -7,7 +7,6 @@ import {
   forgetOrders,
   type RememberedOrder,
   rememberOrder,
-  unpaidOrderOf,
 } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
@@ -15,6 +14,7 @@ import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/d
 import { showToast } from '../../ui/toasts.tsx';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
+import { useUnpaidOrder } from '../own-orders/order-states.ts';
 import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import {
@@ -23,6 +23,7 @@ import {
   forgetDetails,
   forgetOrderKey,
   keepForm,
+  keepPlacedForm,
   knowsCustomer,
   orderKey,
   rememberCustomer,
@@ -59,7 +60,7 @@ export function OrderPanel({
   const [quoted, setQuoted] = useState<{ total: number; quantity: number } | null>(null);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
   const [isToRemember, setToRemember] = useState(isKnown);
-  const [unpaid, setUnpaid] = useState(() => unpaidOrderOf(product.id));
+  const unpaid = useUnpaidOrder(product.id);
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
@@ -108,11 +109,10 @@ export function OrderPanel({
     setSubmitting(false);
 
     if (outcome.isPlaced) {
-      rememberOrder(
-        product.slug
-          ? { ...outcome.order, ordered: { slug: product.slug, name: product.name, quantity } }
-          : outcome.order,
-      );
+      const { slug, name } = product;
+      const placed = slug ? { ...outcome.order, ordered: { slug, name, quantity } } : outcome.order;
+      rememberOrder(placed);
+      keepPlacedForm(tabStorage(), placed.orderId, form);
       if (isToRemember) rememberCustomer(deviceStorage(), form);
       else forgetDetails(deviceStorage());
       forgetOrderKey(tabStorage(), content);
@@ -122,7 +122,7 @@ export function OrderPanel({
         title: 'Order Created!',
         text: 'Please complete payment to confirm your order.',
       });
-      onPay(outcome.order, false);
+      onPay(placed, false);
       return;
     }
     if (outcome.failure.kind === 'key_reused') forgetOrderKey(tabStorage(), content);
@@ -146,7 +146,6 @@ export function OrderPanel({
     onFormChange(emptyForm);
     setKnown(false);
     setToRemember(false);
-    setUnpaid(null);
     focusField('name');
   }
 
@@ -170,9 +169,9 @@ export function OrderPanel({
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">
           {unpaid ? (
-            <Callout title="You have an unpaid order">
-              {unpaid.trackingNumber} for {formatKsh(unpaid.total)} still waits for its payment.
-              <CalloutAction onClick={() => onPay(unpaid, true)}>Continue with it</CalloutAction>
+            <Callout title="You have ordered this already">
+              {unpaid.meaning.summary}
+              <CalloutAction onClick={() => onPay(unpaid.order, true)}>Pay for that order</CalloutAction>
             </Callout>
           ) : null}
           <OrderedLine

@@ -53,8 +53,6 @@ test('the order is sent with its key and the total that was seen, and remembered
       total: 190100,
       phone: '+254712345678',
       checkoutRequestId: null,
-      reservedUntil: null,
-      expiresAt: '2026-11-21T09:15:00Z',
       isPaymentOpen: true,
     },
   });

@@ -102,16 +102,10 @@ function describe(error: { message: string; details: string; hint: string }): Or
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {
   if (typeof answer !== 'object' || answer === null) return null;
-  const {
-    id,
-    tracking_number,
-    access_key,
-    total_amount,
-    customer_phone,
-    reserved_until,
-    expires_at,
-    created_at,
-  } = answer as Record<string, unknown>;
+  const { id, tracking_number, access_key, total_amount, customer_phone, created_at } = answer as Record<
+    string,
+    unknown
+  >;
   if (
     typeof id !== 'string' ||
     typeof tracking_number !== 'string' ||
@@ -131,8 +125,6 @@ function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | 
     phone: customer_phone,
     checkoutRequestId: null,
     placedAt: created_at,
-    reservedUntil: typeof reserved_until === 'string' ? reserved_until : null,
-    ...(typeof expires_at === 'string' ? { expiresAt: expires_at } : {}),
     isPaymentOpen: true,
     isSetAside: false,
   };

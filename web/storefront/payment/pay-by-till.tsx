@@ -45,7 +45,7 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
       </div>
       <p className="text-sm text-ink-soft">
         Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking
-        page tells you at once. To speed it up,{' '}
+        page shows it at once. To speed it up,{' '}
         <a
           href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
           target="_blank"

@@ -3,6 +3,7 @@
 import { data, Form, redirect, useNavigation } from 'react-router';
 import { chargeAmount, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
+import { describeOrder } from '../../../domain/order-meaning.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
@@ -44,12 +45,9 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   const accessKey = url.searchParams.get('key');
   const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
   const order = lookUp.kind === 'found' ? lookUp.order : null;
-  const isDue =
-    order?.paymentStatus === 'unpaid' &&
-    order.status !== 'cancelled' &&
-    (order.paymentCheck ?? 'unresolved') === 'unresolved';
-  // Whatever else there is to say of an order, its own page says it, and asks for the proof that paying needs.
-  if (!isDue || !order.id || !order.details) throw redirect(orderLink('', trackingNumber, accessKey));
+  // Whatever else there is to say about an order, its own page says it, and asks for the proof that paying needs.
+  if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
+    throw redirect(orderLink('', trackingNumber, accessKey));
   const { total, customerPhone } = order.details;
   return { order: { orderId: order.id, trackingNumber, total }, customerPhone, accessKey };
 }
@@ -138,8 +136,8 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
         {isWaiting ? (
           <>
             <p role="status" className="rounded-lg bg-paper-deep px-5 py-4">
-              M-PESA has not confirmed yet. Nothing is lost if you close this page: we keep watching, and your
-              order’s page knows.
+              M-PESA hasn't confirmed yet. You can close this page: we keep checking, and your order's page
+              shows the result.
             </p>
             <Form className="grid">
               {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}

@@ -31,6 +31,9 @@ const aboutTheOrder = new Set([
 /** Whether money has come that staff look at, so that nobody is to pay again. */
 export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_to_decide';
 
+/** Whether the order ended in the meantime, so that only a new one can be paid. */
+export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
+
 /** Whether the prompt is what failed, so that the order can still be paid by hand. */
 export function isPromptAtFault(error: unknown): boolean {
   return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));

@@ -1,23 +1,42 @@
 // The payment dialog on its own, for an order that is already placed.
+import { useNavigate } from 'react-router';
+import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { setPaymentAside } from '../../lib/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
 import { PaymentPanel } from './payment-panel.tsx';
 import type { PayableOrder } from './use-payment.ts';
 
 interface PaymentDialogProps {
   order: PayableOrder;
+  /** Null where only the device's own knowledge counts. */
+  meaning: OrderMeaning | null;
   open: boolean;
   onOpenChange(open: boolean): void;
 }
 
-export default function PaymentDialog({ order, open, onOpenChange }: PaymentDialogProps) {
+export default function PaymentDialog({ order, meaning, open, onOpenChange }: PaymentDialogProps) {
+  const navigate = useNavigate();
   const change = (isOpen: boolean) => {
     if (!isOpen) setPaymentAside(order.orderId);
     onOpenChange(isOpen);
   };
+  function orderAgain() {
+    change(false);
+    fillFormFromOrder(tabStorage(), order.orderId);
+    const { ordered } = order;
+    if (ordered) void navigate(`/shop/${ordered.slug}`, { state: { orderAgain: ordered.quantity } });
+    else void navigate('/shop');
+  }
   return (
     <DialogOrDrawer open={open} onOpenChange={change}>
-      <PaymentPanel key={order.orderId} order={order} onClose={() => change(false)} />
+      <PaymentPanel
+        key={order.orderId}
+        order={order}
+        meaning={meaning}
+        onClose={() => change(false)}
+        onOrderAgain={orderAgain}
+      />
     </DialogOrDrawer>
   );
 }

@@ -20,8 +20,10 @@ export type PaymentState =
       promptedPhone?: string;
     }
   | { phase: 'completed' }
-  /** Money has come that staff look at: nobody is to pay again. */
+  /** Money has come that staff look at: the customer must not pay again. */
   | { phase: 'held' }
+  /** The order was cancelled in the meantime: only a new one can be paid. */
+  | { phase: 'cancelled' }
   | {
       phase: 'failed';
       checkoutRequestId: string | null;
@@ -37,6 +39,7 @@ export type PaymentEvent =
   | { type: 'initiated'; checkoutRequestId: string; promptedPhone?: string }
   | { type: 'refused'; error: string; isUnreached: boolean }
   | { type: 'held' }
+  | { type: 'cancelled' }
   | { type: 'asked' }
   | { type: 'told'; checkoutRequestId: string; status: string; resultCode: string | null }
   | { type: 'retry' };
@@ -73,7 +76,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
           }
         : state;
     case 'held':
-      return state.phase === 'initiating' ? { phase: 'held' } : state;
+    case 'cancelled':
+      return state.phase === 'initiating' ? { phase: event.type } : state;
     case 'asked':
       return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
     case 'told':

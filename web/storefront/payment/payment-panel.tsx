@@ -1,11 +1,14 @@
 // The inside of the payment dialog: runs the payment and shows the state it is in.
 import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
+import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { useOwnMeaning } from '../own-orders/order-states.ts';
 import { useTakesTill } from './pay-by-till.tsx';
+import type { PaymentState } from './payment-machine.ts';
 import {
+  OrderOver,
   PaidByHand,
-  PaymentChecked,
   PaymentFailed,
   PaymentReceived,
   ReadyToPay,
@@ -15,18 +18,30 @@ import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts'
 
 interface PaymentPanelProps {
   order: PayableOrder;
+  /** What the order's state means, where the page follows it; otherwise what this device's orders say. */
+  meaning?: OrderMeaning | null;
   /** Closes the dialog around it. */
   onClose(): void;
+  /** Orders the same again, with the form filled in: this order is over. */
+  onOrderAgain(): void;
   /** Given when the order was placed earlier: leaves it for a new one. */
   onOrderAnew?: (() => void) | undefined;
 }
 
-export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps) {
+export function PaymentPanel({
+  order,
+  meaning: followed = null,
+  onClose,
+  onOrderAgain,
+  onOrderAnew,
+}: PaymentPanelProps) {
   const { state, pay, retry } = usePayment(order);
+  const own = useOwnMeaning(order.trackingNumber);
+  const over = overOf(state, followed ?? own);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
   const takesTill = useTakesTill();
   const [isByHand, setByHand] = useState(false);
-  const headingRef = useHeadingFocus(isByHand ? 'by hand' : state.phase);
+  const headingRef = useHeadingFocus(over ? over.kind : isByHand ? 'by hand' : state.phase);
   const navigate = useNavigate();
   const common = { order, headingRef };
 
@@ -35,6 +50,18 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
     navigate(trackingPageOf(order));
   }
 
+  if (over && over.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;
+  if (over) {
+    return (
+      <OrderOver
+        {...common}
+        meaning={over}
+        onTrack={track}
+        onClose={onClose}
+        onOrderAgain={over.canOrderAgain ? onOrderAgain : undefined}
+      />
+    );
+  }
   const payByHand = takesTill ? () => setByHand(true) : undefined;
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
     return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={track} />;
@@ -56,15 +83,7 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
         />
       );
     case 'processing':
-      return state.standing === 'review' ? (
-        <PaymentChecked {...common} onTrack={track} />
-      ) : (
-        <WaitingForMpesa {...common} state={state} phone={phone} onClose={onClose} />
-      );
-    case 'completed':
-      return <PaymentReceived {...common} onTrack={track} />;
-    case 'held':
-      return <PaymentChecked {...common} onTrack={track} />;
+      return <WaitingForMpesa {...common} state={state} phone={phone} onClose={onClose} />;
     case 'failed':
       return (
         <PaymentFailed
@@ -77,8 +96,34 @@ export function PaymentPanel({ order, onClose, onOrderAnew }: PaymentPanelProps)
           onPayByHand={payByHand}
         />
       );
+    // What these mean is shown above.
+    case 'completed':
+    case 'held':
+    case 'cancelled':
+      return null;
   }
 }
+
+/** Why there is nothing to pay here any more; null while there is. */
+function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning | null {
+  switch (state.phase) {
+    case 'completed':
+      return describeOrder({ ...cancelledFacts, status: 'processing', paymentStatus: 'paid' }, 0);
+    case 'held':
+      return checking;
+    case 'processing':
+      return state.standing === 'review' ? checking : null;
+    case 'cancelled':
+      return meaning?.kind === 'cancelled' ? meaning : describeOrder(cancelledFacts, 0);
+    case 'initiating':
+      return null;
+    case 'idle':
+    case 'failed':
+      return meaning && !meaning.canPay ? meaning : null;
+  }
+}
+
+const checking = describeOrder({ ...cancelledFacts, status: 'pending', paymentCheck: 'review' }, 0);
 
 /** Each state begins at its heading, for who listens to the page and for who drives it by keyboard. */
 function useHeadingFocus(phase: string) {

@@ -2,6 +2,7 @@
 import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
@@ -203,29 +204,47 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
   );
 }
 
-/** The money came in an unexpected amount, and people look at it. */
-export function PaymentChecked({ order, headingRef, onTrack }: StateProps & { onTrack(): void }) {
+interface OrderOverProps extends StateProps {
+  meaning: OrderMeaning;
+  onTrack(): void;
+  onClose(): void;
+  /** Given when the same can be ordered again. */
+  onOrderAgain?: (() => void) | undefined;
+}
+
+/** There is nothing to pay: the order was cancelled, its money is checked or goes back. */
+export function OrderOver({ order, headingRef, meaning, onTrack, onClose, onOrderAgain }: OrderOverProps) {
   return (
     <>
       <DialogHeading
         ref={headingRef}
-        title="We are checking your payment"
-        description="You do not need to do anything, and please do not pay again."
+        title={meaning.title}
+        description={onOrderAgain ? 'You can order the same again.' : 'There is nothing to pay right now.'}
       />
       <DialogBody>
         <div className="grid justify-items-center gap-5 pt-2 text-center">
           <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
-            M-PESA told us of a different amount than the one we asked for. Our team will check it and get in
-            touch. Your order is safe under its tracking number.
+            {meaning.text}
           </p>
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-2">
-          <Button size="large" onClick={onTrack} className="grow md:grow-0">
-            Track Your Order
-          </Button>
+          {onOrderAgain ? (
+            <>
+              <Button tone="quiet" size="large" onClick={onClose} className="grow md:mr-auto md:grow-0">
+                Close
+              </Button>
+              <Button size="large" onClick={onOrderAgain} className="grow md:grow-0">
+                Order again
+              </Button>
+            </>
+          ) : (
+            <Button size="large" onClick={onTrack} className="grow md:grow-0">
+              Track Your Order
+            </Button>
+          )}
         </div>
       </DialogFooter>
     </>

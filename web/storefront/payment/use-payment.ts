@@ -1,9 +1,17 @@
 // Runs the payment machine: sends the prompt, asks for its outcome every three seconds, and keeps both on the device.
 import { useCallback, useEffect, useReducer, useRef } from 'react';
-import { closePayment, rememberPrompt } from '../../lib/remembered-orders.ts';
+import { closePayment, type RememberedOrder, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { checkPayment, initiatePayment, isHeld, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
+import { announcedPayments, shownPayments } from '../own-orders/announced-payments.ts';
+import {
+  checkPayment,
+  initiatePayment,
+  isCancelled,
+  isHeld,
+  isPromptAtFault,
+  PaymentRefusal,
+} from './payment-calls.ts';
 import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
 
 /** What must be known of an order to pay for it. */
@@ -16,6 +24,8 @@ export interface PayableOrder {
   phone: string;
   /** Of a prompt that is already open, so that its outcome is waited for; null otherwise. */
   checkoutRequestId: string | null;
+  /** What was ordered, to order it again; where this device knows it. */
+  ordered?: RememberedOrder['ordered'];
 }
 
 export const trackingPageOf = (order: PayableOrder): string => `/track-order/${order.trackingNumber}`;
@@ -50,7 +60,7 @@ export function usePayment(order: PayableOrder): {
         tell({ type: 'initiated', ...prompt });
       } catch (error) {
         if (error instanceof PaymentRefusal && isHeld(error)) return tell({ type: 'held' });
-        if (error instanceof PaymentRefusal && error.code === 'order_cancelled') closePayment(order.orderId);
+        if (error instanceof PaymentRefusal && isCancelled(error)) return tell({ type: 'cancelled' });
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
           : 'You are offline. Please try again when you are back. 📵';
@@ -99,10 +109,18 @@ export function usePayment(order: PayableOrder): {
     };
   }, [openRequest, isResumed, config]);
 
+  // What the dialog shows is not announced once more.
+  useEffect(() => shownPayments.show(order.orderId), [order.orderId]);
+  const endedRequest = useRef<string | null>(order.checkoutRequestId);
   useEffect(() => {
-    if (state.phase === 'completed' || state.phase === 'held') closePayment(order.orderId);
+    if (state.phase === 'processing') endedRequest.current = state.checkoutRequestId;
+    const isOver = ['completed', 'held', 'cancelled', 'failed'].includes(state.phase);
+    if (isOver && endedRequest.current) announcedPayments.add(endedRequest.current);
+    if (state.phase === 'completed' || state.phase === 'held' || state.phase === 'cancelled') {
+      closePayment(order.orderId);
+    }
     if (state.phase === 'failed') rememberPrompt(order.orderId, null);
-  }, [state.phase, order.orderId]);
+  }, [state, order.orderId]);
 
   return { state, pay, retry: useCallback(() => tell({ type: 'retry' }), []) };
 }

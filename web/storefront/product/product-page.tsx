@@ -1,12 +1,12 @@
 // One product: what it is, what it costs, whether it is there, and the way to order it.
-import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { isPictureAddress } from '../../../domain/product-picture.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
-import { pendingPaymentFor } from '../../lib/remembered-orders.ts';
+import { interruptedOrderOf, type RememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
@@ -22,6 +22,7 @@ import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useDialogCode } from '../layout/use-dialog-code.ts';
 import { useShop } from '../layout/use-shop.ts';
+import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
 import { OrderBar } from './order-bar.tsx';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
@@ -33,6 +34,8 @@ const relatedCount = 3;
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
+const loadUnpaidOrder = () => import('../own-orders/unpaid-order.tsx');
+const loadOrderStates = () => import('../own-orders/order-states.ts');
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   const product = loaderData?.product;
@@ -93,7 +96,9 @@ type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;
 function Detail({ product }: { product: Product }) {
   const { settings, config } = useShop();
   const again = useOrderAgain();
-  const [quantity, setQuantity] = useState(again ?? 1);
+  const [quantity, setQuantity] = useState(1);
+  const UnpaidOrder = useOwnOrdersPart(loadUnpaidOrder);
+  const [interrupted, setInterrupted] = useState<RememberedOrder | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
   const [isWanted, setIsWanted] = useState(false);
@@ -102,9 +107,10 @@ function Detail({ product }: { product: Product }) {
   const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadOrderDialog);
 
   const open = useCallback(
-    async (isNowOpen: boolean, isAsked = true) => {
+    async (isNowOpen: boolean, isAsked = true, toPay: RememberedOrder | null = null) => {
       if (isNowOpen) {
         if (!(await fetchCode(isAsked))) return;
+        setInterrupted(toPay);
         setIsWanted(true);
       }
       setIsOpen(isNowOpen);
@@ -112,11 +118,31 @@ function Detail({ product }: { product: Product }) {
     [fetchCode],
   );
 
-  // Somebody who reloads in the middle of paying goes on where they were.
   useEffect(() => {
-    const isAgain = again !== null && !isOutOfStock;
-    if (pendingPaymentFor(product.id) || isAgain) void open(true, isAgain);
-  }, [product.id, again, isOutOfStock, open]);
+    if (again === null || isOutOfStock) return;
+    setQuantity(again.quantity);
+    void open(true);
+  }, [again, isOutOfStock, open]);
+
+  // After a reload in the middle of paying the customer goes on there, unless the order is over by now.
+  useEffect(() => {
+    const order = again === null ? interruptedOrderOf(product.id) : null;
+    if (!order) return;
+    let isGone = false;
+    loadOrderStates().then(
+      async ({ askForOrders, ownMeaningOf }) => {
+        await askForOrders(config);
+        const meaning = ownMeaningOf(order.trackingNumber);
+        const hasJustPaid =
+          meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - 1_800_000;
+        if (!isGone && (meaning?.canPay || hasJustPaid)) void open(true, false, order);
+      },
+      () => {},
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [product.id, again, config, open]);
 
   return (
     <article
@@ -134,6 +160,7 @@ function Detail({ product }: { product: Product }) {
             All drinks
           </Link>
         </nav>
+        {UnpaidOrder ? <UnpaidOrder productId={product.id} /> : null}
         <div className="mt-2 grid gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
           {/* On a phone the name and the price fit below it, above the row that orders. */}
           <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
@@ -256,6 +283,7 @@ function Detail({ product }: { product: Product }) {
         <Suspense fallback={null}>
           <OrderDialog
             product={product}
+            interrupted={interrupted}
             quantity={quantity}
             onQuantityChange={setQuantity}
             open={isOpen}
@@ -278,14 +306,19 @@ function describe(product: Product, settings: ReturnType<typeof useShop>['settin
   return [describeProduct({ origin, settings }, { ...product, pictures }), describeTrail(origin, trail)];
 }
 
-/** How many somebody wants again who came here to order the same; told once, so that a reload does not ask again. */
-function useOrderAgain(): number | null {
-  const state: unknown = useLocation().state;
-  const wanted = (state as { orderAgain?: unknown } | null)?.orderAgain;
-  const [again] = useState(() => (Number.isInteger(wanted) && Number(wanted) >= 1 ? Number(wanted) : null));
+/** A request to order a quantity again, made by the link that led here. Once per link: a reload does not repeat it. */
+function useOrderAgain(): { quantity: number } | null {
+  const { state, key } = useLocation();
+  const [again, setAgain] = useState<{ quantity: number } | null>(null);
+  const handled = useRef<string | null>(null);
   useEffect(() => {
-    if (again !== null) window.history.replaceState({ ...window.history.state, usr: null }, '');
-  }, [again]);
+    if (handled.current === key) return;
+    handled.current = key;
+    const quantity = Number((state as { orderAgain?: unknown } | null)?.orderAgain);
+    if (!Number.isInteger(quantity) || quantity < 1) return;
+    setAgain({ quantity });
+    window.history.replaceState({ ...window.history.state, usr: null }, '');
+  }, [state, key]);
   return again;
 }
 

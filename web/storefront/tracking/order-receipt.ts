@@ -1,10 +1,12 @@
 // The receipt of an order: the call, and what can be read from its answer.
+import type { OrderFacts } from '../../../domain/order-meaning.ts';
 import type { Store } from '../../lib/store.ts';
 import {
   failedLookUp,
   failedToFetch,
   type LookUp,
   type OrderDetails,
+  readOrderFacts,
   readTrackedOrder,
   type TrackedOrder,
 } from './tracked-order.ts';
@@ -32,9 +34,12 @@ export interface ReceiptPayment {
 }
 
 export interface OrderReceipt
-  extends Pick<TrackedOrder, 'trackingNumber' | 'accessKey' | 'paymentStatus'>,
-    Pick<OrderDetails, 'createdAt' | 'deliveryFee' | 'total' | 'customerName' | 'customerPhone' | 'address'> {
+  extends OrderFacts,
+    Pick<TrackedOrder, 'trackingNumber' | 'accessKey'>,
+    Pick<OrderDetails, 'createdAt' | 'deliveryFee' | 'customerName' | 'customerPhone' | 'address'> {
   orderNumber: string;
+  /** Cents. */
+  total: number;
   items: ReceiptItem[];
   payments: ReceiptPayment[];
 }
@@ -69,17 +74,19 @@ export async function lookUpReceipt(
 /** @returns null for an answer that is no receipt */
 export function readReceipt(answer: unknown): OrderReceipt | null {
   const order = readTrackedOrder(answer);
+  const facts = readOrderFacts(answer);
+  if (!facts || facts.total === null) return null;
   if (!order?.details || order.isMasked || !isRecord(answer) || typeof answer.order_number !== 'string')
     return null;
-  const { trackingNumber, accessKey, paymentStatus } = order;
-  const { createdAt, deliveryFee, total, customerName, customerPhone, address } = order.details;
+  const { trackingNumber, accessKey } = order;
+  const { createdAt, deliveryFee, customerName, customerPhone, address } = order.details;
   return {
+    ...facts,
+    total: facts.total,
     trackingNumber,
     accessKey,
-    paymentStatus,
     createdAt,
     deliveryFee,
-    total,
     customerName,
     customerPhone,
     address,

@@ -2,6 +2,8 @@
 import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
+import { formatOrderDate } from '../../../domain/order-date.ts';
+import { chargedAmount, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -12,8 +14,8 @@ import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
-import { formatOrderDate } from './order-date.ts';
-import { PaymentState, paymentWords } from './payment-state.tsx';
+import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
+import { PaymentState } from './payment-state.tsx';
 import { Progress } from './progress.tsx';
 import { RevealForm } from './reveal-form.tsx';
 import type { TrackedItem, TrackedOrder } from './tracked-order.ts';
@@ -23,9 +25,11 @@ interface OrderSheetProps {
   order: TrackedOrder;
   accessKey: string | null;
   digitsProblem: string | null;
+  /** The server's time when it read the order, in ms: what hydration must show. */
+  readAt: number;
 }
 
-export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderSheetProps) {
+export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: OrderSheetProps) {
   const order = useFollowedOrder(found, accessKey);
   const status = describeOrderStatus(order.status);
   const { details } = order;
@@ -49,7 +53,8 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
       className="max-w-md"
     />
   );
-  const isDue = paymentWords(order).tone === 'due';
+  const meaning = describeOrder(order, useNow(readAt));
+  const charged = chargedAmount(order);
 
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid gap-6">
@@ -68,11 +73,12 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
         </div>
         <Progress status={order.status} />
         <News order={order} />
-        <Actions order={order} />
+        <Actions order={order} meaning={meaning} />
       </section>
 
       <PaymentState
         order={order}
+        meaning={meaning}
         accessKey={accessKey}
         headingRef={payment}
         reveal={revealIn(
@@ -100,6 +106,12 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
                 <dd className="text-right">
                   <Price cents={details.total} className="text-xl" />
                 </dd>
+                {meaning.hasReceipt && charged !== null && charged !== details.total ? (
+                  <>
+                    <dt className="text-ink-soft">Charged, in whole shillings</dt>
+                    <dd className="text-right font-semibold">{formatKsh(charged)}</dd>
+                  </>
+                ) : null}
               </dl>
             </Section>
 
@@ -126,7 +138,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
                 <Fact name="Phone">{formatPhone(details.customerPhone)}</Fact>
                 {details.address ? <Fact name="Delivery address">{details.address}</Fact> : null}
               </Facts>
-              {order.isMasked && !isDue ? (
+              {order.isMasked && !meaning.canPay ? (
                 <div className="mt-5 border-t border-line pt-5">
                   {revealIn(
                     customer,
@@ -143,7 +155,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
             ) : null}
           </div>
         </div>
-      ) : isDue ? null : (
+      ) : meaning.canPay ? null : (
         <Section title="Order details">
           {revealIn(
             customer,
@@ -156,14 +168,31 @@ export function OrderSheet({ order: found, accessKey, digitsProblem }: OrderShee
   );
 }
 
+/** The time in ms, so that a reservation that ends is not shown any longer. */
+function useNow(first: number): number {
+  const [now, setNow] = useState(first);
+  useEffect(() => {
+    const update = () => setNow(Date.now());
+    update();
+    const timer = setInterval(update, 15_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
 /** Shares the page, without the key that opens its personal data, and orders the same again. */
-function Actions({ order }: { order: TrackedOrder }) {
+function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeaning }) {
   const { config } = useShop();
   const item = order.details?.items[0];
   return (
     <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2 max-sm:*:grow max-sm:[&_button]:w-full">
-      {item?.slug && (order.status === 'delivered' || order.status === 'cancelled') ? (
-        <Link to={`/shop/${item.slug}`} state={{ orderAgain: item.quantity }} className={buttonStyle('leaf')}>
+      {item?.slug && meaning.canOrderAgain ? (
+        <Link
+          to={`/shop/${item.slug}`}
+          state={{ orderAgain: item.quantity }}
+          onClick={() => order.id && fillFormFromOrder(tabStorage(), order.id)}
+          className={buttonStyle('leaf')}
+        >
           Order again
         </Link>
       ) : null}
@@ -187,9 +216,11 @@ function News({ order }: { order: TrackedOrder }) {
       before.status === order.status
         ? null
         : `Your order is now: ${describeOrderStatus(order.status).label}.`,
-      before.paymentStatus === order.paymentStatus && before.paymentCheck === order.paymentCheck
+      before.paymentStatus === order.paymentStatus &&
+      before.paymentCheck === order.paymentCheck &&
+      before.isRefunding === order.isRefunding
         ? null
-        : paymentWords(order).announcement,
+        : describeOrder(order, Date.now()).announcement,
     ].filter(Boolean);
     if (told.length > 0) setNews(told.join(' '));
   }, [order]);

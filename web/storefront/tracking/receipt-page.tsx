@@ -1,8 +1,10 @@
 // The receipt of a paid order, to keep or to print: what was bought, what was paid and when, what was sent back.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
-import { formatKsh } from '../../../domain/money.ts';
+import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { formatOrderDate } from '../../../domain/order-date.ts';
 import { orderLink } from '../../../domain/order-link.ts';
+import { describeOrder } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { inTime } from '../../lib/patience.ts';
@@ -16,7 +18,6 @@ import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { Wordmark } from '../layout/wordmark.tsx';
 import type { Route } from './+types/receipt-page.ts';
-import { formatOrderDate } from './order-date.ts';
 import { lookUpReceipt, type OrderReceipt, type ReceiptPayment } from './order-receipt.ts';
 import { RevealForm } from './reveal-form.tsx';
 import { failedToFetch } from './tracked-order.ts';
@@ -145,23 +146,16 @@ function PrintButton() {
   ) : null;
 }
 
-const states: Record<string, ['green' | 'grey' | 'yellow', string]> = {
-  paid: ['green', 'Paid'],
-  needs_decision: ['yellow', 'Paid, order on hold'],
-  refunded: ['grey', 'Refunded'],
-};
-
 function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: string | null }) {
   const { settings } = useShop();
-  const [tone, state] = states[receipt.paymentStatus] ?? ['yellow', 'Not paid yet'];
+  // Nothing about a paid order depends on the time.
+  const meaning = describeOrder(receipt, 0);
   if (receipt.payments.length === 0) {
     return (
       <section className="grid justify-items-start gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
         <h1 className="text-3xl font-extrabold">Receipt</h1>
         <p className="text-ink-soft">
-          {receipt.paymentStatus === 'refunded'
-            ? 'The money of this order was sent back.'
-            : 'There is a receipt once the order is paid.'}
+          {meaning.hasReceipt ? meaning.text : 'There is a receipt once the order is paid.'}
         </p>
         <Link to={orderLink('', receipt.trackingNumber, accessKey)} className={buttonStyle('leaf')}>
           Go to the order
@@ -187,7 +181,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
           <h1 id="receipt" className="text-3xl font-extrabold">
             Receipt
           </h1>
-          <Badge tone={tone}>{state}</Badge>
+          <Badge tone={meaning.paymentLabel.colour}>{meaning.paymentLabel.text}</Badge>
         </div>
       </header>
 
@@ -222,7 +216,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
         </h2>
         <ul className="grid gap-4">
           {receipt.payments.map((payment) => (
-            <Payment key={payment.id} payment={payment} isRefunded={receipt.paymentStatus === 'refunded'} />
+            <Payment key={payment.id} payment={payment} isRefunded={meaning.kind === 'refunded'} />
           ))}
         </ul>
       </section>
@@ -277,6 +271,16 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
           </th>
           <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(receipt.total)}</td>
         </tr>
+        {chargeAmount(receipt.total) === receipt.total ? null : (
+          <tr>
+            <th scope="row" className="pt-1 font-normal text-ink-soft">
+              Charged, in whole shillings
+            </th>
+            <td className="pt-1 pl-3 text-right whitespace-nowrap">
+              {formatKsh(chargeAmount(receipt.total))}
+            </td>
+          </tr>
+        )}
       </tfoot>
     </table>
   );
@@ -300,7 +304,7 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
         {receipt ? (
           <strong className="tracking-wide">{receipt}</strong>
         ) : (
-          'M-PESA has not told its number yet; it is in the message on the phone that paid'
+          'not known yet. It is in the message on the phone that paid.'
         )}
       </p>
       {wasSentBack ? (

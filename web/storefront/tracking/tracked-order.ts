@@ -1,5 +1,6 @@
 // An order as its tracking number shows it: the call, what can be read from its answer, and how changes are merged.
 import type { PostgrestError } from '@supabase/postgrest-js';
+import type { OrderFacts, PaymentCheck } from '../../../domain/order-meaning.ts';
 import type { Store } from '../../lib/store.ts';
 
 export interface TrackedItem {
@@ -14,19 +15,13 @@ export interface TrackedItem {
   slug: string | null;
 }
 
-/** Of an unpaid order: staff check a payment, or send it back, or M-PESA never reported how the last one ended. */
-export type PaymentCheck = 'review' | 'goes_back' | 'unresolved';
-
 const isPaymentCheck = (value: unknown): value is PaymentCheck =>
-  value === 'review' || value === 'goes_back' || value === 'unresolved';
+  value === 'review' || value === 'goes_back' || value === 'prompted' || value === 'unresolved';
 
-export interface TrackedOrder {
+export interface TrackedOrder extends OrderFacts {
   trackingNumber: string;
   /** Names the order's live channel, and opens nothing else. */
   liveHandle: string;
-  status: string;
-  paymentStatus: string;
-  paymentCheck: PaymentCheck | null;
   updatedAt: string;
   /** True without proof that the order is the caller's: name and phone are masked, and the address is missing. */
   isMasked: boolean;
@@ -43,8 +38,6 @@ export interface OrderDetails {
   /** Cents. */
   deliveryFee: number;
   total: number;
-  /** Cents that came under the order's number, are less than its charge and wait for staff; missing while masked. */
-  partPaid?: number;
   customerName: string;
   customerPhone: string;
   address: string | null;
@@ -94,28 +87,39 @@ export async function lookUpOrder(
 
 /** @returns null for an answer that is no order */
 export function readTrackedOrder(answer: unknown): TrackedOrder | null {
-  if (!isRecord(answer)) return null;
-  const [trackingNumber, liveHandle, status] = [answer.tracking_number, answer.live_handle, answer.status];
-  const updatedAt = answer.updated_at;
-  if (
-    typeof trackingNumber !== 'string' ||
-    typeof liveHandle !== 'string' ||
-    typeof status !== 'string' ||
-    typeof updatedAt !== 'string'
-  ) {
+  const facts = readOrderFacts(answer);
+  if (!facts || !isRecord(answer)) return null;
+  const { tracking_number: trackingNumber, live_handle: liveHandle, updated_at: updatedAt } = answer;
+  if (typeof trackingNumber !== 'string' || typeof liveHandle !== 'string' || typeof updatedAt !== 'string') {
     return null;
   }
   return {
+    ...facts,
     trackingNumber,
     liveHandle,
-    status,
     updatedAt,
-    paymentStatus: text(answer.payment_status) ?? 'unpaid',
-    paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
     isMasked: answer.is_masked !== false,
     id: text(answer.id),
     accessKey: text(answer.access_key),
     details: readDetails(answer),
+  };
+}
+
+/** @returns null for an answer without an order's state */
+export function readOrderFacts(answer: unknown): OrderFacts | null {
+  if (!isRecord(answer) || typeof answer.status !== 'string') return null;
+  const { cancelled_because: reason } = answer;
+  return {
+    status: answer.status,
+    paymentStatus: text(answer.payment_status) ?? 'unpaid',
+    paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
+    isRefunding: answer.is_refunding === true,
+    cancelledBecause: reason === 'not_paid_in_time' || reason === 'by_shop' ? reason : null,
+    total: cents(answer.total_amount),
+    paid: cents(answer.paid_amount),
+    partPaid: cents(answer.part_paid),
+    reservedUntil: text(answer.reserved_until),
+    expiresAt: text(answer.expires_at),
   };
 }
 
@@ -125,7 +129,6 @@ function readDetails(answer: Record<string, unknown>): OrderDetails | null {
   return {
     createdAt,
     total,
-    ...(typeof answer.part_paid === 'number' ? { partPaid: answer.part_paid } : {}),
     deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
     customerName: text(answer.customer_name) ?? '',
     customerPhone: text(answer.customer_phone) ?? '',
@@ -178,7 +181,8 @@ export function withLookUp(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
       payment_status: found.paymentStatus,
       updated_at: found.updatedAt,
     };
-    return { ...withNews(shown, news), paymentCheck: found.paymentCheck };
+    const { paymentCheck, isRefunding, cancelledBecause } = found;
+    return { ...withNews(shown, news), paymentCheck, isRefunding, cancelledBecause };
   }
   return Date.parse(found.updatedAt) < Date.parse(shown.updatedAt)
     ? { ...found, status: shown.status, paymentStatus: shown.paymentStatus, updatedAt: shown.updatedAt }
@@ -187,5 +191,7 @@ export function withLookUp(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const cents = (value: unknown): number | null => (typeof value === 'number' ? value : null);
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);

@@ -41,9 +41,10 @@ const askedNumber = (url: URL, parameter: string | undefined) =>
 export async function loader({ url, params, context }: Route.LoaderArgs) {
   const asked = askedNumber(url, params.trackingNumber);
   const accessKey = url.searchParams.get('key');
-  if (!asked) return { asked, accessKey, lookUp: null };
+  const readAt = Date.now();
+  if (!asked) return { asked, accessKey, readAt, lookUp: null };
   const { tables } = context.get(shopContext).store;
-  return { asked, accessKey, lookUp: await lookUpOrder(tables, asked, { accessKey }) };
+  return { asked, accessKey, readAt, lookUp: await lookUpOrder(tables, asked, { accessKey }) };
 }
 
 /** A look-up that does not reach the server is a failed look-up, not a failed page. */
@@ -55,7 +56,12 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
     if (error instanceof Response || !navigator.onLine) throw error;
     const url = new URL(request.url);
     const asked = askedNumber(url, params.trackingNumber);
-    return { asked, accessKey: url.searchParams.get('key'), lookUp: asked ? failedToFetch : null };
+    return {
+      asked,
+      accessKey: url.searchParams.get('key'),
+      readAt: Date.now(),
+      lookUp: asked ? failedToFetch : null,
+    };
   }
 }
 
@@ -86,7 +92,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
 }
 
 export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { asked, accessKey, lookUp } = loaderData;
+  const { asked, accessKey, lookUp, readAt } = loaderData;
   const isSearching = useNavigation().state === 'loading';
   useLookUpToast(lookUp);
   const found = lookUp?.kind === 'found' ? lookUp.order : null;
@@ -146,6 +152,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
             key={order.trackingNumber}
             order={order}
             accessKey={accessKey}
+            readAt={readAt}
             digitsProblem={problem}
           />
         ) : null}

@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'vitest';
+import { cancelledFacts, describeOrder, type OrderFacts } from './order-meaning.ts';
+
+const now = Date.parse('2026-11-22T01:00:00Z');
+const placed: OrderFacts = {
+  ...cancelledFacts,
+  status: 'pending',
+  total: 92_100,
+  reservedUntil: '2026-11-22T01:13:00Z',
+  expiresAt: '2026-11-22T01:13:00Z',
+};
+const meaningOf = (change: Partial<OrderFacts>) => describeOrder({ ...placed, ...change }, now);
+const isPaid = { paymentStatus: 'paid', paid: 92_100, reservedUntil: null, expiresAt: null };
+const isOver = { status: 'cancelled', reservedUntil: null, expiresAt: null };
+
+test.each<[string, Partial<OrderFacts>, string, string]>([
+  ['reserved', {}, 'unpaid', 'Not paid yet: KSh 921.00, reserved until 04:13.'],
+  ['without units', { reservedUntil: null }, 'unpaid', 'Not paid yet: KSh 921.00. Please pay by 04:13.'],
+  [
+    'past its time',
+    { reservedUntil: '2026-11-22T00:59:00Z', expiresAt: null },
+    'unpaid',
+    'Not paid yet: KSh 921.00.',
+  ],
+  ['old, without proof', { total: null, reservedUntil: null, expiresAt: null }, 'unpaid', 'Not paid yet.'],
+  ['prompted', { paymentCheck: 'prompted' }, 'paying', 'Waiting for M-PESA to confirm KSh 921.00.'],
+  [
+    'unresolved',
+    { paymentCheck: 'unresolved' },
+    'unpaid',
+    'Not paid yet: KSh 921.00, as far as M-PESA has told us.',
+  ],
+  [
+    'partly paid',
+    { partPaid: 50_000 },
+    'unpaid',
+    'Not paid yet: KSh 921.00. KSh 500.00 has reached us so far.',
+  ],
+  ['begun unpaid', { status: 'processing' }, 'unpaid', 'Not paid yet: KSh 921.00.'],
+  [
+    'shipped unpaid',
+    { status: 'out_for_delivery' },
+    'unpaid',
+    'On its way to you. Not paid yet: KSh 921.00.',
+  ],
+  ['delivered unpaid', { status: 'delivered' }, 'unpaid', 'Delivered. Not paid yet: KSh 921.00.'],
+  [
+    'in review',
+    { paymentCheck: 'review' },
+    'checking',
+    "We are checking your payment. Please don't pay again.",
+  ],
+  [
+    'going back',
+    { paymentCheck: 'goes_back' },
+    'checking',
+    "Your payment is being sent back. Please don't pay again until you hear from us.",
+  ],
+  ['paid', { ...isPaid, status: 'processing' }, 'preparing', "Paid. We're preparing your drinks."],
+  ['paid, placed', { ...isPaid }, 'preparing', "Paid. We're preparing your drinks."],
+  ['shipped', { ...isPaid, status: 'out_for_delivery' }, 'on_its_way', 'Paid, and on its way to you.'],
+  ['delivered', { ...isPaid, status: 'delivered' }, 'delivered', 'Delivered and paid.'],
+  [
+    'on hold',
+    { ...isPaid, paymentStatus: 'needs_decision' },
+    'on_hold',
+    "Payment received, order on hold. We'll call you.",
+  ],
+  [
+    'expired',
+    { ...isOver, cancelledBecause: 'not_paid_in_time' },
+    'cancelled',
+    "Cancelled: it wasn't paid in time.",
+  ],
+  ['cancelled by staff', { ...isOver, cancelledBecause: 'by_shop' }, 'cancelled', 'Cancelled by our team.'],
+  ['cancelled', isOver, 'cancelled', 'Cancelled.'],
+  [
+    'cancelled after payment',
+    { ...isPaid, ...isOver },
+    'cancelled',
+    "Cancelled after you paid. We'll refund you or give you a call.",
+  ],
+  [
+    'sent back soon',
+    { ...isPaid, ...isOver, isRefunding: true },
+    'refunding',
+    "Cancelled. We're sending KSh 921.00 back.",
+  ],
+  [
+    'delivered, sent back soon',
+    { ...isPaid, status: 'delivered', isRefunding: true },
+    'refunding',
+    "We're sending KSh 921.00 back.",
+  ],
+  [
+    'refunded',
+    { ...isPaid, ...isOver, paymentStatus: 'refunded' },
+    'refunded',
+    'Cancelled. KSh 921.00 was sent back.',
+  ],
+])('an order that is %s', (_, change, kind, summary) => {
+  expect(meaningOf(change)).toMatchObject({ kind, summary });
+});
+
+describe('what the customer can do', () => {
+  test.each<[string, Partial<OrderFacts>, { canPay: boolean; canOrderAgain: boolean; hasReceipt: boolean }]>([
+    ['unpaid', {}, { canPay: true, canOrderAgain: false, hasReceipt: false }],
+    ['prompted', { paymentCheck: 'prompted' }, { canPay: true, canOrderAgain: false, hasReceipt: false }],
+    ['delivered unpaid', { status: 'delivered' }, { canPay: true, canOrderAgain: false, hasReceipt: false }],
+    ['in review', { paymentCheck: 'review' }, { canPay: false, canOrderAgain: false, hasReceipt: false }],
+    ['paid', isPaid, { canPay: false, canOrderAgain: false, hasReceipt: true }],
+    [
+      'delivered',
+      { ...isPaid, status: 'delivered' },
+      { canPay: false, canOrderAgain: true, hasReceipt: true },
+    ],
+    ['cancelled', isOver, { canPay: false, canOrderAgain: true, hasReceipt: false }],
+    [
+      'refunded',
+      { ...isPaid, paymentStatus: 'refunded' },
+      { canPay: false, canOrderAgain: true, hasReceipt: true },
+    ],
+  ])('%s', (_, change, expected) => expect(meaningOf(change)).toMatchObject(expected));
+});
+
+test('after payment the charge is shown, which is whole shillings', () => {
+  const odd = { total: 100_050 };
+  expect(meaningOf(odd).title).toBe('Payment due: KSh 1,001.00');
+  expect(meaningOf({ ...odd, ...isPaid, paid: 100_100 }).text).toBe('We received KSh 1,001.00. Asante!');
+  // Without proof the charge is concluded from the total.
+  expect(meaningOf({ ...odd, ...isPaid, paid: null }).text).toBe('We received KSh 1,001.00. Asante!');
+  expect(meaningOf({ ...odd, ...isPaid, paid: 150_000 }).text).toBe('We received KSh 1,500.00. Asante!');
+  expect(meaningOf({ ...isPaid, total: null, paid: null }).text).toBe('We received your payment. Asante!');
+  expect(meaningOf({ ...odd, ...isPaid, paid: null, isRefunding: true }).text).toBe(
+    "We're sending KSh 1,001.00 back to the phone that paid.",
+  );
+});
+
+test('nothing that left the shop is called reserved', () => {
+  for (const status of ['processing', 'out_for_delivery', 'delivered']) {
+    const { title, text, summary } = meaningOf({ status });
+    expect(`${title} ${text} ${summary}`).not.toMatch(/reserved|fridge|sold to someone/);
+  }
+});
+
+test('a cancelled order says what happens to money that came for it', () => {
+  expect(meaningOf(isOver)).toMatchObject({ title: 'Nothing to pay' });
+  expect(meaningOf({ ...isOver, partPaid: 5000 }).text).toContain('KSh 50.00 reached us for it');
+  for (const paymentCheck of ['review', 'goes_back', 'prompted', 'unresolved'] as const) {
+    expect(meaningOf({ ...isOver, paymentCheck })).toMatchObject({
+      kind: 'cancelled',
+      title: 'Order cancelled',
+    });
+  }
+});

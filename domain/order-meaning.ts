@@ -1,0 +1,286 @@
+// What an order's state means for its customer, and what they can do next. Every screen of the storefront shows this.
+import { chargeAmount, formatKsh } from './money.ts';
+import { formatOrderTime } from './order-date.ts';
+
+/** Of an unpaid order: the newest payment that is not over, or ended without a known result. */
+export type PaymentCheck = 'review' | 'goes_back' | 'prompted' | 'unresolved';
+
+export interface OrderFacts {
+  /** In the storefront's words: `out_for_delivery`, not `shipped`. */
+  status: string;
+  paymentStatus: string;
+  paymentCheck: PaymentCheck | null;
+  isRefunding: boolean;
+  /** Null when it is not cancelled, or the reason is not known. */
+  cancelledBecause: 'not_paid_in_time' | 'by_shop' | null;
+  /** Cents. Null where the order is too old to be shown without proof. */
+  total: number | null;
+  /** Cents that were charged for it. Null without proof and while nothing was paid. */
+  paid: number | null;
+  /** Cents that came under its number and are less than its charge. */
+  partPaid: number | null;
+  /** ISO date-times, both null without proof. Null when no units are held for it. */
+  reservedUntil: string | null;
+  expiresAt: string | null;
+}
+
+export type OrderKind =
+  | 'unpaid'
+  | 'paying'
+  | 'checking'
+  | 'preparing'
+  | 'on_its_way'
+  | 'delivered'
+  | 'on_hold'
+  | 'cancelled'
+  | 'refunding'
+  | 'refunded';
+
+export interface OrderMeaning {
+  kind: OrderKind;
+  /** `due`: the customer is to pay. `done`: all is well. `calm`: nothing to do, or someone else's turn. */
+  tone: 'due' | 'done' | 'calm';
+  /** One line, for cards and callouts. */
+  summary: string;
+  /** Heading and text about the money, for the tracking page and the payment dialog. */
+  title: string;
+  text: string;
+  /** Read out by screen readers when it has just become so. */
+  announcement: string;
+  /** For the receipt. */
+  paymentLabel: { colour: 'green' | 'yellow' | 'grey'; text: string };
+  canPay: boolean;
+  canOrderAgain: boolean;
+  hasReceipt: boolean;
+}
+
+/** @param now milliseconds since 1970 */
+export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
+  const kind = kindOf(facts);
+  const words = wordsOf[kind](facts, now);
+  const canPay = kind === 'unpaid' || kind === 'paying';
+  return {
+    kind,
+    tone: canPay ? 'due' : isSettled(facts) ? 'done' : 'calm',
+    ...words,
+    paymentLabel: paymentLabelOf(facts),
+    canPay,
+    canOrderAgain: ['cancelled', 'delivered', 'refunded'].includes(kind),
+    hasReceipt: facts.paymentStatus !== 'unpaid',
+  };
+}
+
+/** What the order dialog shows before the server has answered: the order was refused as cancelled. */
+export const cancelledFacts: OrderFacts = {
+  status: 'cancelled',
+  paymentStatus: 'unpaid',
+  paymentCheck: null,
+  isRefunding: false,
+  cancelledBecause: null,
+  total: null,
+  paid: null,
+  partPaid: null,
+  reservedUntil: null,
+  expiresAt: null,
+};
+
+function kindOf({ status, paymentStatus, paymentCheck, isRefunding }: OrderFacts): OrderKind {
+  if (paymentStatus === 'refunded') return 'refunded';
+  if (isRefunding) return 'refunding';
+  if (paymentStatus === 'needs_decision') return 'on_hold';
+  if (status === 'cancelled') return 'cancelled';
+  if (paymentStatus === 'unpaid') {
+    if (paymentCheck === 'review' || paymentCheck === 'goes_back') return 'checking';
+    return paymentCheck === 'prompted' ? 'paying' : 'unpaid';
+  }
+  if (status === 'out_for_delivery') return 'on_its_way';
+  return status === 'delivered' ? 'delivered' : 'preparing';
+}
+
+const isSettled = (facts: OrderFacts): boolean =>
+  ['preparing', 'on_its_way', 'delivered'].includes(kindOf(facts));
+
+function paymentLabelOf({ paymentStatus, isRefunding }: OrderFacts): OrderMeaning['paymentLabel'] {
+  if (paymentStatus === 'refunded') return { colour: 'grey', text: 'Refunded' };
+  if (paymentStatus === 'unpaid') return { colour: 'yellow', text: 'Not paid yet' };
+  if (isRefunding) return { colour: 'yellow', text: 'Paid, being sent back' };
+  return paymentStatus === 'paid'
+    ? { colour: 'green', text: 'Paid' }
+    : { colour: 'yellow', text: 'Paid, order on hold' };
+}
+
+type Words = Pick<OrderMeaning, 'summary' | 'title' | 'text' | 'announcement'>;
+
+const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
+  unpaid: describeUnpaid,
+  paying: (facts) => ({
+    summary: `Waiting for M-PESA${facts.total === null ? '' : ` to confirm ${charge(facts)}`}.`,
+    title: 'Waiting for M-PESA',
+    text: `We've sent a prompt for ${charge(facts)} to the phone. Enter your M-PESA PIN there to pay.`,
+    announcement: 'Waiting for M-PESA to confirm your payment.',
+  }),
+  checking: ({ paymentCheck }) =>
+    paymentCheck === 'review'
+      ? {
+          summary: "We are checking your payment. Please don't pay again.",
+          title: 'We are checking your payment',
+          text: "M-PESA reported a different amount than the one we asked for. Our team will check it and get in touch. You don't need to do anything, and please don't pay again.",
+          announcement: "We are checking your payment. Please don't pay again.",
+        }
+      : {
+          summary: "Your payment is being sent back. Please don't pay again until you hear from us.",
+          title: 'Your payment is being sent back',
+          text: "It reached us before we knew which order it was for, and goes back to the phone that paid. Our team will get in touch: please don't pay again until you hear from us.",
+          announcement: "Your payment is being sent back. Please don't pay again until you hear from us.",
+        },
+  preparing: (facts) => paid("Paid. We're preparing your drinks.", facts),
+  on_its_way: (facts) => paid('Paid, and on its way to you.', facts),
+  delivered: (facts) => paid('Delivered and paid.', facts),
+  on_hold: (facts) => ({
+    summary: "Payment received, order on hold. We'll call you.",
+    title: 'Payment received, order on hold',
+    text: `${facts.paid === null ? 'Your money' : `Your ${formatKsh(facts.paid)}`} reached us, but after your drinks were sold or in another amount. Our team will call you to sort it out.`,
+    announcement: 'Your payment was received. Our team will contact you about the order.',
+  }),
+  cancelled: describeCancelled,
+  refunding: (facts) => ({
+    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}We're sending ${paidAmount(facts)} back.`,
+    title: 'Your money is on its way back',
+    text: `We're sending ${paidAmount(facts)} back to the phone that paid.`,
+    announcement: 'Your money is on its way back to you.',
+  }),
+  refunded: (facts) => ({
+    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}${sentence(paidAmount(facts))} was sent back.`,
+    title: 'Payment refunded',
+    text: `${sentence(paidAmount(facts))} went back to the phone that paid.`,
+    announcement: 'Your payment was refunded.',
+  }),
+};
+
+/** What M-PESA asks for. */
+const charge = ({ total }: OrderFacts): string =>
+  total === null ? 'your order' : formatKsh(chargeAmount(total));
+
+/** What was charged for an order that was paid, in cents; null where that is hidden. Without proof it follows from the total. */
+export const chargedAmount = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
+  paid ?? (total === null ? null : chargeAmount(total));
+
+const paidAmount = (facts: OrderFacts): string => {
+  const cents = chargedAmount(facts);
+  return cents === null ? 'your payment' : formatKsh(cents);
+};
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const paid = (summary: string, facts: OrderFacts): Words => ({
+  summary,
+  title: 'Paid with M-PESA',
+  text: `We received ${paidAmount(facts)}. Asante!`,
+  announcement: 'Your payment was received.',
+});
+
+function describeUnpaid(facts: OrderFacts, now: number): Words {
+  const isAhead = (time: string | null): time is string => time !== null && Date.parse(time) > now;
+  const { status, total, partPaid, paymentCheck, reservedUntil, expiresAt } = facts;
+  const notPaid = total === null ? 'Not paid yet' : `Not paid yet: ${charge(facts)}`;
+  const title = total === null ? 'Payment due' : `Payment due: ${charge(facts)}`;
+  const announcement = 'The payment is due.';
+  const words = (summary: string, text: string) => ({ title, announcement, summary, text });
+
+  if (paymentCheck === 'unresolved') {
+    return {
+      summary: `${notPaid}, as far as M-PESA has told us.`,
+      title,
+      text: "M-PESA hasn't told us how your last payment ended. If its message on your phone says that you paid, please don't pay again: send us the receipt. Otherwise you can pay now.",
+      announcement: "M-PESA hasn't told us how your last payment ended.",
+    };
+  }
+  if (partPaid !== null) {
+    return words(
+      `${notPaid}. ${formatKsh(partPaid)} has reached us so far.`,
+      `${formatKsh(partPaid)} reached us for this order, which is not the whole amount. Pay the whole amount here, and we send that back; or call us to add it up.`,
+    );
+  }
+  if (status === 'out_for_delivery') {
+    return words(
+      `On its way to you. ${notPaid}.`,
+      'Your drinks are on their way, and your payment is still open. You can pay now.',
+    );
+  }
+  if (status === 'delivered') {
+    return words(
+      `Delivered. ${notPaid}.`,
+      "Your drinks were delivered, but we haven't received your payment. Please pay now. If you have paid already, call us with your M-PESA receipt.",
+    );
+  }
+  if (status !== 'pending') {
+    return words(
+      `${notPaid}.`,
+      "We're preparing your drinks, and your payment is still open. You can pay now.",
+    );
+  }
+  if (isAhead(reservedUntil)) {
+    const until = formatOrderTime(reservedUntil);
+    return words(
+      `${notPaid}, reserved until ${until}.`,
+      `Your drinks are reserved for you until ${until}. They leave our fridge as soon as you have paid.`,
+    );
+  }
+  if (isAhead(expiresAt)) {
+    const by = formatOrderTime(expiresAt);
+    return words(
+      `${notPaid}. Please pay by ${by}.`,
+      `This drink is in demand: please pay by ${by}. We set yours aside when you tap Pay now, and it leaves our fridge as soon as you have paid.`,
+    );
+  }
+  return words(
+    `${notPaid}.`,
+    'Please pay soon, so that your drinks are not sold to someone else. They leave our fridge as soon as you have paid.',
+  );
+}
+
+function describeCancelled(facts: OrderFacts): Words {
+  const { paymentStatus, cancelledBecause, partPaid, paymentCheck } = facts;
+  if (paymentStatus !== 'unpaid') {
+    return {
+      summary: "Cancelled after you paid. We'll refund you or give you a call.",
+      title: 'Paid, then cancelled',
+      text: `We received ${paidAmount(facts)} for this order. We'll refund you or give you a call.`,
+      announcement: 'The order was cancelled after it was paid. Our team will contact you.',
+    };
+  }
+  const [summary, reason] = cancellation[cancelledBecause ?? 'unknown'];
+  const money = moneyOfCancelled(partPaid, paymentCheck);
+  return {
+    summary,
+    title: money === null ? 'Nothing to pay' : 'Order cancelled',
+    text: `${reason} ${money ?? 'You are welcome to place a new one.'}`,
+    announcement: 'The order was cancelled.',
+  };
+}
+
+const cancellation = {
+  not_paid_in_time: [
+    "Cancelled: it wasn't paid in time.",
+    "This order was cancelled because it wasn't paid in time.",
+  ],
+  by_shop: ['Cancelled by our team.', 'Our team cancelled this order before it was paid.'],
+  unknown: ['Cancelled.', 'This order was cancelled before it was paid.'],
+} as const;
+
+function moneyOfCancelled(partPaid: number | null, paymentCheck: PaymentCheck | null): string | null {
+  if (partPaid !== null)
+    return `${formatKsh(partPaid)} reached us for it: our team will sort it out with you.`;
+  switch (paymentCheck) {
+    case 'review':
+      return 'M-PESA reported a payment for it: our team will sort it out with you.';
+    case 'goes_back':
+      return 'Your payment goes back to the phone that paid.';
+    case 'prompted':
+      return "A prompt may still be open on your phone: please don't confirm it. If you have, our team will call you.";
+    case 'unresolved':
+      return "M-PESA hasn't told us how your last payment ended. If its message on your phone says that you paid, please call us.";
+    case null:
+      return null;
+  }
+}

@@ -1,0 +1,248 @@
+// What the shop says about the orders of a device: unpaid, paying, paid, cancelled, and how a payment ended meanwhile.
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { expectAccessible } from './accessibility.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
+import {
+  amina,
+  fillOrder,
+  openOrderDialog,
+  order,
+  payButton,
+  placeOrderButton,
+  trackingNumberIn,
+} from './shopper.ts';
+import { askAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser);
+
+const asStaff = async (path: string, method = 'GET', body?: unknown) => {
+  const { secret } = await shop.keys();
+  const answer = await fetch(`${shop.url}/rest/v1/${path}`, {
+    method,
+    headers: { apikey: secret, 'content-type': 'application/json', prefer: 'return=representation' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  expect(answer.ok, `${path}: ${await answer.clone().text()}`).toBe(true);
+  return answer.json().catch(() => null);
+};
+const changeOrder = (number: string, change: Record<string, unknown>) =>
+  asStaff(`orders?tracking_number=eq.${number}`, 'PATCH', change);
+/** From now on a prompt to this phone waits for a person. */
+const holdPrompts = (number: string) =>
+  fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
+/** What the person does with the newest prompt. */
+const answerPrompt = async (number: string, answer: 'pin' | 'decline') => {
+  const of = `?phone=254${number.slice(1)}`;
+  const { prompts } = (await (await fetch(`${shop.simulatorUrl}/simulator/ledger${of}`)).json()) as {
+    prompts: { checkoutRequestId: string }[];
+  };
+  const done = await fetch(
+    `${shop.simulatorUrl}/simulator/prompts/${prompts.at(-1)?.checkoutRequestId}/${answer}`,
+    {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(answer === 'pin' ? { pin: '1234' } : {}),
+    },
+  );
+  expect(done.ok, await done.clone().text()).toBe(true);
+};
+
+const dialogOf = (page: Page) => page.getByRole('dialog');
+const cardOf = (page: Page) => page.getByRole('region', { name: 'Your last order' });
+const toastOf = (page: Page, title: string) =>
+  page
+    .locator('[data-sonner-toast][data-visible=true]')
+    .filter({ has: page.getByText(title, { exact: true }) });
+const notPaid = /Not paid yet: KSh 951\.00, reserved until \d\d:\d\d\./;
+
+describe.each([
+  ['on a phone', phone, 1],
+  ['on a desktop', desktop, 2],
+] as const)('%s', (_, viewport, which) => {
+  story(
+    'an unpaid order says so on every page until it is paid, and the payment is announced once in each tab',
+    async ({ newVisitor }) => {
+      const customer = { ...amina, phone: `071600770${which}` };
+      const { page, context } = await newVisitor({ viewport });
+      await order(page, shop.url, 'mango-bottle', customer);
+      const number = await trackingNumberIn(page);
+      await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('main').getByText(notPaid).waitFor();
+      await expectAccessible(page, 'a product with an unpaid order');
+
+      // The same drink again: the order from before is offered.
+      await page.getByRole('button', { name: 'Order Now' }).click();
+      await dialogOf(page).getByText('You have ordered this already').waitFor();
+      await dialogOf(page).getByText(notPaid).waitFor();
+      await dialogOf(page).getByRole('button', { name: 'Pay for that order' }).click();
+      expect(await trackingNumberIn(page)).toBe(number);
+      await dialogOf(page).getByRole('button', { name: 'Close' }).click();
+
+      const other = await context.newPage();
+      await other.goto(`${shop.url}/shop`);
+      await cardOf(other).getByText(notPaid).waitFor();
+      await expectAccessible(other, 'the shop with an unpaid order');
+
+      await page.goto(shop.url);
+      await cardOf(page).getByText(notPaid).waitFor();
+      await holdPrompts(customer.phone);
+      await cardOf(page).getByRole('button', { name: 'Pay now' }).click();
+      await payButton(page).click();
+      await dialogOf(page).getByText('Waiting for M-PESA to confirm').waitFor();
+      await dialogOf(page).getByRole('button', { name: "Close. I'll check later" }).click();
+      await cardOf(page).getByText('Waiting for M-PESA to confirm KSh 951.00.').waitFor();
+
+      await answerPrompt(customer.phone, 'decline');
+      for (const tab of [page, other]) {
+        await toastOf(tab, 'Payment not completed').getByText('Payment was cancelled').waitFor();
+        await cardOf(tab).getByText(notPaid).waitFor();
+      }
+      await expectAccessible(page, 'a payment that failed in the background');
+      await toastOf(page, 'Payment not completed').getByRole('link', { name: 'Pay for that order' }).click();
+      await page.waitForURL(`**/track-order/${number}`);
+      await toastOf(page, 'Payment not completed').waitFor({ state: 'detached' });
+
+      await page.getByRole('button', { name: 'Pay now' }).click();
+      await holdPrompts(customer.phone);
+      await payButton(page).click();
+      await dialogOf(page).getByText('Waiting for M-PESA to confirm').waitFor();
+      await dialogOf(page).getByRole('button', { name: "Close. I'll check later" }).click();
+      await page.getByRole('heading', { name: 'Waiting for M-PESA' }).waitFor();
+      // After a reload, and on another page, the end of it is still announced.
+      await page.goto(`${shop.url}/delivery`);
+      await page.reload();
+      await answerPrompt(customer.phone, 'pin');
+      for (const tab of [page, other]) await toastOf(tab, 'Payment received').waitFor();
+      await cardOf(other).getByText("Paid. We're preparing your drinks.").waitFor();
+      await page.goto(shop.url);
+      await cardOf(page).getByText("Paid. We're preparing your drinks.").waitFor();
+      expect(await cardOf(page).getByRole('button', { name: 'Pay now' }).count()).toBe(0);
+
+      // Nothing says that it is unpaid where it once was.
+      const answered = page.waitForResponse('**/rpc/orders_by_access_key');
+      await openOrderDialog(page, shop.url, 'mango-bottle');
+      await answered;
+      expect(await page.getByText(/Not paid yet|ordered this already|unpaid/).count()).toBe(0);
+      // This tab has reported both prompts.
+      const followed = await page.evaluate(() => sessionStorage.getItem('jani.payments'));
+      expect(JSON.parse(followed ?? '[]')).toMatchObject([{ isReported: true }, { isReported: true }]);
+    },
+  );
+
+  story(
+    'a cancelled or expired order offers a new one with the form filled in, and nothing that can only fail',
+    async ({ newVisitor }) => {
+      const customer = { ...amina, phone: `071600780${which}` };
+      const { page } = await newVisitor({ viewport });
+      await openOrderDialog(page, shop.url, 'mango-can');
+      await dialogOf(page).getByRole('button', { name: 'One more' }).click();
+      await fillOrder(page, customer);
+      await placeOrderButton(page).click();
+      await payButton(page).waitFor();
+      const first = await trackingNumberIn(page);
+      // The page has not learned of it when the customer taps Pay.
+      await page.route('**/rpc/orders_by_access_key', (route) => route.fulfill({ json: [] }));
+      await changeOrder(first, { status: 'cancelled' });
+      await payButton(page).click();
+      await dialogOf(page).getByText('This order was cancelled before it was paid.').waitFor();
+      await page.unroute('**/rpc/orders_by_access_key');
+      await expectAccessible(page, 'a cancelled order in the payment dialog');
+      expect(await dialogOf(page).getByRole('button', { name: 'Try Again' }).count()).toBe(0);
+      await dialogOf(page).getByRole('button', { name: 'Order again' }).click();
+      const name = dialogOf(page).getByLabel(/^Name/);
+      await name.waitFor();
+      expect(await name.inputValue()).toBe(customer.name);
+      expect(
+        await dialogOf(page)
+          .getByLabel(/^Phone/)
+          .inputValue(),
+      ).toBe(customer.phone);
+      expect(await dialogOf(page).getByRole('status').first().textContent()).toBe('2');
+      expect(await dialogOf(page).getByText('You have ordered this already').count()).toBe(0);
+      await placeOrderButton(page).click();
+      await payButton(page).waitFor();
+      const second = await trackingNumberIn(page);
+      expect(second).not.toBe(first);
+
+      const past = new Date(Date.now() - 60_000).toISOString();
+      await changeOrder(second, { reserved_until: past, expires_at: past });
+      await asStaff('rpc/expire_reservations', 'POST', {});
+      // The open dialog says so as soon as the page has asked again.
+      await page.evaluate(() => window.dispatchEvent(new Event('online')));
+      await dialogOf(page).getByText("This order was cancelled because it wasn't paid in time.").waitFor();
+      expect(await payButton(page).count()).toBe(0);
+      await page.goto(shop.url);
+      await cardOf(page).getByText("Cancelled: it wasn't paid in time.").waitFor();
+      await cardOf(page).getByRole('link', { name: 'Order again' }).click();
+      await name.waitFor();
+      expect(await name.inputValue()).toBe(customer.name);
+      await page.goto(`${shop.url}/track-order/${second}`);
+      await page.getByText("This order was cancelled because it wasn't paid in time.").waitFor();
+      await page.getByRole('link', { name: 'Order again' }).waitFor();
+    },
+  );
+
+  story(
+    'tracking does not contradict itself: unpaid and delivered, then paid in whole shillings, then sent back',
+    async ({ newVisitor }) => {
+      const customer = { ...amina, phone: `071600790${which}` };
+      const { page } = await newVisitor({ viewport });
+      await asStaff('products?slug=eq.hibiscus-can', 'PATCH', { price: 89_950 });
+      await order(page, shop.url, 'hibiscus-can', customer);
+      const number = await trackingNumberIn(page);
+      await page.goto(`${shop.url}/track-order/${number}`);
+      await page.getByText(/Your drinks are reserved for you until \d\d:\d\d/).waitFor();
+      await awake(page);
+      const [{ id }] = (await asStaff(`orders?tracking_number=eq.${number}&select=id`)) as [{ id: string }];
+      await asStaff('rpc/set_order_status', 'POST', {
+        order_id: id,
+        status: 'delivered',
+        expected_status: 'pending',
+        expected_payment_status: 'unpaid',
+        although_unpaid: true,
+      });
+      await page.getByText("Your drinks were delivered, but we haven't received your payment.").waitFor();
+      expect(await page.getByText(/reserved for|fridge as soon/).count()).toBe(0);
+      await expectAccessible(page, 'a delivered order that is not paid');
+      await page.getByRole('button', { name: 'Pay now' }).click();
+      await payButton(page).click();
+      await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
+      await page.getByText('We received KSh 901.00. Asante!').waitFor();
+      await page.getByText('Charged, in whole shillings').waitFor();
+
+      await changeOrder(number, { status: 'cancelled' });
+      await page
+        .getByText("We received KSh 901.00 for this order. We'll refund you or give you a call.")
+        .waitFor();
+      const [payment] = (await asStaff(`payments?order_id=eq.${id}&status=eq.completed&select=id`)) as {
+        id: string;
+      }[];
+      await askAsStaff(shop, 'note_refund_by_hand', {
+        payment_id: payment?.id,
+        refund_receipt: `UKM000000${which}`,
+        reason: 'Wrong drink',
+      });
+      await page.getByText('KSh 901.00 went back to the phone that paid.').waitFor();
+      await page.goto(shop.url);
+      await cardOf(page).getByText('Cancelled. KSh 901.00 was sent back.').waitFor();
+      await page.goto(`${shop.url}/track-order/${number}/receipt`);
+      await page.getByText('Refunded').waitFor();
+      await page.getByText('KSh 901.00 by M-PESA').waitFor();
+    },
+  );
+});

@@ -1,0 +1,147 @@
+// The state of the orders that this device remembers: asked of the server in one call and shared by all parts of a page.
+import { useSyncExternalStore } from 'react';
+import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
+import {
+  closePayment,
+  onStoredOrdersChange,
+  ordersToAskAbout,
+  type RememberedOrder,
+  rememberedOrders,
+} from '../../lib/remembered-orders.ts';
+import { createStore, type StoreAddress } from '../../lib/store.ts';
+import { readOrderFacts } from '../tracking/tracked-order.ts';
+
+export interface OwnOrder {
+  order: RememberedOrder;
+  /** Null until the server has answered, and where it does not know the order. */
+  meaning: OrderMeaning | null;
+}
+
+export interface OwnOrders {
+  /** Newest first. */
+  orders: OwnOrder[];
+  /** Of the last call; `waiting` before its answer. */
+  answer: 'waiting' | 'answered' | 'failed' | 'offline';
+}
+
+const timeout = 10_000;
+/** For how long an answer is shown when later calls fail, in ms. */
+const goodFor = 120_000;
+const unknown: OwnOrders = { orders: [], answer: 'waiting' };
+
+let shown = unknown;
+let answeredAt = 0;
+const known = new Map<string, OrderFacts>();
+const listeners = new Set<() => void>();
+
+/** The orders of this device. Empty during server rendering and hydration. */
+export const useOwnOrders = (): OwnOrders =>
+  useSyncExternalStore(
+    subscribe,
+    () => shown,
+    () => unknown,
+  );
+
+/** The newest order that can be paid: of a product where one is given. Null when there is none, as far as is known. */
+export function useUnpaidOrder(productId?: string): Known | null {
+  const { orders } = useOwnOrders();
+  return (
+    orders
+      .filter(isKnown)
+      .find(
+        ({ order, meaning }) => meaning.canPay && (productId === undefined || order.productId === productId),
+      ) ?? null
+  );
+}
+
+interface Known extends OwnOrder {
+  meaning: OrderMeaning;
+}
+const isKnown = (own: OwnOrder): own is Known => own.meaning !== null;
+
+/** What the state of an order means; null when it is not known here. */
+export function useOwnMeaning(trackingNumber: string): OrderMeaning | null {
+  const { orders } = useOwnOrders();
+  return orders.find(({ order }) => order.trackingNumber === trackingNumber)?.meaning ?? null;
+}
+
+/** The same outside of a component. */
+export const ownMeaningOf = (trackingNumber: string): OrderMeaning | null =>
+  shown.orders.find(({ order }) => order.trackingNumber === trackingNumber)?.meaning ?? null;
+
+let isWanted = false;
+let asking: Promise<void> | null = null;
+
+/**
+ * Asks the server about the remembered orders. Calls while one is on its way end with one more.
+ * @returns once the newest answer is here; it does not throw
+ */
+export function askForOrders(address: StoreAddress): Promise<void> {
+  isWanted = true;
+  asking ??= (async () => {
+    while (isWanted) {
+      isWanted = false;
+      await ask(address);
+    }
+  })().finally(() => {
+    asking = null;
+  });
+  return asking;
+}
+
+async function ask(address: StoreAddress): Promise<void> {
+  const orders = ordersToAskAbout();
+  if (orders.length === 0) return show('answered');
+  const { data, error } = await createStore(address)
+    .tables.rpc('orders_by_access_key', { access_keys: orders.map(({ accessKey }) => accessKey) })
+    .abortSignal(AbortSignal.timeout(timeout));
+  if (error || !Array.isArray(data)) {
+    if (Date.now() - answeredAt > goodFor) known.clear();
+    return show(navigator.onLine ? 'failed' : 'offline');
+  }
+  answeredAt = Date.now();
+  for (const { trackingNumber } of orders) known.delete(trackingNumber);
+  for (const answer of data) {
+    const facts = readOrderFacts(answer);
+    const number = (answer as { tracking_number?: unknown } | null)?.tracking_number;
+    if (facts && typeof number === 'string') known.set(number, facts);
+  }
+  show('answered');
+  for (const { order, meaning } of shown.orders) {
+    if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
+  }
+}
+
+const isEnded = ({ kind }: OrderMeaning): boolean =>
+  kind !== 'unpaid' && kind !== 'paying' && kind !== 'checking';
+
+function show(answer: OwnOrders['answer']): void {
+  const now = Date.now();
+  shown = {
+    answer,
+    orders: rememberedOrders().map((order) => {
+      const facts = known.get(order.trackingNumber);
+      return { order, meaning: facts ? describeOrder(facts, now) : null };
+    }),
+  };
+  for (const listener of listeners) listener();
+}
+
+let endOfStored = () => {};
+
+function subscribe(listener: () => void): () => void {
+  if (listeners.size === 0) {
+    showStored();
+    endOfStored = onStoredOrdersChange(showStored);
+  }
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size === 0) endOfStored();
+  };
+}
+
+/** What is stored has changed, in this tab or another. */
+function showStored(): void {
+  show(shown.answer);
+}

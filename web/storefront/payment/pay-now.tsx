@@ -1,0 +1,104 @@
+// The button that opens the payment of an order, wherever an unpaid order is shown.
+import { lazy, Suspense, useState } from 'react';
+import type { OrderMeaning } from '../../../domain/order-meaning.ts';
+import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { Button, type ButtonSize } from '../../ui/button.tsx';
+import { useDialogCode } from '../layout/use-dialog-code.ts';
+import type { PayableOrder } from './use-payment.ts';
+
+const loadPaymentDialog = () => import('./payment-dialog.tsx');
+const PaymentDialog = lazy(loadPaymentDialog);
+const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
+
+interface PayNowProps {
+  /** orderId is null until the customer has shown that the order is theirs, total where it is hidden. */
+  order: Omit<PayableOrder, 'checkoutRequestId' | 'orderId' | 'total'> & {
+    orderId: string | null;
+    total: number | null;
+  };
+  /** Null while it is not known. */
+  meaning: OrderMeaning | null;
+  /** Of the page that stands in for the dialog. */
+  accessKey: string | null;
+  isOffered: boolean;
+  size?: ButtonSize;
+  className?: string;
+}
+
+/** To be kept on the page while the button is not offered: the dialog may still be open. */
+export function PayNow({
+  order,
+  meaning,
+  accessKey,
+  isOffered,
+  size = 'large',
+  className = 'grid',
+}: PayNowProps) {
+  const [isOpen, setOpen] = useState(false);
+  // The order that was opened last. Its dialog stays mounted, so that closing it can be seen.
+  const [opened, setOpened] = useState<PayableOrder | null>(null);
+  const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadPaymentDialog);
+
+  async function open() {
+    if (!(await fetchCode())) return;
+    // Read now: a tap may come before the page has read it, and a prompt that was sent since is waited for, not sent again.
+    const known = rememberedOrder(order.trackingNumber);
+    const orderId = order.orderId ?? known?.orderId;
+    const total = order.total ?? known?.total;
+    if (orderId === undefined || total === undefined) return;
+    setOpened({
+      orderId,
+      trackingNumber: order.trackingNumber,
+      total,
+      phone: known?.phone ?? order.phone,
+      checkoutRequestId: known?.checkoutRequestId ?? null,
+      ordered: known?.ordered,
+    });
+    setOpen(true);
+  }
+
+  return (
+    <>
+      {isOffered ? (
+        <form
+          ref={form}
+          // Where it leads without JavaScript.
+          action={`/track-order/${order.trackingNumber}/pay`}
+          onSubmit={(event) => {
+            event.preventDefault();
+            void open();
+          }}
+          className={className}
+        >
+          {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
+          <Button
+            type="submit"
+            data-waits
+            data-tapped={isComing || undefined}
+            size={size}
+            onPointerEnter={preparePaymentDialog}
+            onFocus={preparePaymentDialog}
+            aria-haspopup="dialog"
+          >
+            {meaning?.kind === 'paying' ? 'See payment' : 'Pay now'}
+          </Button>
+        </form>
+      ) : null}
+      {isCutOff ? (
+        <p role="status" className="basis-full font-semibold">
+          You are offline. Pay as soon as your phone has a network again.
+        </p>
+      ) : null}
+      {opened ? (
+        <Suspense fallback={null}>
+          <PaymentDialog
+            order={opened}
+            meaning={opened.trackingNumber === order.trackingNumber ? meaning : null}
+            open={isOpen}
+            onOpenChange={setOpen}
+          />
+        </Suspense>
+      ) : null}
+    </>
+  );
+}

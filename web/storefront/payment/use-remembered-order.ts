@@ -1,0 +1,14 @@
+// What this device stores about one order.
+import { useEffect, useState } from 'react';
+import { onStoredOrdersChange, type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
+
+/** Undefined before hydration, since the server cannot know; null when this device did not place the order. */
+export function useRememberedOrder(trackingNumber: string): RememberedOrder | null | undefined {
+  const [known, setKnown] = useState<RememberedOrder | null>();
+  useEffect(() => {
+    const read = () => setKnown(rememberedOrder(trackingNumber));
+    read();
+    return onStoredOrdersChange(read);
+  }, [trackingNumber]);
+  return known;
+}
