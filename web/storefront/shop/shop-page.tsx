@@ -127,7 +127,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         />
         <div className="page relative flex flex-wrap items-baseline gap-x-8 gap-y-1 pt-4 pb-12 md:pt-5 md:pb-13">
           <h1 className="text-4xl font-extrabold">{titleOf(readCatalogueQuery(parameters))}</h1>
-          <p className="text-dusk-100 max-md:sr-only md:text-lg">
+          <p className="text-lg text-dusk-100 max-xl:sr-only">
             Three brands, nine flavors, always sent out cold.
           </p>
         </div>
