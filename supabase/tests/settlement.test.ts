@@ -1,0 +1,191 @@
+// What a message means for a payment attempt: the rows of the table in docs/decisions/payments.md, by their names.
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
+import { openShopDatabase } from './shop-database.ts';
+
+const orderId = 'a0000000-0000-4000-8000-000000000001';
+const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
+
+/** A prompt for KSh 951 that M-PESA has not decided. */
+const prompted = {
+  id: 'b0000000-0000-4000-8000-000000000001',
+  order_id: orderId,
+  amount: 95_100,
+  status: 'processing',
+  method: 'prompt',
+  receipt: null,
+  presumption: null,
+  checkout_request_id: 'ws_1',
+};
+const paid = { ...prompted, status: 'completed', receipt: 'UKL1' };
+/** Paid by what a payer's reference says alone. */
+const presumed = { ...paid, presumption: 'attempt' };
+/** A payment of its own under the receipt of the message, as staff have typed it. */
+const byHand = {
+  ...prompted,
+  id: 'b0000000-0000-4000-8000-000000000002',
+  method: 'till',
+  status: 'completed',
+  receipt: 'UKL2',
+};
+
+const success = {
+  source: 'notice',
+  verdict: 'succeeded',
+  result_code: '0',
+  amount: 95_100,
+  receipt: 'UKL2',
+  checkout_request_id: 'ws_1',
+};
+const failure = { ...success, verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+const query = { ...success, source: 'query', amount: null, receipt: null };
+
+interface Facts {
+  attempt: object;
+  report: object;
+  owner?: object;
+  isOtherRequest?: boolean;
+  isReceiptOfTest?: boolean;
+  attemptGoesBack?: boolean;
+  ownerGoesBack?: boolean;
+}
+
+const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boolean][] = [
+  [
+    'the request id is another attempt’s',
+    { attempt: prompted, report: success, isOtherRequest: true },
+    'other_request',
+  ],
+  ['M-PESA has not decided', { attempt: prompted, report: { ...query, verdict: 'pending' } }, 'pending'],
+  ['a failure of an open attempt', { attempt: prompted, report: failure }, 'failed'],
+  [
+    'a failure of an unresolved attempt',
+    { attempt: { ...prompted, status: 'unresolved' }, report: failure },
+    'failed',
+  ],
+  [
+    'a failure of an attempt that is paid by presumption',
+    { attempt: presumed, report: failure },
+    'failed',
+    true,
+  ],
+  [
+    'a failure of an attempt whose presumed money goes back',
+    { attempt: presumed, report: failure, attemptGoesBack: true },
+    'superseded',
+  ],
+  ['a failure of a paid attempt', { attempt: paid, report: failure }, 'superseded'],
+  [
+    'another amount for an open attempt',
+    { attempt: prompted, report: { ...success, amount: 100 } },
+    'wrong_amount',
+  ],
+  ['no amount in a callback', { attempt: prompted, report: { ...success, amount: null } }, 'wrong_amount'],
+  ['another amount for a paid attempt', { attempt: paid, report: { ...success, amount: 100 } }, 'superseded'],
+  [
+    'a query of an attempt in review',
+    { attempt: { ...prompted, status: 'review' }, report: query },
+    'needs_review',
+  ],
+  [
+    'the receipt of another order',
+    { attempt: prompted, report: success, owner: { ...byHand, order_id: otherOrderId } },
+    'receipt_replayed',
+  ],
+  [
+    'the proven receipt of another prompt',
+    { attempt: prompted, report: success, owner: { ...byHand, method: 'prompt' } },
+    'receipt_replayed',
+  ],
+  [
+    'the receipt of a payment test',
+    { attempt: prompted, report: success, isReceiptOfTest: true },
+    'receipt_replayed',
+  ],
+  [
+    'a receipt that goes back with another prompt',
+    {
+      attempt: prompted,
+      report: success,
+      owner: { ...byHand, method: 'prompt', presumption: 'receipt' },
+      ownerGoesBack: true,
+    },
+    'already_completed',
+  ],
+  [
+    'a receipt typed by staff, for a paid attempt',
+    { attempt: paid, report: success, owner: byHand },
+    'already_completed',
+  ],
+  [
+    'a receipt typed by staff, for an open attempt',
+    { attempt: prompted, report: success, owner: byHand },
+    'confirmed_by_hand',
+  ],
+  [
+    'a receipt typed by staff, for an attempt that is paid by presumption',
+    { attempt: presumed, report: success, owner: byHand },
+    'confirmed_by_hand',
+    true,
+  ],
+  ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'second_money'],
+  [
+    'a second receipt under a reference, for an attempt that is paid by presumption',
+    { attempt: presumed, report: { ...success, source: 'confirmation', checkout_request_id: null } },
+    'second_money',
+  ],
+  ['the same success again', { attempt: paid, report: { ...success, receipt: 'UKL1' } }, 'adds_details'],
+  [
+    'another receipt for an attempt whose receipt is presumed',
+    { attempt: { ...paid, presumption: 'receipt' }, report: success },
+    'adds_details',
+    true,
+  ],
+  ['a success of an open attempt', { attempt: prompted, report: success }, 'completes'],
+  [
+    'a success of a failed attempt',
+    { attempt: { ...prompted, status: 'failed' }, report: success },
+    'completes',
+  ],
+  [
+    'another receipt for an attempt that is paid by presumption',
+    { attempt: presumed, report: success },
+    'completes',
+    true,
+  ],
+];
+
+let database: Database;
+beforeAll(async () => {
+  database = await openShopDatabase('pglite');
+});
+afterAll(() => database.close());
+
+test.each(rows)('%s', async (_, facts, decision, partsReceipt = false) => {
+  const { rows: answers } = await database.query<{ decision: string; parts_receipt: boolean }>(
+    `select (private.decide_settlement(
+       jsonb_populate_record(null::public.payments, $1), jsonb_populate_record(null::private.payment_report, $2),
+       jsonb_populate_record(null::public.payments, $3), $4, $5, $6, $7
+     )).*`,
+    [
+      JSON.stringify(facts.attempt),
+      JSON.stringify(facts.report),
+      JSON.stringify(facts.owner ?? {}),
+      facts.isOtherRequest ?? false,
+      facts.isReceiptOfTest ?? false,
+      facts.attemptGoesBack ?? false,
+      facts.ownerGoesBack ?? false,
+    ],
+  );
+  expect(answers).toEqual([{ decision, parts_receipt: partsReceipt }]);
+});
+
+test('the table in docs/decisions/payments.md has these rows', async () => {
+  const text = await readFile(new URL('../../docs/decisions/payments.md', import.meta.url), 'utf8');
+  const documented = [...text.matchAll(/^\| ([^|]+) \| `(\w+)` \|/gm)].map(([, title, decision]) => [
+    title,
+    decision,
+  ]);
+  expect(documented).toEqual(rows.map(([title, , decision]) => [title, decision]));
+});
