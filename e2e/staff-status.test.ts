@@ -211,6 +211,40 @@ describe.each([
     expect((await orderNow(order.id)).status).toBe('cancelled');
   });
 
+  story('a till payment in another amount is asked about, and corrected later', async ({ newVisitor }) => {
+    const order = await place(`Till ${where}`, `${numbers}701`);
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page, `/admin/orders/${order.id}`);
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Confirm till payment' }).click();
+    const receipt = `UKL${numbers}`.slice(0, 10);
+    await dialog.getByLabel(/^M-PESA receipt/).fill(receipt);
+    const amount = (await dialog.getByText("The order's charge is").textContent())?.replace(/\D/g, '') ?? '';
+    const wrong = String(Number(amount) - 90);
+    await dialog.getByLabel(/^Amount that came/).fill(wrong);
+    await dialog.getByRole('button', { name: 'Confirm payment' }).click();
+    await dialog.getByText(`is KES 90 less than the order's charge`).waitFor();
+    await isStill(page);
+    await expectAccessible(page, 'the question about another amount');
+    expect((await orderNow(order.id)).payment_status).toBe('unpaid');
+    await dialog.getByRole('button', { name: 'Change the amount' }).click();
+    await dialog.getByRole('button', { name: 'Confirm payment' }).click();
+    await dialog.getByRole('button', { name: `Save KES ${Number(wrong).toLocaleString('en-KE')}` }).click();
+    await expect.poll(async () => (await orderNow(order.id)).payment_status).toBe('needs_decision');
+
+    await dialog.getByRole('button', { name: 'Correct till payment' }).click();
+    expect(await dialog.getByLabel(/^M-PESA receipt/).inputValue()).toBe(receipt);
+    await dialog.getByLabel(/^Amount that came/).fill(amount);
+    await dialog.getByRole('button', { name: 'Save correction' }).click();
+    await messages(page).getByText('The payment is corrected: the order is paid').waitFor();
+    await expect.poll(async () => (await orderNow(order.id)).payment_status).toBe('paid');
+    await until(
+      async () => (await textsOf(`${numbers}701`)).some((text) => text.includes('received for')),
+      'the customer hears of the payment',
+    );
+    expect((await textsOf(`${numbers}701`)).filter((text) => text.includes('needs a check'))).toEqual([]);
+  });
+
   story(
     'an unpaid order is handed over only on purpose, a refunded one not at all',
     async ({ newVisitor }) => {

@@ -1,5 +1,6 @@
 // A staff member's own account: password, second factor, passkeys, and where else they are signed in.
 import { useRevalidator } from 'react-router';
+import { CardColumns } from '../card-columns.tsx';
 import { memberContext } from '../member.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/account-page.ts';
@@ -41,12 +42,12 @@ export default function AccountPage({ loaderData }: Route.ComponentProps) {
         <h1 className="text-3xl">Your account</h1>
         <p className="mt-1 break-words text-ink-soft">{email}</p>
       </header>
-      <div className="gap-5 xl:columns-2 [&>*]:mb-5 [&>*]:break-inside-avoid">
+      <CardColumns>
         <ChangePassword staff={staff} email={email} onChanged={refresh} />
         <AuthenticatorApps staff={staff} apps={apps} onChanged={refresh} />
         {passkeys ? <Passkeys staff={staff} passkeys={passkeys} onChanged={refresh} /> : null}
         <OtherSessions staff={staff} sessions={sessions} onChanged={refresh} />
-      </div>
+      </CardColumns>
     </div>
   );
 }

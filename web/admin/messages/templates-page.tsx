@@ -32,7 +32,7 @@ export default function TemplatesPage() {
       {templates ? (
         Object.keys(messageKinds).map((kind) => (
           <Card key={kind} title={kindWords(kind)}>
-            <div className="grid items-start gap-4 xl:grid-cols-2">
+            <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
               {['mail', 'text'].map((channel) => {
                 const template = templates.find((each) => each.kind === kind && each.channel === channel);
                 return template ? <Shown key={channel} template={template} /> : null;
@@ -67,7 +67,7 @@ function Shown({ template }: { template: Template }) {
   return (
     <section
       aria-label={`${kindWords(template.kind)}: ${channel}`}
-      className={`grid grid-cols-[minmax(0,1fr)] gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
+      className={`grid grid-cols-[minmax(0,1fr)] content-start gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
     >
       <div className="flex flex-wrap items-center justify-between gap-2">
         <h3 className="flex items-center gap-2 text-base">

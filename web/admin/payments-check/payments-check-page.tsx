@@ -4,6 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { CardColumns } from '../card-columns.tsx';
 import { usePaymentSetup } from '../orders/refund-queries.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/payments-check-page.ts';
@@ -23,7 +24,7 @@ const environments = {
 export default function PaymentsCheckPage() {
   const { data: setup, error, isFetching, refetch } = usePaymentSetup();
   return (
-    <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p>
           <Link to="/admin/settings" className="tap text-sm font-semibold underline">
@@ -37,7 +38,7 @@ export default function PaymentsCheckPage() {
       </div>
       <PromptPause />
       {setup ? (
-        <>
+        <CardColumns>
           <Card title="What is set">
             <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
               <Fact term="Environment">{environments[setup.environment]}</Fact>
@@ -69,7 +70,7 @@ export default function PaymentsCheckPage() {
           <LastHeard />
           <AddressCheck setup={setup} />
           <ShillingTest setup={setup} />
-        </>
+        </CardColumns>
       ) : error ? (
         <div className="grid justify-items-start gap-3">
           <Notice tone="danger" title="The payment settings could not be read">

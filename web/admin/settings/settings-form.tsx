@@ -17,6 +17,7 @@ import {
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { CardColumns } from '../card-columns.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { ChangedMeanwhile } from '../table-answer.ts';
@@ -125,168 +126,170 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           submit();
         }}
       >
-        <Card title="Store">
-          <TextField {...field('store_name')} required maxLength={200} autoComplete="off" />
-        </Card>
-        <Card title="Contacts" description="Shown in the header, the footer and on the contact page.">
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('support_phone')}
-              required
-              type="tel"
-              autoComplete="off"
-              hint="The number that is called"
-            />
-            <TextField
-              {...field('chat_phone')}
-              required
-              type="tel"
-              autoComplete="off"
-              hint="The WhatsApp number behind the chat links"
-            />
-            <TextField {...field('support_email')} required type="email" autoComplete="off" />
-          </div>
-          <h3 className="mt-6 mb-3 text-lg">Social links</h3>
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField {...field('instagram_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-            <TextField {...field('facebook_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-            <TextField {...field('tiktok_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-          </div>
-        </Card>
-        <Card title="Delivery and orders">
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('delivery_fee')}
-              label="Delivery fee (KES)"
-              required
-              inputMode="decimal"
-              autoComplete="off"
-              hint="0 means free. It is added to every order placed from now on"
-            />
-            <TextField
-              {...field('reservation_minutes')}
-              label="Reservation (minutes)"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most"
-            />
-            <TextField
-              {...field('unpaid_orders_per_phone')}
-              label="Unpaid orders of one phone"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="How many may wait for payment at a time; ten times as many from one network"
-            />
-            <TextField
-              {...field('reserved_share_percent')}
-              label="Held before payment (%)"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
-            />
-          </div>
-        </Card>
-        <Card
-          title="Messages to customers"
-          description="The most we send in one day. Half of it is reserved for paid orders."
-        >
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('texts_per_day')}
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Each text costs money. 0 sends none"
-            />
-            <TextField
-              {...field('mails_per_day')}
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="0 sends none"
-            />
-          </div>
-        </Card>
-        <Card
-          title="Payment by hand"
-          description="Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt."
-        >
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('till_number')}
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Buy Goods. Empty: not offered"
-            />
-            <TextField
-              {...field('paybill_number')}
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Pay Bill, with the tracking number as account. Empty: not offered"
-            />
-          </div>
-        </Card>
-        <Card
-          title="M-PESA"
-          description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. A raised limit counts after a day."
-        >
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('refund_approval_above')}
-              label="Refund limit (KES)"
-              required
-              inputMode="decimal"
-              autoComplete="off"
-              hint="Up to this amount one member is enough"
-            />
-          </div>
-          <LimitRaise />
-          <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
-            M-PESA check
-          </Link>
-        </Card>
-        <Card
-          title="Personal data"
-          description="How long the shop keeps what customers tell it. The privacy notice quotes these times."
-        >
-          <div className="grid gap-4 md:grid-cols-2">
-            <TextField
-              {...field('order_details_months')}
-              label="Keep details of orders (months)"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Name, phone, email, address and notes. The order itself stays in the books"
-            />
-            <TextField
-              {...field('inquiries_months')}
-              label="Keep inquiries (months)"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Older messages of visitors are deleted"
-            />
-            <TextField
-              {...field('payment_messages_months')}
-              label="Keep M-PESA's messages (months)"
-              required
-              inputMode="numeric"
-              autoComplete="off"
-              hint="Word for word, with who paid. Kenya asks for records of five years after the year they are of"
-            />
-          </div>
-          <div className="mt-4 flex flex-wrap gap-3">
-            <Link to="/admin/settings/texts" className={buttonStyle('quiet')}>
-              Privacy notice, terms and FAQ
+        <CardColumns>
+          <Card title="Store">
+            <TextField {...field('store_name')} required maxLength={200} autoComplete="off" />
+          </Card>
+          <Card title="Contacts" description="Shown in the header, the footer and on the contact page.">
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('support_phone')}
+                required
+                type="tel"
+                autoComplete="off"
+                hint="The number that is called"
+              />
+              <TextField
+                {...field('chat_phone')}
+                required
+                type="tel"
+                autoComplete="off"
+                hint="The WhatsApp number behind the chat links"
+              />
+              <TextField {...field('support_email')} required type="email" autoComplete="off" />
+            </div>
+            <h3 className="mt-6 mb-3 text-lg">Social links</h3>
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField {...field('instagram_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+              <TextField {...field('facebook_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+              <TextField {...field('tiktok_url')} type="url" autoComplete="off" hint="Empty: not shown" />
+            </div>
+          </Card>
+          <Card title="Delivery and orders">
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('delivery_fee')}
+                label="Delivery fee (KES)"
+                required
+                inputMode="decimal"
+                autoComplete="off"
+                hint="0 means free. It is added to every order placed from now on"
+              />
+              <TextField
+                {...field('reservation_minutes')}
+                label="Reservation (minutes)"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most"
+              />
+              <TextField
+                {...field('unpaid_orders_per_phone')}
+                label="Unpaid orders of one phone"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="How many may wait for payment at a time; ten times as many from one network"
+              />
+              <TextField
+                {...field('reserved_share_percent')}
+                label="Held before payment (%)"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
+              />
+            </div>
+          </Card>
+          <Card
+            title="Messages to customers"
+            description="The most we send in one day. Half of it is reserved for paid orders."
+          >
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('texts_per_day')}
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Each text costs money. 0 sends none"
+              />
+              <TextField
+                {...field('mails_per_day')}
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="0 sends none"
+              />
+            </div>
+          </Card>
+          <Card
+            title="Payment by hand"
+            description="Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt."
+          >
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('till_number')}
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Buy Goods. Empty: not offered"
+              />
+              <TextField
+                {...field('paybill_number')}
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Pay Bill, with the tracking number as account. Empty: not offered"
+              />
+            </div>
+          </Card>
+          <Card
+            title="M-PESA"
+            description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. A raised limit counts after a day."
+          >
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('refund_approval_above')}
+                label="Refund limit (KES)"
+                required
+                inputMode="decimal"
+                autoComplete="off"
+                hint="Up to this amount one member is enough"
+              />
+            </div>
+            <LimitRaise />
+            <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
+              M-PESA check
             </Link>
-            <Link to="/admin/settings/customer-data" className={buttonStyle('quiet')}>
-              Customer data
-            </Link>
-          </div>
-        </Card>
+          </Card>
+          <Card
+            title="Personal data"
+            description="How long the shop keeps what customers tell it. The privacy notice quotes these times."
+          >
+            <div className="grid gap-4 md:grid-cols-2">
+              <TextField
+                {...field('order_details_months')}
+                label="Keep details of orders (months)"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Name, phone, email, address and notes. The order itself stays in the books"
+              />
+              <TextField
+                {...field('inquiries_months')}
+                label="Keep inquiries (months)"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Older messages of visitors are deleted"
+              />
+              <TextField
+                {...field('payment_messages_months')}
+                label="Keep M-PESA's messages (months)"
+                required
+                inputMode="numeric"
+                autoComplete="off"
+                hint="Word for word, with who paid. Kenya asks for records of five years after the year they are of"
+              />
+            </div>
+            <div className="mt-4 flex flex-wrap gap-3">
+              <Link to="/admin/settings/texts" className={buttonStyle('quiet')}>
+                Privacy notice, terms and FAQ
+              </Link>
+              <Link to="/admin/settings/customer-data" className={buttonStyle('quiet')}>
+                Customer data
+              </Link>
+            </div>
+          </Card>
+        </CardColumns>
         {/* On the left: messages come on the right, or above. */}
         <div
           data-save-bar

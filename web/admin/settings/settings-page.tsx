@@ -11,7 +11,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export default function SettingsPage() {
   const { data, error, isFetching, refetch } = useSettings();
   return (
-    <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <h1 className="text-3xl">Settings</h1>
         <p className="mt-1 text-ink-soft">What every page of the shop reads. A change is shown at once.</p>
