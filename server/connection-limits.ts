@@ -52,6 +52,23 @@ const minChunkBytes = 64;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
 
+/** Where Node's parser has its handler of chunks: `HTTPParser.kOnBody`, which Node does not export. */
+const onBody = 3;
+
+/**
+ * Has the rest of a packet parsed without a buffer and a call for each chunk: of 64 KiB in chunks of one byte, those take 10 ms. The
+ * parser is used again by other connections, but not before this one's has been closed.
+ */
+function skipBody(socket: Socket): void {
+  const { parser } = socket as Socket & { parser?: Record<number, unknown> };
+  const handler = parser?.[onBody];
+  if (!parser || typeof handler !== 'function') return;
+  parser[onBody] = null;
+  setImmediate(() => {
+    parser[onBody] = handler;
+  });
+}
+
 /**
  * A request that counts its body, and after which a closed connection is parsed no further. Node goes on with all that it has read
  * when a connection is destroyed, and 64 KiB hold 2,500 requests or 10,000 chunks: 40 ms of work. Its parser stops at an upgrade.
@@ -80,6 +97,7 @@ export class BoundedRequest extends IncomingMessage {
     this.#chunks += 1;
     if (this.#chunks <= freeChunks + this.#bytes / minChunkBytes) return super.push(chunk, encoding);
     this.socket.destroy();
+    skipBody(this.socket);
     return false;
   }
 }
