@@ -12,3 +12,32 @@ export const deliveryStatuses = [
 
 /** What staff may set once somebody delivers: there is no way back to pending. */
 export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !== 'pending');
+
+/**
+ * How long after its payment an order is late: the shop promises 15 to 60 minutes. `private.delivery_promise` in the
+ * database.
+ */
+export const deliveryPromiseMinutes = 60;
+
+/** Whether a paid order has waited longer than promised. */
+export function isOrderLate(
+  order: { status: string; payment_status: string; created_at: string },
+  /** When its delivery was made, which is when it was paid; null where there is none. */
+  paidAt: string | null,
+  now: number,
+): boolean {
+  return (
+    order.payment_status === 'paid' &&
+    !['delivered', 'cancelled'].includes(order.status) &&
+    now - Date.parse(paidAt ?? order.created_at) > deliveryPromiseMinutes * 60_000
+  );
+}
+
+/** Whether a delivery that is not finished has waited longer than promised. */
+export const isDeliveryLate = (
+  delivery: { delivery_status: string; created_at: string; order: { status: string } },
+  now: number,
+): boolean =>
+  !['delivered', 'failed'].includes(delivery.delivery_status) &&
+  delivery.order.status !== 'cancelled' &&
+  now - Date.parse(delivery.created_at) > deliveryPromiseMinutes * 60_000;

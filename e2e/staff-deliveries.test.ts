@@ -130,10 +130,13 @@ describe.each(sizes)('%s', (size, viewport) => {
     await page.getByText('Track and manage product deliveries').waitFor();
     await page.getByRole('heading', { level: 2, name: 'Active Deliveries' }).waitFor();
     const row = rowOf(page, order);
-    await row.getByText('Not assigned').waitFor();
-    await row.getByText('N/A').waitFor();
-    await row.getByText('Pending', { exact: true }).waitFor();
-    await row.getByText('Nairobi', { exact: true }).waitFor();
+    if (viewport === desktop) {
+      await row.getByText('Not assigned').waitFor();
+      await row.getByText('N/A').waitFor();
+      await row.getByText('Pending', { exact: true }).waitFor();
+    }
+    // The city of every order is not repeated in every row.
+    expect(await row.getByText('Nairobi').count()).toBe(0);
     expect(await row.getByRole('link', { name: '0712 345 678' }).getAttribute('href')).toBe(
       'tel:+254712345678',
     );
@@ -145,6 +148,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       expect(await page.getByRole('columnheader').allTextContents()).toEqual([
         'Order #',
         'Customer',
+        'Items',
         'Delivery Person',
         'Vehicle',
         'Status',
@@ -192,7 +196,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     expect(await row.getByRole('link', { name: '0722 000 111' }).getAttribute('href')).toBe(
       'tel:+254722000111',
     );
-    await row.getByText('Motorbike').waitFor();
+    if (viewport === desktop) await row.getByText('Motorbike').waitFor();
 
     // A message lies over the buttons on a phone, and stays as long as the pointer is on it.
     const leaveMessages = () => page.mouse.move(0, 0);
@@ -267,6 +271,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     await expectAccessible(page, 'an empty search');
     await page.getByLabel('Status', { exact: true }).selectOption({ label: 'Failed' });
     await row.waitFor();
+    if (viewport === phone) await page.getByRole('button', { name: 'Filters' }).click();
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');

@@ -159,7 +159,7 @@ story.for([
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');
-    expect(file).toMatch(/^\uFEFFName,Email,Phone,Subject,Message,Date,Status\r\n/);
+    expect(file).toMatch(/^\uFEFFName,Email,Phone,Subject,Message,Received \(Nairobi time\),Status\r\n/);
     expect(file).toContain(`${kamau},kamau_100%@mail.example,,,"First line\n\nThird line",`);
     await box.fill('nobody wrote this');
     await page.getByText('No inquiries found').waitFor();

@@ -208,7 +208,8 @@ describe.each([
     await isShown(page, order, 'Processing');
     await chooseStatus(statusOf(page, order), 'Cancelled', 'Cancel the order');
     await isShown(page, order, 'Cancelled');
-    expect((await orderNow(order.id)).status).toBe('cancelled');
+    // It is shown while it is being saved.
+    await expect.poll(async () => (await orderNow(order.id)).status).toBe('cancelled');
   });
 
   story('a till payment in another amount is asked about, and corrected later', async ({ newVisitor }) => {
@@ -266,7 +267,9 @@ describe.each([
       expect((await orderNow(unpaid.id)).status).toBe('pending');
       await chooseStatus(statusOf(page, unpaid), 'Shipped', 'Ship unpaid');
       await isShown(page, unpaid, 'Shipped');
-      expect(await orderNow(unpaid.id)).toMatchObject({ status: 'shipped', payment_status: 'unpaid' });
+      await expect
+        .poll(() => orderNow(unpaid.id))
+        .toMatchObject({ status: 'shipped', payment_status: 'unpaid' });
 
       await statusOf(page, refunded).click();
       for (const status of ['Shipped', 'Delivered']) {

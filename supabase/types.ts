@@ -201,8 +201,10 @@ export type Database = {
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
       correct_search: { Args: { search: string; }; Returns: string };
       correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_amount: number; receipt: string; amount: number; }; Returns: Json };
-      count_orders: { Args: { search?: string | null; status?: string | null; }; Returns: number };
+      count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
+      count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
@@ -247,6 +249,7 @@ export type Database = {
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
       receipts_unheard: { Args: { receipts: string[]; }; Returns: string[] };
       receive_mpesa_transaction: { Args: { source: string; receipt: string; amount: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
+      recent_riders: { Args: Record<PropertyKey, never>; Returns: { name: string; phone: string; vehicle: string; open_deliveries: number; last_assigned_at: string; }[] };
       reconciliation_day: { Args: { day: string; }; Returns: Json };
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
@@ -261,10 +264,10 @@ export type Database = {
       request_transaction_refund: { Args: { receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Json };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Json };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
-      search_deliveries: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
+      search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
       search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
-      search_orders: { Args: { search?: string | null; status?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
+      search_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Json };

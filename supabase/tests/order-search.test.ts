@@ -83,14 +83,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['only a sign', '%', ['ORD-5002']],
     ['two signs that are nowhere', '%%', []],
     ['the end of one column and the beginning of the next', 'lightstar', []],
-    ['the same with a line break', 'light\nstar', []],
+    ['two words in any order', 'light star', ['ORD-5006', 'ORD-5005']],
+    ['a name without its accents', 'wanjiku kamau', ['ORD-5001']],
     ['what nobody has', 'nobody at all', []],
-    ['a phone, which is not searched', '712345678', []],
     ['a tracking number', 'JJ-20261101-1003', ['ORD-5004']],
     ['a tracking number as somebody says it', ' jj 20261101 1003 ', ['ORD-5004']],
     ["the reference on M-PESA's statement", 'JJ2611011003', ['ORD-5004']],
     ['a tracking number that nobody has', 'JJ-20261101-9999', []],
-    ['a part of tracking numbers, which is not searched', 'JJ-20261101', []],
+    ['the day in tracking numbers, which is not searched', 'JJ-20261101', []],
   ])('%s', async (_, text, found) => {
     expect(await numbers({ search: text })).toEqual(found);
     expect(await count({ search: text })).toBe(found.length);
@@ -159,7 +159,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const readRows = async () => {
       await database.query('select pg_stat_force_next_flush()').catch(() => {});
       const { rows } = await database.query<{ scans: number }>(
-        `select idx_scan::integer as scans from pg_stat_user_indexes where indexrelname = 'orders_by_part_of_their_text'`,
+        `select idx_scan::integer as scans from pg_stat_user_indexes where indexrelname = 'orders_by_words'`,
       );
       return rows[0]?.scans ?? 0;
     };

@@ -80,9 +80,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['i*c', ['N-3']],
     ['\\d', ['N-4']],
     ['%', ['N-1']],
-    ['zuri', []],
+    ['zuri12@', ['N-12']],
     ["'; drop table", []],
-    ['Customer 5\nzuri', []],
+    ['xavier n-7', ['N-7']],
     // The order's own number alone: N-71 and N-712 are others.
     ['jj-20261121-10007', ['N-7']],
   ])('deliveries with %j are found wherever it stands, and no others', async (search, found) => {
@@ -105,7 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe.each([
-    ['search_deliveries', 'deliveries', ['', 'Otieno', 'customer 1', 'n-39']],
+    ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-39']],
     ['search_inquiries', 'inquiries', ['', 'visitor', 'visitor 1', 'question 39']],
   ])('%s', (procedure, table, searches) => {
     test.each(searches)('with %j gives every row once, newest first, page after page', async (search) => {

@@ -21,7 +21,17 @@ export const statusWords = (status: string): string =>
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join(' ');
 
-export function StatusBadge({ status }: { status: string | null }) {
+interface StatusBadgeProps {
+  status: string | null;
+  /** In a row of a list. */
+  isSmall?: boolean;
+}
+
+export function StatusBadge({ status, isSmall = false }: StatusBadgeProps) {
   const shown = status || 'pending';
-  return <Badge tone={tones[shown] ?? 'grey'}>{statusWords(shown)}</Badge>;
+  return (
+    <Badge tone={tones[shown] ?? 'grey'} isSmall={isSmall}>
+      {statusWords(shown)}
+    </Badge>
+  );
 }

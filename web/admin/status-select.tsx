@@ -61,10 +61,10 @@ export function StatusSelect({
           // Not disabled while it is saved, which would throw the keyboard's focus away.
           aria-busy={isSaving || undefined}
           aria-disabled={isSaving || undefined}
-          className="inline-flex min-h-11 items-center justify-self-start gap-1.5 rounded-md border border-line-strong bg-card px-3 text-sm font-semibold whitespace-nowrap text-ink transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:text-ink-soft"
+          className="inline-flex min-h-11 max-w-full items-center justify-self-start gap-1 rounded-md border border-line-strong bg-card px-1.5 transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:opacity-70"
         >
-          {statusWords(shown)}
-          <Icon name="chevron" className="size-4 text-ink-soft" />
+          <StatusBadge status={shown} isSmall />
+          <Icon name="chevron" className="size-4 text-ink-soft print:hidden" />
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal container={trigger.current?.closest<HTMLElement>('[role=dialog], main') ?? null}>
           <DropdownMenu.Content

@@ -12,10 +12,18 @@ const tones: Record<BadgeTone, string> = {
   grey: 'bg-tone-grey-soft text-tone-grey',
 };
 
-export function Badge({ tone, children }: { tone: BadgeTone; children: React.ReactNode }) {
+interface BadgeProps {
+  tone: BadgeTone;
+  /** In a row of a list. */
+  isSmall?: boolean;
+  children: React.ReactNode;
+}
+
+export function Badge({ tone, isSmall = false, children }: BadgeProps) {
+  const size = isSmall ? 'px-2 py-px text-left text-xs leading-4.5' : 'px-3 py-1 text-sm';
   return (
     <span
-      className={`inline-flex items-center gap-1.5 rounded-pill px-3 py-1 text-sm font-bold forced-colors:border ${tones[tone]}`}
+      className={`inline-flex items-center gap-1.5 rounded-pill font-bold forced-colors:border ${size} ${tones[tone]}`}
     >
       {children}
     </span>

@@ -22,11 +22,13 @@ import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { Discard } from '../discard.tsx';
+import { drinksOf } from '../orders/place.ts';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { useMember } from '../use-member.tsx';
 import { useUnsaved } from '../use-unsaved.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
+import { type Rider, useRecentRiders } from './rider-queries.ts';
 import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
 
 export function AssignDialog() {
@@ -63,6 +65,7 @@ const fields = ['person', 'phone', 'vehicle', 'notes'] as const;
 function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; onClose(): void }) {
   const id = useId();
   const formElement = useRef<HTMLFormElement>(null);
+  const assignButton = useRef<HTMLButtonElement>(null);
   // What the member saw: a refresh in the background is told, not slipped under the form.
   const [seen, setSeen] = useState(current);
   const [form, setForm] = useState<DeliveryForm>(() => formOf(current));
@@ -90,6 +93,12 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
       return;
     }
     save.mutate({ form, seen: from });
+  }
+  function choose({ name, phone, vehicle }: Rider) {
+    setForm((now) => ({ ...now, person: name, phone: phone ?? '', vehicle: vehicle ?? '' }));
+    setProblems(({ notes }) => (notes ? { notes } : {}));
+    // What comes next: by keyboard, Enter assigns.
+    assignButton.current?.focus();
   }
   const field = (name: keyof DeliveryForm) => ({
     name,
@@ -140,6 +149,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
             </Notice>
           ) : null}
           <Destination delivery={current} />
+          <RiderChoice form={form} isDisabled={save.isPending} onChoose={choose} />
           <TextField label="Delivery Person" required {...field('person')} />
           <TextField label="Phone Number" required type="tel" {...field('phone')} />
           <TextField
@@ -163,7 +173,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
           <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
             Cancel
           </Button>
-          <Button type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
+          <Button ref={assignButton} type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
             {save.isPending
               ? isFirst
                 ? 'Assigning...'
@@ -178,6 +188,43 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   );
 }
 
+interface RiderChoiceProps {
+  form: DeliveryForm;
+  isDisabled: boolean;
+  onChoose(rider: Rider): void;
+}
+
+/** Riders of the last 60 days: one press fills in name, phone and vehicle. */
+function RiderChoice({ form, isDisabled, onChoose }: RiderChoiceProps) {
+  const riders = useRecentRiders();
+  if (!riders || riders.length === 0) return null;
+  return (
+    <fieldset disabled={isDisabled} className="grid gap-2">
+      <legend className="mb-1.5 text-sm font-semibold">Recent riders</legend>
+      <div className="flex max-h-40 flex-wrap gap-2 overflow-y-auto p-1 -m-1">
+        {riders.map((rider) => (
+          <button
+            key={rider.name}
+            type="button"
+            aria-pressed={
+              form.person === rider.name && form.phone === rider.phone && form.vehicle === rider.vehicle
+            }
+            onClick={() => onChoose(rider)}
+            className="grid min-h-11 max-w-full rounded-md border border-line-strong bg-card px-3 py-1 text-left text-sm transition-colors hover:border-dusk-500 aria-pressed:border-leaf-600 aria-pressed:bg-leaf-50 aria-pressed:shadow-[inset_0_0_0_1px] aria-pressed:shadow-leaf-600"
+          >
+            <span className="truncate font-semibold">{rider.name}</span>
+            <span className="truncate text-xs text-ink-soft">
+              {[rider.vehicle, rider.open_deliveries > 0 ? `${rider.open_deliveries} to deliver` : 'free now']
+                .filter(Boolean)
+                .join(' · ')}
+            </span>
+          </button>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
 /** Whom it goes to, so that the one on the phone with the rider can read it out. */
 function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
   return (
@@ -188,6 +235,7 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
         </Link>
         , {formatKes(order.total_amount)}
       </p>
+      <p>{drinksOf(order.order_items)}</p>
       {order.anonymised_at ? null : (
         <>
           <p>

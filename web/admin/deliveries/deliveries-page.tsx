@@ -1,27 +1,46 @@
 // The deliveries: searched, filtered, exported, assigned, and their status set where it is shown.
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
+import { useNow } from '../age.tsx';
+import { readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
+import {
+  DayFilterSelect,
+  MoreFilters,
+  QuickFilters,
+  RiderFilterSelect,
+  RowCount,
+} from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { statusWords } from '../status-badge.tsx';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
-import { deliveryColumns, exportColumns } from './delivery-columns.tsx';
-import { readDeliveries, useDeliveries } from './delivery-queries.ts';
+import { DeliveryRow, deliveryColumns, exportColumns, printColumns } from './delivery-columns.tsx';
+import { readDeliveries, useDeliveries, useDeliveryCount } from './delivery-queries.ts';
+import { useRecentRiders, useWork } from './rider-queries.ts';
 import { useDeliveryStatus } from './use-delivery-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Deliveries');
 
 export default function DeliveriesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search', 'status']);
-  const { search, status } = filters.values;
-  const deliveries = useDeliveries({ search, status });
+  const filters = useListFilters(['search', 'status', 'day', 'from', 'until', 'rider', 'due']);
+  const { search, status, rider, due } = filters.values;
+  const asked = { search, status, rider, due, ...readDays(filters.values, useNow()) };
+  const deliveries = useDeliveries(asked);
+  const count = useDeliveryCount(asked);
+  const riders = useRecentRiders() ?? [];
+  const work = useWork();
   const deliveryStatus = useDeliveryStatus();
+  const toggle = (name: 'status' | 'due', value: string) => ({
+    isOn: filters.values[name] === value,
+    onToggle: () => filters.set(name, filters.values[name] === value ? '' : value),
+  });
 
   return (
     <>
@@ -30,38 +49,61 @@ export default function DeliveriesPage() {
         subtitle="Track and manage product deliveries"
         card="Active Deliveries"
         toolbar={
-          <ListToolbar>
-            <SearchBox
-              placeholder="Search deliveries..."
-              searched={search}
-              onSearch={(text) => filters.set('search', text)}
-            />
-            <FilterSelect
-              label="Status"
-              value={status}
-              options={[
-                { value: '', label: 'All Status' },
-                ...deliveryStatuses.map((value) => ({ value, label: statusWords(value) })),
-              ]}
-              onChoose={(value) => filters.set('status', value)}
-            />
-            <ExportButton
-              name="deliveries"
-              read={readDeliveries(tables, { search, status })}
-              columns={exportColumns}
-            />
-          </ListToolbar>
+          <>
+            <ListToolbar>
+              <SearchBox
+                placeholder="Search deliveries..."
+                searched={search}
+                onSearch={(text) => filters.set('search', text)}
+              />
+              <FilterSelect
+                label="Status"
+                value={status}
+                options={[
+                  { value: '', label: 'All Status' },
+                  ...deliveryStatuses.map((value) => ({ value, label: statusWords(value) })),
+                ]}
+                onChoose={(value) => filters.set('status', value)}
+              />
+              <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
+                <DayFilterSelect values={filters.values} onChoose={filters.set} />
+                <RiderFilterSelect
+                  rider={rider}
+                  riders={riders}
+                  onChoose={(name) => filters.set('rider', name)}
+                />
+                <ExportButton
+                  name="deliveries"
+                  read={readDeliveries(tables, asked)}
+                  columns={exportColumns}
+                />
+                <PrintList heading="Deliveries" read={readDeliveries(tables, asked)} columns={printColumns} />
+              </MoreFilters>
+            </ListToolbar>
+            <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
+              <QuickFilters
+                filters={[
+                  { label: 'To assign', count: work?.to_assign, ...toggle('status', 'pending') },
+                  { label: 'Late', count: work?.late_deliveries, isUrgent: true, ...toggle('due', 'late') },
+                ]}
+              />
+              <RowCount count={count} one="delivery" many="deliveries" />
+            </div>
+          </>
         }
       >
         <RowList
           {...deliveries}
           label="Deliveries"
           columns={deliveryColumns(deliveryStatus)}
+          compact={(delivery) => <DeliveryRow delivery={delivery} status={deliveryStatus} />}
           empty={
             filters.isNarrowed
               ? {
                   title: 'No deliveries found',
-                  text: 'Try another search or another status.',
+                  text: search
+                    ? "Try a part of the customer's or rider's name or phone, the address or the order number, or fewer filters."
+                    : 'No delivery fits these filters. Try fewer of them.',
                   action: (
                     <Button tone="quiet" onClick={filters.clear}>
                       Show all deliveries

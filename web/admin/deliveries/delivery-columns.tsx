@@ -1,14 +1,17 @@
-// A delivery in the list (specification §2, Admin Deliveries), and in the exported file.
+// A delivery in the list (specification §2, Admin Deliveries), as a line of a table and as a compact row, and in the exported file.
 import { Link } from 'react-router';
-import { statusesOnceAssigned } from '../../../domain/delivery-status.ts';
+import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Age, useNow } from '../age.tsx';
 import { callTo } from '../contact-link.tsx';
-import { formatDateTime } from '../dates.ts';
+import { formatClock, formatForFile } from '../dates.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
+import { drinksOf, otherCity } from '../orders/place.ts';
 import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { confirmDeliveryStatus, deliveryStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
@@ -17,121 +20,258 @@ import type { ListedDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import type { useDeliveryStatus } from './use-delivery-status.ts';
 
-export function deliveryColumns(status: ReturnType<typeof useDeliveryStatus>): Column<ListedDelivery>[] {
+type DeliveryStatus = ReturnType<typeof useDeliveryStatus>;
+
+export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[] {
   return [
     {
       title: 'Order #',
-      card: 'heading',
-      show: ({ order }) => (
-        <Link to={`/admin/orders/${order.id}`} className="tap font-semibold whitespace-nowrap underline">
-          {order.order_number}
-        </Link>
+      width: '5.75rem',
+      show: (delivery) => (
+        <>
+          <OrderLink delivery={delivery} className="block leading-6" />
+          <span className="block text-xs">
+            <DeliveryAge delivery={delivery} />
+          </span>
+        </>
       ),
     },
     {
       title: 'Customer',
-      card: 'alone',
       show: ({ order }) => (
-        <span className="block max-w-80 break-words table:max-w-60 table:min-w-48">
-          {order.customer_name}
-          <span className="block text-ink-soft">{order.city}</span>
+        <>
+          <span className="block truncate font-semibold" title={order.customer_name}>
+            {order.customer_name}
+          </span>
           {order.anonymised_at ? null : (
-            <span className="mt-0.5 flex flex-wrap gap-x-3 text-ink-soft">
-              <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
-                {formatPhone(order.customer_phone)}
-              </a>
-              <MapLink order={order} />
+            <span className="flex gap-2 text-xs leading-6 text-ink-soft">
+              <CustomerPhone order={order} className="underline" />
+              <MapLink order={order} className="truncate underline" />
+              <OtherCity order={order} />
             </span>
           )}
-        </span>
+        </>
       ),
     },
     {
-      title: 'Delivery Person',
-      show: ({ delivery_person, delivery_phone, delivery_notes }) =>
-        delivery_person ? (
-          <span className="block max-w-56 break-words max-table:ml-auto">
-            {delivery_person}
-            {delivery_phone ? (
-              <span className="block">
-                <a href={callTo(delivery_phone)} className="tap text-ink-soft underline">
-                  {delivery_phone}
-                </a>
-              </span>
-            ) : null}
-            {delivery_notes ? (
-              <span className="line-clamp-2 whitespace-pre-line text-ink-soft" title={delivery_notes}>
-                {delivery_notes}
-              </span>
-            ) : null}
+      title: 'Items',
+      width: '16%',
+      show: ({ order }) => (
+        <>
+          <span className="block truncate" title={drinksOf(order.order_items)}>
+            {drinksOf(order.order_items)}
           </span>
-        ) : (
-          <span className="text-ink-soft">Not assigned</span>
-        ),
+          {order.delivery_notes ? (
+            <span className="block truncate text-xs leading-5 text-ink-soft" title={order.delivery_notes}>
+              <span className="sr-only">Customer's notes: </span>
+              {order.delivery_notes}
+            </span>
+          ) : null}
+        </>
+      ),
     },
+    { title: 'Delivery Person', width: '9rem', show: (delivery) => <Rider delivery={delivery} /> },
     {
       title: 'Vehicle',
+      width: '5.5rem',
       show: ({ delivery_vehicle }) => (
-        <span className="block max-w-36 break-words max-table:ml-auto">{delivery_vehicle || 'N/A'}</span>
+        <span className="line-clamp-2 leading-5 wrap-anywhere">{delivery_vehicle || 'N/A'}</span>
       ),
     },
     {
       title: 'Status',
-      card: 'corner',
-      show: ({ delivery_status, order }) => (
-        <span className="flex flex-col items-end gap-1.5 whitespace-nowrap table:items-start">
-          <StatusBadge status={delivery_status} />
-          {order.status === 'cancelled' ? <Badge tone="red">Order cancelled</Badge> : null}
-        </span>
-      ),
+      width: '8.5rem',
+      show: (delivery) => <StatusControl delivery={delivery} status={status} />,
     },
-    {
-      title: 'Times',
-      show: ({ pickup_time, delivery_time }) =>
-        pickup_time || delivery_time ? (
-          <span className="block text-sm">
-            {pickup_time ? <Time word="Picked" at={pickup_time} /> : null}
-            {delivery_time ? <Time word="Delivered" at={delivery_time} /> : null}
-          </span>
-        ) : (
-          <span className="text-ink-soft">
-            <span aria-hidden="true">—</span>
-            <span className="sr-only">None yet</span>
-          </span>
-        ),
-    },
-    {
-      title: 'Actions',
-      card: 'actions',
-      show: (delivery) => (
-        <span className="flex items-center gap-2">
-          <AssignButton delivery={delivery} />
-          {delivery.delivery_person ? (
-            <StatusSelect
-              label={`Delivery status of ${delivery.order.order_number}`}
-              value={delivery.delivery_status}
-              options={statusesOnceAssigned}
-              saving={status.saving(delivery)}
-              confirmation={(to) => confirmDeliveryStatus(delivery, to)}
-              block={(to) => deliveryStatusBlock(delivery, to)}
-              onChoose={(to) => status.set(delivery, to)}
-            />
-          ) : null}
-        </span>
-      ),
-    },
+    { title: 'Times', width: '8.5rem', show: (delivery) => <Times delivery={delivery} /> },
+    { title: 'Actions', width: '6.25rem', show: (delivery) => <AssignButton delivery={delivery} /> },
   ];
 }
 
-function Time({ word, at }: { word: string; at: string }) {
+/** On a phone: short lines beside what is pressed. */
+export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; status: DeliveryStatus }) {
+  const { order, delivery_person } = delivery;
   return (
-    <span className="block">
-      <span className="text-ink-soft">{word}:</span> <time dateTime={at}>{formatDateTime(at)}</time>
+    <div className="grid grid-cols-[minmax(0,1fr)_7.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_15.5rem]">
+      <div className="grid min-w-0 gap-x-4 text-sm leading-5.5 sm:grid-cols-2">
+        <p className="flex items-center gap-2 whitespace-nowrap">
+          <OrderLink delivery={delivery} className="py-0.5" />
+          <DeliveryAge delivery={delivery} />
+          <LastTime delivery={delivery} />
+        </p>
+        <p className="truncate font-semibold">{order.customer_name}</p>
+        {order.anonymised_at ? null : (
+          <p className="flex min-w-0 gap-1.5">
+            <MapLink order={order} className="truncate py-0.5 underline" />
+            <OtherCity order={order} />
+          </p>
+        )}
+        <p className="truncate" title={order.delivery_notes ?? undefined}>
+          {drinksOf(order.order_items)}
+          {order.delivery_notes ? (
+            <span className="text-ink-soft">
+              {' · '}
+              <span className="sr-only">Customer's notes: </span>
+              {order.delivery_notes}
+            </span>
+          ) : null}
+        </p>
+        {delivery_person ? (
+          <div className="min-w-0 text-ink-soft sm:col-span-2">
+            <Rider delivery={delivery} />
+          </div>
+        ) : null}
+      </div>
+      <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+        {delivery_person ? (
+          <StatusControl delivery={delivery} status={status} />
+        ) : (
+          <>
+            <AssignButton delivery={delivery} />
+            {order.status === 'cancelled' ? <CancelledBadge /> : null}
+          </>
+        )}
+        <span className="flex justify-end">
+          {delivery_person ? <AssignButton delivery={delivery} /> : null}
+          {order.anonymised_at ? null : (
+            <a
+              href={callTo(order.customer_phone)}
+              title={formatPhone(order.customer_phone)}
+              className="inline-flex size-11 items-center justify-center rounded-md text-ink-soft hover:bg-paper-deep hover:text-ink"
+            >
+              <Icon name="phone" />
+              <span className="sr-only">{formatPhone(order.customer_phone)}</span>
+            </a>
+          )}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+type Order = ListedDelivery['order'];
+
+function OrderLink({ delivery: { order }, className }: { delivery: ListedDelivery; className: string }) {
+  return (
+    <Link
+      to={`/admin/orders/${order.id}`}
+      className={`font-semibold whitespace-nowrap underline ${className}`}
+    >
+      {order.order_number}
+    </Link>
+  );
+}
+
+function DeliveryAge({ delivery }: { delivery: ListedDelivery }) {
+  return <Age at={delivery.created_at} isLate={isDeliveryLate(delivery, useNow())} />;
+}
+
+function CustomerPhone({
+  order,
+  className,
+  icon = false,
+}: {
+  order: Order;
+  className: string;
+  icon?: boolean;
+}) {
+  return (
+    <a href={callTo(order.customer_phone)} className={`whitespace-nowrap tabular-nums ${className}`}>
+      {icon ? <Icon name="phone" className="size-4" /> : null}
+      {formatPhone(order.customer_phone)}
+    </a>
+  );
+}
+
+function OtherCity({ order }: { order: Order }) {
+  const city = otherCity(order);
+  return city ? <span className="font-semibold whitespace-nowrap text-ink">{city}</span> : null;
+}
+
+function Rider({ delivery }: { delivery: ListedDelivery }) {
+  const { delivery_person, delivery_phone, delivery_notes } = delivery;
+  if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
+  return (
+    <>
+      <span className="block truncate cards:inline" title={delivery_person}>
+        {delivery_person}
+      </span>
+      <span className="flex gap-2 text-xs leading-6 cards:ml-2 cards:inline cards:text-sm">
+        {delivery_phone ? (
+          <a href={callTo(delivery_phone)} className="whitespace-nowrap underline cards:py-1">
+            {delivery_phone}
+          </a>
+        ) : null}
+        {delivery_notes ? (
+          <span className="truncate text-ink-soft cards:block" title={delivery_notes}>
+            <span className="sr-only">Instructions: </span>
+            {delivery_notes}
+          </span>
+        ) : null}
+      </span>
+    </>
+  );
+}
+
+const CancelledBadge = () => (
+  <Badge tone="red" isSmall>
+    Order cancelled
+  </Badge>
+);
+
+function StatusControl({ delivery, status }: { delivery: ListedDelivery; status: DeliveryStatus }) {
+  return (
+    <span className="grid justify-items-start">
+      {delivery.delivery_person ? (
+        <StatusSelect
+          label={`Delivery status of ${delivery.order.order_number}`}
+          value={delivery.delivery_status}
+          options={statusesOnceAssigned}
+          saving={status.saving(delivery)}
+          confirmation={(to) => confirmDeliveryStatus(delivery, to)}
+          block={(to) => deliveryStatusBlock(delivery, to)}
+          onChoose={(to) => status.set(delivery, to)}
+        />
+      ) : (
+        <StatusBadge status={delivery.delivery_status} isSmall />
+      )}
+      {delivery.order.status === 'cancelled' ? <CancelledBadge /> : null}
     </span>
   );
 }
 
-/** Assigns what nobody has yet; what somebody has can be edited. A cancelled order is not brought to anyone. */
+function Times({ delivery: { pickup_time, delivery_time } }: { delivery: ListedDelivery }) {
+  if (!pickup_time && !delivery_time) {
+    return (
+      <span className="text-ink-soft">
+        <span aria-hidden="true">—</span>
+        <span className="sr-only">None yet</span>
+      </span>
+    );
+  }
+  return (
+    <span className="block text-xs leading-5">
+      {pickup_time ? <Time word="Picked" at={pickup_time} /> : null}
+      {delivery_time ? <Time word="Delivered" at={delivery_time} /> : null}
+    </span>
+  );
+}
+
+function LastTime({ delivery: { pickup_time, delivery_time } }: { delivery: ListedDelivery }) {
+  if (delivery_time) return <Time word="Delivered" at={delivery_time} />;
+  return pickup_time ? <Time word="Picked" at={pickup_time} /> : null;
+}
+
+function Time({ word, at }: { word: string; at: string }) {
+  const now = useNow();
+  return (
+    <span className="block truncate cards:text-xs">
+      <span className="text-ink-soft">{word}:</span> <time dateTime={at}>{formatClock(at, now)}</time>
+    </span>
+  );
+}
+
+/** Assigns what no one has yet; an assignment can be edited. A cancelled order is not delivered. */
 function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: ListedDelivery }) {
   const open = useDialogOpener('assign');
   if (order.status === 'cancelled') return null;
@@ -147,7 +287,7 @@ function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: 
       <StaffIcon name="pencil" />
     </button>
   ) : (
-    <Button onClick={() => open(id)} aria-haspopup="dialog">
+    <Button onClick={() => open(id)} aria-haspopup="dialog" className="px-4!">
       Assign<span className="sr-only"> {order.order_number}</span>
     </Button>
   );
@@ -159,13 +299,33 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Customer phone', value: ({ order }) => order.customer_phone },
   { title: 'Address', value: ({ order }) => order.shipping_address },
   { title: 'City', value: ({ order }) => order.city },
+  {
+    title: 'Items',
+    value: ({ order }) =>
+      order.order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
+  },
+  { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
   { title: 'Total (KES)', value: ({ order }) => order.total_amount / 100 },
   { title: 'Status', value: ({ delivery_status }) => statusWords(delivery_status) },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
   { title: 'Phone', value: ({ delivery_phone }) => delivery_phone },
   { title: 'Vehicle', value: ({ delivery_vehicle }) => delivery_vehicle },
   { title: 'Delivery notes', value: ({ delivery_notes }) => delivery_notes },
-  { title: 'Made', value: ({ created_at }) => created_at },
-  { title: 'Picked', value: ({ pickup_time }) => pickup_time },
-  { title: 'Delivered', value: ({ delivery_time }) => delivery_time },
+  { title: 'Paid (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
+  { title: 'Picked (Nairobi time)', value: ({ pickup_time }) => formatForFile(pickup_time) },
+  { title: 'Delivered (Nairobi time)', value: ({ delivery_time }) => formatForFile(delivery_time) },
+];
+
+export const printColumns: CsvColumn<ListedDelivery>[] = [
+  { title: 'Order #', value: ({ order }) => order.order_number },
+  { title: 'Customer', value: ({ order }) => order.customer_name },
+  { title: 'Phone', value: ({ order }) => formatPhone(order.customer_phone) },
+  {
+    title: 'Address',
+    value: ({ order }) => [order.shipping_address, otherCity(order)].filter(Boolean).join(', '),
+  },
+  { title: 'Items', value: ({ order }) => drinksOf(order.order_items) },
+  { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
+  { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
+  { title: 'Status', value: ({ delivery_status }) => statusWords(delivery_status) },
 ];

@@ -1,29 +1,38 @@
 // What the deliveries screen reads, and under which keys it is kept.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
+import type { Days } from '../list/days.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { rowOrNull } from '../table-answer.ts';
+import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
-export interface DeliveryFilters {
+/** '' or null where nothing is filtered. */
+export interface DeliveryFilters extends Days {
   search: string;
   status: string;
+  rider: string;
+  due: string;
 }
 
-const listed =
-  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at)';
+const asked = ({ search, status, rider, due, from_day, until_day }: DeliveryFilters) => ({
+  search,
+  status: status || null,
+  rider: rider || null,
+  due: due || null,
+  from_day,
+  until_day,
+});
 
-/**
- * Newest first; search anywhere in the delivery person, the customer's name and the order's number, status exactly
- * (specification §7, Admin management).
- */
-export function readDeliveries(tables: Staff['tables'], { search, status }: DeliveryFilters) {
+const listed =
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name))';
+
+/** Newest first (specification §7, Admin management). */
+export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters) {
   return (({ after, limit, signal }) =>
     tables
       .rpc('search_deliveries', {
-        search,
-        status: status || null,
+        ...asked(filters),
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
@@ -40,6 +49,16 @@ export type ListedDelivery = NonNullable<Answer['data']>[number];
 export function useDeliveries(filters: DeliveryFilters) {
   const { tables } = useMember().staff;
   return useRows<ListedDelivery>(['deliveries', 'list', filters], readDeliveries(tables, filters));
+}
+
+/** How many deliveries the filters leave; undefined until it is known. */
+export function useDeliveryCount(filters: DeliveryFilters): number | undefined {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['deliveries', 'count', filters],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('count_deliveries', asked(filters)).abortSignal(signal)),
+  }).data;
 }
 
 /** One delivery as it is now; null when there is none. */

@@ -7,7 +7,7 @@ import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/inquiries-page.ts';
-import { exportColumns, inquiryColumns } from './inquiry-columns.tsx';
+import { exportColumns, InquiryRow, inquiryColumns } from './inquiry-columns.tsx';
 import { InquiryDialog } from './inquiry-dialog.tsx';
 import { readInquiries, useInquiries, useUnread } from './inquiry-queries.ts';
 import { useMarkAllRead, useMarkRead } from './use-mark-read.ts';
@@ -42,6 +42,7 @@ export default function InquiriesPage() {
           {...inquiries}
           label="Inquiries"
           columns={inquiryColumns(marking)}
+          compact={(inquiry) => <InquiryRow inquiry={inquiry} marking={marking} />}
           rowStyle={({ is_read }) =>
             is_read ? '' : 'bg-tone-blue-soft/35 shadow-[inset_4px_0_0] shadow-tone-blue'
           }

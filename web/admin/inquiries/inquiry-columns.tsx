@@ -1,8 +1,9 @@
 // An inquiry in the list (specification §2, Admin Inquiries), and in the exported file.
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Age } from '../age.tsx';
 import { mailTo } from '../contact-link.tsx';
-import { formatDate } from '../dates.ts';
+import { formatDate, formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
@@ -11,8 +12,10 @@ import type { useMarkRead } from './use-mark-read.ts';
 
 export const subjectOf = ({ subject }: Inquiry): string => subject?.trim() || 'No subject';
 
-export const ReadBadge = ({ isRead }: { isRead: boolean }) => (
-  <Badge tone={isRead ? 'grey' : 'blue'}>{isRead ? 'Read' : 'Unread'}</Badge>
+export const ReadBadge = ({ isRead, isSmall = false }: { isRead: boolean; isSmall?: boolean }) => (
+  <Badge tone={isRead ? 'grey' : 'blue'} isSmall={isSmall}>
+    {isRead ? 'Read' : 'Unread'}
+  </Badge>
 );
 
 export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRead>): Column<Inquiry>[] {
@@ -83,6 +86,51 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
   ];
 }
 
+/** On a phone: what is asked, beside what is pressed. */
+export function InquiryRow({
+  inquiry,
+  marking,
+}: {
+  inquiry: Inquiry;
+  marking: ReturnType<typeof useMarkRead>;
+}) {
+  const { name, email, created_at, is_read } = inquiry;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
+      <div className="min-w-0 text-sm leading-5.5">
+        <p className="flex items-center gap-2">
+          <span className={`truncate ${is_read ? '' : 'font-bold'}`}>{name}</span>
+          <Age at={created_at} />
+          <ReadBadge isRead={is_read} isSmall />
+        </p>
+        <p
+          className={`truncate ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${is_read ? '' : 'font-semibold'}`}
+        >
+          {subjectOf(inquiry)}
+        </p>
+        <p className="truncate">
+          <a href={mailTo(email)} className="py-0.5 text-ink-soft underline">
+            {email}
+          </a>
+        </p>
+      </div>
+      <div className="grid sm:flex sm:flex-row-reverse sm:gap-2">
+        <ViewButton inquiry={inquiry} />
+        {is_read ? null : (
+          <Button
+            tone="quiet"
+            isBusy={marking.isMarking(inquiry)}
+            onClick={() => marking.mark(inquiry)}
+            className="bg-transparent! px-2! whitespace-nowrap"
+          >
+            Mark as Read<span className="sr-only">: {name}</span>
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
 function ViewButton({ inquiry: { id, name } }: { inquiry: Inquiry }) {
   const open = useDialogOpener('view');
   return (
@@ -98,6 +146,6 @@ export const exportColumns: CsvColumn<Inquiry>[] = [
   { title: 'Phone', value: ({ phone }) => phone },
   { title: 'Subject', value: ({ subject }) => subject },
   { title: 'Message', value: ({ message }) => message },
-  { title: 'Date', value: ({ created_at }) => created_at },
+  { title: 'Received (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Status', value: ({ is_read }) => (is_read ? 'Read' : 'Unread') },
 ];

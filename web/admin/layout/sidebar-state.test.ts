@@ -8,8 +8,10 @@ test('what is put into the cookie is read back, among other cookies too', () => 
   }
 });
 
-test('without a cookie the sidebar is expanded', () => {
+test('without a cookie the sidebar is expanded where the screen has room for it', () => {
   expect(isSidebarExpanded('')).toBe(true);
+  expect(isSidebarExpanded('', false)).toBe(false);
+  expect(isSidebarExpanded('sidebar_state=expanded', false)).toBe(true);
   expect(isSidebarExpanded('other_sidebar_state=collapsed')).toBe(true);
 });
 

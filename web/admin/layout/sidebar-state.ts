@@ -3,9 +3,13 @@
 const name = 'sidebar_state';
 const week = 7 * 24 * 60 * 60;
 
-/** @param cookies as in `document.cookie`; without ours the sidebar is expanded */
-export function isSidebarExpanded(cookies: string): boolean {
-  return !cookies.split(/;\s*/).includes(`${name}=collapsed`);
+/**
+ * @param cookies as in `document.cookie`
+ * @param hasRoom whether the screen has room for it beside a table: decides where there is no cookie of ours
+ */
+export function isSidebarExpanded(cookies: string, hasRoom = true): boolean {
+  const stored = cookies.split(/;\s*/).find((cookie) => cookie.startsWith(`${name}=`));
+  return stored ? stored !== `${name}=collapsed` : hasRoom;
 }
 
 /** @returns what to assign to `document.cookie` */

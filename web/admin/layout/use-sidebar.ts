@@ -4,9 +4,13 @@ import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 
 /** Below it the sidebar is a drawer (specification §9). */
 const wide = '(min-width: 768px)';
+/** Below it an expanded sidebar leaves a table too little room, so it begins collapsed. */
+const roomy = '(min-width: 90rem)';
 
 export function useSidebar() {
-  const [isExpanded, setExpanded] = useState(() => isSidebarExpanded(document.cookie));
+  const [isExpanded, setExpanded] = useState(() =>
+    isSidebarExpanded(document.cookie, window.matchMedia(roomy).matches),
+  );
   const drawer = useRef<HTMLDialogElement>(null);
 
   const toggle = useCallback(() => {

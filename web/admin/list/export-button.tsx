@@ -2,13 +2,13 @@
 import { useEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts.tsx';
-import { dataOf } from '../table-answer.ts';
 import type { CsvColumn } from './csv.ts';
+import { readAll } from './read-all.ts';
 import { saveFile } from './save-file.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 
-/** As many as the table service gives at once. */
-const exportPageSize = 1000;
+/** A file of more would fill a phone's memory: days narrow the list. */
+const exportLimit = 20_000;
 
 interface ExportButtonProps<Row> {
   /** Of the file, to which the date is added: 'orders'. */
@@ -27,9 +27,20 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
     const { signal } = running.current;
     setDone(0);
     try {
-      const [{ toCsv }, rows] = [await import('./csv.ts'), await readAll(read, signal, setDone)];
+      const [{ toCsv }, rows] = [
+        await import('./csv.ts'),
+        await readAll(read, { limit: exportLimit, signal, onProgress: setDone }),
+      ];
       saveFile(name, 'csv', toCsv(columns, rows));
-      showToast({ title: 'Success', text: `${rows.length.toLocaleString('en-KE')} ${name} exported` });
+      const exported = `${rows.length.toLocaleString('en-KE')} ${name}`;
+      showToast(
+        rows.length < exportLimit
+          ? { title: 'Success', text: `${exported} exported` }
+          : {
+              title: 'Not all exported',
+              text: `The file has the newest ${exported}. Choose days for the others.`,
+            },
+      );
     } catch (error) {
       if (!signal.aborted) {
         console.warn('The export failed', error);
@@ -48,21 +59,4 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
       {done === null ? 'Export CSV' : `Cancel export (${done.toLocaleString('en-KE')})`}
     </Button>
   );
-}
-
-async function readAll<Row extends Cursor>(
-  read: ReadPage<Row>,
-  signal: AbortSignal,
-  onProgress: (rows: number) => void,
-): Promise<Row[]> {
-  const rows: Row[] = [];
-  for (;;) {
-    const last = rows.at(-1);
-    const after = last ? { created_at: last.created_at, id: last.id } : null;
-    const page = dataOf(await read({ after, limit: exportPageSize, signal }));
-    signal.throwIfAborted();
-    rows.push(...page);
-    onProgress(rows.length);
-    if (page.length < exportPageSize) return rows;
-  }
 }

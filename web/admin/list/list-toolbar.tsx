@@ -3,7 +3,7 @@ import { type ReactNode, useId } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 import { useTypedSearch } from './use-list-filters.ts';
 
-const box =
+export const box =
   'min-h-11 rounded-md border border-line-strong bg-card text-sm text-ink transition-[border-color] hover:border-dusk-500';
 
 export function ListToolbar({ children }: { children: ReactNode }) {

@@ -1,11 +1,13 @@
-// Rows as a table where there is room for one, as cards where there is not, and every state of a list without rows.
-import { type ReactNode, useEffect, useId, useRef, useSyncExternalStore } from 'react';
+// Rows as a table where there is room for one, as cards or compact rows where there is not, and every state of a list without rows.
+import { type ReactNode, type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import type { Rows } from './use-rows.ts';
 
 export interface Column<Row> {
   title: string;
   isNumber?: boolean;
+  /** Share of the table's width, such as '6rem'. With one, columns keep their widths and long text is cut off. */
+  width?: string;
   /**
    * Where a card shows it: as its heading, opposite the heading, as a line with its title (when not told), alone in a
    * line, among the actions at its foot, or not at all.
@@ -26,25 +28,39 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   skeletons?: number;
   /** Of a row that stands out. */
   rowStyle?(row: Row): string;
+  /** A row in a few short lines, for lists that are worked through: used instead of cards. */
+  compact?(row: Row): ReactNode;
 }
 
-/** From this width on a table has room beside the sidebar: `--breakpoint-table`. */
-const wide = '(min-width: 85rem)';
+/** Width of the list from which a table fits, in px. */
+const tableWidth = 1024;
 
-function useIsWide(): boolean {
-  return useSyncExternalStore(
-    (onChange) => {
-      const media = window.matchMedia(wide);
-      media.addEventListener('change', onChange);
-      return () => media.removeEventListener('change', onChange);
-    },
-    () => window.matchMedia(wide).matches,
-    () => true,
-  );
+/** Whether the list itself, beside a sidebar of any width, has room for a table. */
+function useIsWide(list: RefObject<HTMLElement | null>): boolean {
+  const [isWide, setWide] = useState(true);
+  useLayoutEffect(() => {
+    const element = list.current;
+    if (!element) return;
+    const measure = () => setWide(element.clientWidth >= tableWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [list]);
+  return isWide;
 }
 
 export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
-  const isWide = useIsWide();
+  const element = useRef<HTMLDivElement>(null);
+  const isWide = useIsWide(element);
+  return (
+    <div ref={element} data-shape={isWide ? 'table' : 'cards'}>
+      <Content {...list} isWide={isWide} />
+    </div>
+  );
+}
+
+function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<Row> & { isWide: boolean }) {
   const { rows, label, isLoading, isOutdated, error, retry, empty } = list;
   if (error && rows.length === 0) {
     return (
@@ -68,7 +84,7 @@ export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
       </div>
     );
   }
-  const Shape = isWide ? Table : Cards;
+  const Shape = isWide ? Table : list.compact ? CompactRows : Cards;
   return (
     <div aria-busy={isLoading || isOutdated || undefined} className="aria-busy:cursor-progress">
       {isLoading ? (
@@ -101,18 +117,27 @@ function Table<Row extends { id: string }>({
   skeletons = 3,
   rowStyle,
 }: RowListProps<Row>) {
+  const isFixed = columns.some(({ width }) => width);
+  const [headCell, bodyCell] = isFixed ? ['px-2 py-2', 'px-2 py-1'] : ['px-3 py-2.5', 'px-3 py-3'];
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <section aria-label={label} tabIndex={0} className="overflow-x-auto">
-      <table className="w-full text-left text-sm">
+      <table className={`w-full text-left text-sm ${isFixed ? 'table-fixed' : ''}`}>
         <caption className="sr-only">{label}</caption>
+        {isFixed ? (
+          <colgroup>
+            {columns.map(({ title, width }) => (
+              <col key={title} style={width ? { width } : undefined} />
+            ))}
+          </colgroup>
+        ) : null}
         <thead>
           <tr className="bg-paper-deep">
             {columns.map(({ title, isNumber }) => (
               <th
                 key={title}
                 scope="col"
-                className={`px-3 py-2.5 font-semibold whitespace-nowrap text-ink-soft first:pl-5 last:pr-5 ${isNumber ? 'text-right' : ''}`}
+                className={`${headCell} font-semibold whitespace-nowrap text-ink-soft first:pl-4 last:pr-4 ${isNumber ? 'text-right' : ''}`}
               >
                 {title}
               </th>
@@ -124,7 +149,7 @@ function Table<Row extends { id: string }>({
             ? Array.from({ length: skeletons }, (_, index) => (
                 <tr key={index} className="border-t border-line">
                   {columns.map(({ title }) => (
-                    <td key={title} className="px-3 py-5 first:pl-5 last:pr-5">
+                    <td key={title} className="px-2 py-5 first:pl-4 last:pr-4">
                       <Bone />
                     </td>
                   ))}
@@ -135,7 +160,7 @@ function Table<Row extends { id: string }>({
                   {columns.map(({ title, isNumber, show }) => (
                     <td
                       key={title}
-                      className={`px-3 py-3 align-middle first:pl-5 last:pr-5 ${isNumber ? 'text-right whitespace-nowrap tabular-nums' : ''}`}
+                      className={`${bodyCell} align-middle first:pl-4 last:pr-4 ${isNumber ? 'text-right whitespace-nowrap tabular-nums' : ''}`}
                     >
                       {show(row)}
                     </td>
@@ -176,11 +201,11 @@ function Cards<Row extends { id: string }>({
     );
   }
   return (
-    <ul aria-label={label} className="lg:max-table:grid lg:max-table:grid-cols-2">
+    <ul aria-label={label} className="lg:cards:grid lg:cards:grid-cols-2">
       {rows.map((row) => (
         <li
           key={row.id}
-          className={`${card} grid-cols-[minmax(0,1fr)] lg:max-table:odd:border-r ${rowStyle?.(row) ?? ''}`}
+          className={`${card} grid-cols-[minmax(0,1fr)] lg:cards:odd:border-r ${rowStyle?.(row) ?? ''}`}
         >
           <div className="flex items-start justify-between gap-3">
             <div className="min-w-0 wrap-anywhere">
@@ -216,6 +241,40 @@ function Cards<Row extends { id: string }>({
               ))}
             </div>
           ) : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function CompactRows<Row extends { id: string }>({
+  label,
+  rows,
+  isLoading,
+  skeletons = 3,
+  rowStyle,
+  compact,
+}: RowListProps<Row>) {
+  if (isLoading) {
+    return (
+      <div aria-hidden="true">
+        {Array.from({ length: skeletons }, (_, index) => (
+          <div key={index} className="grid gap-2 border-t border-line px-3 py-4">
+            <Bone />
+            <Bone />
+          </div>
+        ))}
+      </div>
+    );
+  }
+  return (
+    <ul aria-label={label}>
+      {rows.map((row) => (
+        <li
+          key={row.id}
+          className={`relative border-t border-line px-3 py-0.5 sm:px-4 sm:py-1 ${rowStyle?.(row) ?? ''}`}
+        >
+          {compact?.(row)}
         </li>
       ))}
     </ul>
@@ -292,21 +351,21 @@ export function ListFrame({
 }) {
   const id = useId();
   return (
-    <div className="grid gap-6">
-      <div className="flex flex-wrap items-end justify-between gap-4">
+    <div className="grid gap-4 md:gap-5">
+      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-3">
         <header>
-          <h1 className="text-3xl">{heading}</h1>
-          <p className="mt-1 text-ink-soft">{subtitle}</p>
+          <h1 className="text-2xl">{heading}</h1>
+          <p className="text-sm text-ink-soft">{subtitle}</p>
         </header>
         {actions ? <div className="flex flex-wrap gap-2 sm:gap-3">{actions}</div> : null}
       </div>
       <section
         aria-labelledby={card ? id : undefined}
-        className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm"
+        className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3"
       >
-        <div className="grid gap-4 px-4 py-4 sm:px-5 sm:py-5">
+        <div className="grid gap-3 px-3 py-3 sm:px-4 print:hidden">
           {card ? (
-            <h2 id={id} className="text-xl">
+            <h2 id={id} className="text-lg">
               {card}
             </h2>
           ) : null}

@@ -1,87 +1,162 @@
-// An order in the list (specification §2, Admin Orders), and in the exported file.
+// An order in the list (specification §2, Admin Orders), as a line of a table and as a compact row.
 import { Link, useSearchParams } from 'react-router';
+import { isOrderLate } from '../../../domain/delivery-status.ts';
 import { formatKes } from '../../../domain/money.ts';
-import { Badge } from '../../ui/badge.tsx';
+import { formatPhone } from '../../../domain/phone.ts';
 import { buttonStyle } from '../../ui/button.tsx';
-import { formatDate } from '../dates.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import { Icon } from '../../ui/icons.tsx';
+import { Age, useNow } from '../age.tsx';
+import { callTo } from '../contact-link.tsx';
 import type { Column } from '../list/row-list.tsx';
-import { StatusBadge, statusWords } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
-import { decisionOf, type ListedOrder, orderStatuses } from './order-queries.ts';
+import { type ListedOrder, orderStatuses } from './order-queries.ts';
+import { PaymentBadge } from './payment-badge.tsx';
+import { areaOf, drinksOf, unitsOf } from './place.ts';
 import type { useOrderStatus } from './use-order-status.ts';
 
-const unitsOf = ({ order_items }: ListedOrder) =>
-  order_items.reduce((sum, { quantity }) => sum + quantity, 0);
+type OrderStatus = ReturnType<typeof useOrderStatus>;
 
-export const decisionWords = { 'units are gone': 'Needs a decision', 'refund is due': 'Refund due' };
-
-export function orderColumns(status: ReturnType<typeof useOrderStatus>): Column<ListedOrder>[] {
+export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
   return [
     {
       title: 'Order #',
-      card: 'heading',
+      width: '6rem',
       show: ({ order_number }) => <span className="font-semibold whitespace-nowrap">{order_number}</span>,
     },
     {
       title: 'Customer',
-      card: 'alone',
-      show: ({ customer_name, customer_email }) => (
-        <span className="block max-w-72 wrap-anywhere table:min-w-36">
-          {customer_name}
-          <span className="block text-ink-soft">{customer_email}</span>
-        </span>
+      show: (order) => (
+        <>
+          <span className="block truncate font-semibold" title={order.customer_name}>
+            {order.customer_name}
+          </span>
+          <span className="flex gap-2 text-xs leading-6 text-ink-soft">
+            <PhoneLink order={order} className="underline" />
+            <span className="truncate" title={order.customer_email}>
+              {order.customer_email}
+            </span>
+          </span>
+        </>
       ),
     },
-    {
-      title: 'Date',
-      show: ({ created_at }) => <span className="whitespace-nowrap">{formatDate(created_at)}</span>,
-    },
+    { title: 'Date', width: '5.5rem', show: (order) => <OrderAge order={order} /> },
     {
       title: 'Items',
+      show: ({ order_items }) => (
+        <>
+          <span className="block truncate" title={drinksOf(order_items)}>
+            {drinksOf(order_items)}
+          </span>
+          <span className="block text-xs text-ink-soft">{unitsOf(order_items)}</span>
+        </>
+      ),
+    },
+    {
+      title: 'Area',
+      width: '13%',
       show: (order) => (
-        <span className="whitespace-nowrap">
-          {unitsOf(order)} {unitsOf(order) === 1 ? 'item' : 'items'}
+        <span className="line-clamp-2 leading-5 wrap-anywhere" title={order.shipping_address}>
+          {areaOf(order)}
         </span>
       ),
     },
-    { title: 'Total', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
+    { title: 'Total', width: '5.75rem', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
+    { title: 'Payment', width: '7.25rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
-      card: 'corner',
-      show: (order) => {
-        const decision = decisionOf(order);
-        return (
-          <span className="flex flex-col items-end gap-1.5 whitespace-nowrap table:items-start">
-            <StatusBadge status={order.status} />
-            {decision ? <Badge tone="red">{decisionWords[decision]}</Badge> : null}
-          </span>
-        );
-      },
+      width: '10rem',
+      show: (order) => <StatusControl order={order} status={status} />,
     },
     {
       title: 'Actions',
-      card: 'actions',
-      show: (order) => (
-        <span className="flex items-center gap-2">
-          <ViewLink order={order} />
-          <StatusSelect
-            label={`Status of ${order.order_number}`}
-            value={order.status || 'pending'}
-            options={orderStatuses}
-            saving={status.saving(order)}
-            confirmation={(to) => confirmOrderStatus(order, to)}
-            block={(to) => orderStatusBlock(order, to)}
-            onChoose={(to) => status.set(order, to)}
-          />
-        </span>
-      ),
+      width: '6rem',
+      show: (order) => <ViewLink order={order} className={`${buttonStyle('quiet')} px-4!`} />,
     },
   ];
 }
 
-function ViewLink({ order }: { order: ListedOrder }) {
+/** On a phone: four short lines beside what is pressed; the rest of the row opens the order. */
+export function OrderRow({ order, status }: { order: ListedOrder; status: OrderStatus }) {
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_8.25rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_17.5rem]">
+      <div className="grid min-w-0 gap-x-4 text-sm leading-5.5 sm:grid-flow-col sm:grid-cols-[minmax(0,1fr)_minmax(0,1fr)] sm:grid-rows-2">
+        <p className="flex items-center gap-2 whitespace-nowrap">
+          <ViewLink order={order} className="font-bold before:absolute before:inset-0" isNumber />
+          <OrderAge order={order} />
+        </p>
+        <p className="truncate">
+          <span className="font-semibold">{order.customer_name}</span>
+          <span className="text-ink-soft"> · {areaOf(order)}</span>
+        </p>
+        <p className="truncate" title={drinksOf(order.order_items)}>
+          {drinksOf(order.order_items) || 'No items'}
+        </p>
+        <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
+          <PaymentBadge order={order} />
+          {formatKes(order.total_amount)}
+        </p>
+      </div>
+      <div className="relative grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+        <span className="grid sm:w-36">
+          <StatusControl order={order} status={status} />
+        </span>
+        <PhoneLink
+          order={order}
+          className="inline-flex min-h-11 items-center gap-1.5 rounded-md text-sm text-ink-soft underline"
+          icon
+        />
+      </div>
+    </div>
+  );
+}
+
+function StatusControl({ order, status }: { order: ListedOrder; status: OrderStatus }) {
+  return (
+    <StatusSelect
+      label={`Status of ${order.order_number}`}
+      value={order.status || 'pending'}
+      options={orderStatuses}
+      saving={status.saving(order)}
+      confirmation={(to) => confirmOrderStatus(order, to)}
+      block={(to) => orderStatusBlock(order, to)}
+      onChoose={(to) => status.set(order, to)}
+    />
+  );
+}
+
+function OrderAge({ order }: { order: ListedOrder }) {
+  const isLate = isOrderLate(order, order.delivery?.created_at ?? null, useNow());
+  return <Age at={order.created_at} isLate={isLate} />;
+}
+
+function PhoneLink({
+  order,
+  className,
+  icon = false,
+}: {
+  order: ListedOrder;
+  className: string;
+  icon?: boolean;
+}) {
+  if (order.anonymised_at || !order.customer_phone) return null;
+  return (
+    <a href={callTo(order.customer_phone)} className={`whitespace-nowrap tabular-nums ${className}`}>
+      {icon ? <Icon name="phone" className="size-4" /> : null}
+      <span className="sr-only">Call {order.customer_name}: </span>
+      {formatPhone(order.customer_phone)}
+    </a>
+  );
+}
+
+interface ViewLinkProps {
+  order: ListedOrder;
+  className: string;
+  /** Whether it shows the order's number instead of the word. */
+  isNumber?: boolean;
+}
+
+function ViewLink({ order, className, isNumber = false }: ViewLinkProps) {
   const [parameters] = useSearchParams();
   return (
     <Link
@@ -89,28 +164,13 @@ function ViewLink({ order }: { order: ListedOrder }) {
       state={{ isFromList: true }}
       preventScrollReset
       aria-haspopup="dialog"
-      className={buttonStyle('quiet')}
+      className={className}
     >
-      View<span className="sr-only"> {order.order_number}</span>
+      {isNumber ? <span className="sr-only">View </span> : 'View'}
+      <span className={isNumber ? '' : 'sr-only'}>
+        {isNumber ? '' : ' '}
+        {order.order_number}
+      </span>
     </Link>
   );
 }
-
-export const exportColumns: CsvColumn<ListedOrder>[] = [
-  { title: 'Order #', value: ({ order_number }) => order_number },
-  { title: 'Tracking number', value: ({ tracking_number }) => tracking_number },
-  { title: 'Customer', value: ({ customer_name }) => customer_name },
-  { title: 'Email', value: ({ customer_email }) => customer_email },
-  { title: 'Phone', value: ({ customer_phone }) => customer_phone },
-  { title: 'Address', value: ({ shipping_address }) => shipping_address },
-  { title: 'City', value: ({ city }) => city },
-  { title: 'Date', value: ({ created_at }) => created_at },
-  {
-    title: 'Items',
-    value: ({ order_items }) =>
-      order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
-  },
-  { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
-  { title: 'Status', value: ({ status }) => statusWords(status) },
-  { title: 'Payment', value: ({ payment_status }) => statusWords(payment_status) },
-];

@@ -12,8 +12,9 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
+import { PrintOrder } from '../print/print-order.tsx';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
-import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
@@ -21,6 +22,7 @@ import { plainFailure } from './order-event-words.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
+import { describePayment } from './payment-badge.tsx';
 import { isRefundable, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
 import { SendBack } from './send-back.tsx';
@@ -172,6 +174,7 @@ function Status({ order, saving }: StatusProps) {
             <CopyButton text={order.tracking_number} what="tracking number" />
           </div>
         </div>
+        <PrintOrder order={order} />
       </div>
     </Part>
   );
@@ -214,13 +217,6 @@ function Items({ order }: { order: WholeOrder }) {
   );
 }
 
-const moneyBadges: Record<string, [words: string, tone: BadgeTone]> = {
-  unpaid: ['Unpaid', 'yellow'],
-  paid: ['Paid', 'green'],
-  needs_decision: ['Paid, needs a decision', 'red'],
-  refunded: ['Refunded', 'grey'],
-};
-
 const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
   initiating: ['Being sent', 'blue'],
   processing: ['Waiting for the PIN', 'blue'],
@@ -253,7 +249,8 @@ function Parts({ order }: { order: WholeOrder }) {
 }
 
 function Payments({ order }: { order: WholeOrder }) {
-  const [words, tone] = moneyBadges[order.payment_status] ?? [statusWords(order.payment_status), 'grey'];
+  // What is due is said above, in the decision.
+  const [words, tone] = describePayment({ ...order, status: '' });
   return (
     <Part title="Payments">
       <p className="mb-3">
@@ -407,7 +404,15 @@ function Delivery({ order }: { order: WholeOrder }) {
         )}
       </dl>
       {delivery ? (
-        <p className="mt-2 text-sm">
+        <p className="mt-2 flex flex-wrap gap-4 text-sm">
+          {delivery.delivery_person || order.status === 'cancelled' ? null : (
+            <Link
+              to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}&assign=${delivery.id}`}
+              className="tap font-semibold underline"
+            >
+              Assign a rider
+            </Link>
+          )}
           <Link
             to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
             className="tap font-semibold underline"

@@ -1,7 +1,8 @@
 // What the orders screen reads, and under which keys it is kept.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
-import { type ReadPage, useRows } from '../list/use-rows.ts';
+import type { Days } from '../list/days.ts';
+import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
@@ -9,33 +10,66 @@ import { isUuid } from '../uuid.ts';
 /** What staff may set, and filter by (specification §2, Admin Orders). */
 export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
 
-export interface OrderFilters {
+/** '' or null where nothing is filtered. */
+export interface OrderFilters extends Days {
   search: string;
   status: string;
+  payment: string;
+  rider: string;
+  due: string;
 }
 
-const listed =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, order_items(quantity, product_name)';
+const asked = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
+  search,
+  status: status || null,
+  payment: payment || null,
+  rider: rider || null,
+  due: due || null,
+  from_day,
+  until_day,
+});
 
-/** Newest first; search anywhere in name, e-mail and number, or a whole tracking number; status exactly (specification §7, Admin management). */
-export function readOrders(tables: Staff['tables'], { search, status }: OrderFilters) {
-  return (({ after, limit, signal }) =>
-    tables
-      .rpc('search_orders', {
-        search,
-        status: status || null,
-        before_created_at: after?.created_at ?? null,
-        before_id: after?.id ?? null,
-        page_size: limit,
-      })
+const searchOrders = (
+  tables: Staff['tables'],
+  filters: OrderFilters,
+  { after, limit }: Pick<PageWanted, 'after' | 'limit'>,
+) =>
+  tables.rpc('search_orders', {
+    ...asked(filters),
+    before_created_at: after?.created_at ?? null,
+    before_id: after?.id ?? null,
+    page_size: limit,
+  });
+
+const listed =
+  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), delivery:deliveries(created_at, delivery_person)';
+const exported =
+  '*, order_items(quantity, product_name, unit_price), payments(receipt, status, needs_refund, completed_at), delivery:deliveries(delivery_person)';
+
+/** Newest first (specification §7, Admin management). */
+export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
+  return ((page) =>
+    searchOrders(tables, filters, page)
       .select(listed)
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
-      .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+      .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;
 /** An order as the list shows it. */
 export type ListedOrder = NonNullable<Answer['data']>[number];
+
+/** The same with everything that belongs into a file. */
+export function readOrdersToExport(tables: Staff['tables'], filters: OrderFilters) {
+  return ((page) =>
+    searchOrders(tables, filters, page)
+      .select(exported)
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+}
+type ExportAnswer = Awaited<ReturnType<ReturnType<typeof readOrdersToExport>>>;
+export type ExportedOrder = NonNullable<ExportAnswer['data']>[number];
 
 export function useOrders(filters: OrderFilters) {
   const { tables } = useMember().staff;
@@ -43,12 +77,12 @@ export function useOrders(filters: OrderFilters) {
 }
 
 /** How many orders the filters leave; undefined until it is known. */
-export function useOrderCount({ search, status }: OrderFilters): number | undefined {
+export function useOrderCount(filters: OrderFilters): number | undefined {
   const { tables } = useMember().staff;
   return useQuery({
-    queryKey: ['orders', 'count', { search, status }],
+    queryKey: ['orders', 'count', filters],
     queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('count_orders', { search, status: status || null }).abortSignal(signal)),
+      dataOf(await tables.rpc('count_orders', asked(filters)).abortSignal(signal)),
   }).data;
 }
 

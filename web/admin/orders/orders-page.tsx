@@ -1,37 +1,69 @@
 // The orders: searched, filtered, exported, their status set where it is shown, and each opened whole.
 import { Link, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
+import { useNow } from '../age.tsx';
+import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
+import { readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
+import {
+  DayFilterSelect,
+  MoreFilters,
+  type QuickFilter,
+  QuickFilters,
+  RiderFilterSelect,
+  RowCount,
+} from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { statusWords } from '../status-badge.tsx';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/orders-page.ts';
-import { exportColumns, orderColumns } from './order-columns.tsx';
+import { OrderRow, orderColumns } from './order-columns.tsx';
 import { OrderDialog } from './order-dialog.tsx';
+import { exportColumns, printColumns } from './order-export.ts';
 import {
   decisionOf,
   orderStatuses,
   readOrders,
+  readOrdersToExport,
   useOrderCount,
   useOrders,
   useOrdersToDecide,
 } from './order-queries.ts';
+import { paymentFilters } from './payment-badge.tsx';
 import { RefundsToLookAt } from './refunds-to-look-at.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
+const filterNames = ['search', 'status', 'payment', 'day', 'from', 'until', 'rider', 'due'] as const;
+
 export default function OrdersPage({ params }: Route.ComponentProps) {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search', 'status']);
-  const { search, status } = filters.values;
-  const orders = useOrders({ search, status });
-  const count = useOrderCount({ search, status });
+  const filters = useListFilters(filterNames);
+  const { search, status, payment, rider, due } = filters.values;
+  const asked = { search, status, payment, rider, due, ...readDays(filters.values, useNow()) };
+  const orders = useOrders(asked);
+  const count = useOrderCount(asked);
+  const riders = useRecentRiders() ?? [];
+  const work = useWork();
   const orderStatus = useOrderStatus();
 
+  const quick = (
+    name: 'due' | 'payment',
+    value: string,
+    label: string,
+    waiting: number | undefined,
+  ): QuickFilter => ({
+    label,
+    count: waiting,
+    isOn: filters.values[name] === value,
+    isUrgent: value === 'late' || value === 'refund_due',
+    onToggle: () => filters.set(name, filters.values[name] === value ? '' : value),
+  });
   return (
     <>
       <ListFrame
@@ -57,17 +89,38 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
                 ]}
                 onChoose={(value) => filters.set('status', value)}
               />
-              <ExportButton
-                name="orders"
-                read={readOrders(tables, { search, status })}
-                columns={exportColumns}
-              />
-              <p role="status" className="min-w-20 text-sm text-ink-soft tabular-nums">
-                {count === undefined
-                  ? ''
-                  : `${count.toLocaleString('en-KE')} ${count === 1 ? 'order' : 'orders'}`}
-              </p>
+              <MoreFilters setCount={[payment, filters.values.day, rider].filter(Boolean).length}>
+                <FilterSelect
+                  label="Payment"
+                  value={payment}
+                  options={paymentFilters}
+                  onChoose={(value) => filters.set('payment', value)}
+                />
+                <DayFilterSelect values={filters.values} onChoose={filters.set} />
+                <RiderFilterSelect
+                  rider={rider}
+                  riders={riders}
+                  onChoose={(name) => filters.set('rider', name)}
+                />
+                <ExportButton
+                  name="orders"
+                  read={readOrdersToExport(tables, asked)}
+                  columns={exportColumns}
+                />
+                <PrintList heading="Orders" read={readOrders(tables, asked)} columns={printColumns} />
+              </MoreFilters>
             </ListToolbar>
+            <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
+              <QuickFilters
+                filters={[
+                  quick('due', 'prepare', 'To prepare', work?.to_prepare),
+                  quick('due', 'late', 'Late', work?.late),
+                  quick('payment', 'unpaid', 'Unpaid', work?.unpaid),
+                  quick('payment', 'refund_due', 'Refund due', work?.refunds_due),
+                ]}
+              />
+              <RowCount count={count} one="order" many="orders" />
+            </div>
           </>
         }
       >
@@ -75,27 +128,46 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           {...orders}
           label="Orders"
           columns={orderColumns(orderStatus)}
+          compact={(order) => <OrderRow order={order} status={orderStatus} />}
           rowStyle={(order) =>
             decisionOf(order) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
           }
-          empty={
-            filters.isNarrowed
-              ? {
-                  title: 'No orders found',
-                  text: 'Try another search or another status.',
-                  action: (
-                    <Button tone="quiet" onClick={filters.clear}>
-                      Show all orders
-                    </Button>
-                  ),
-                }
-              : { title: 'No orders yet', text: 'They appear here as soon as somebody places one.' }
-          }
+          empty={describeEmpty(filters)}
         />
       </ListFrame>
       <OrderDialog id={params.orderId ?? null} />
     </>
   );
+}
+
+function describeEmpty({
+  values,
+  isNarrowed,
+  clear,
+}: ReturnType<typeof useListFilters<(typeof filterNames)[number]>>) {
+  if (!isNarrowed)
+    return { title: 'No orders yet', text: 'They appear here as soon as a customer places one.' };
+  const showAll = {
+    action: (
+      <Button tone="quiet" onClick={clear}>
+        Show all orders
+      </Button>
+    ),
+  };
+  const isDueAlone = Object.entries(values).every(([name, value]) => value === '' || name === 'due');
+  if (isDueAlone && values.due === 'prepare') {
+    return { title: 'Nothing to prepare', text: 'Every paid order is on its way or delivered.', ...showAll };
+  }
+  if (isDueAlone && values.due === 'late') {
+    return { title: 'Nothing is late', text: 'No paid order has waited longer than 60 minutes.', ...showAll };
+  }
+  return {
+    title: 'No orders found',
+    text: values.search
+      ? 'Try a part of the name, phone, address, drink or order number, or fewer filters.'
+      : 'No order fits these filters. Try fewer of them.',
+    ...showAll,
+  };
 }
 
 /** Money that waits for a person comes first, whatever the list is narrowed to. */

@@ -1,0 +1,41 @@
+// The days a list is narrowed to, as the address names them: `day=today`, `yesterday`, `7days`, or `range` with `from` and `until`.
+import { dayAfter, dayOf } from '../reconciliation/nairobi-day.ts';
+
+export const dayChoices = [
+  { value: '', label: 'All days' },
+  { value: 'today', label: 'Today' },
+  { value: 'yesterday', label: 'Yesterday' },
+  { value: '7days', label: 'Last 7 days' },
+  { value: 'range', label: 'Choose days' },
+] as const;
+
+export interface DayFilter {
+  day: string;
+  from: string;
+  until: string;
+}
+
+export interface Days {
+  /** The first and the last day in Nairobi, as YYYY-MM-DD; null where it is open. */
+  from_day: string | null;
+  until_day: string | null;
+}
+
+const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
+
+/** @param now decides which day is today */
+export function readDays({ day, from, until }: DayFilter, now: number): Days {
+  const today = dayOf(new Date(now));
+  switch (day) {
+    case 'today':
+      return { from_day: today, until_day: null };
+    case 'yesterday':
+      return { from_day: dayAfter(today, -1), until_day: dayAfter(today, -1) };
+    case '7days':
+      return { from_day: dayAfter(today, -6), until_day: null };
+    case 'range':
+      return { from_day: isDay(from) ? from : null, until_day: isDay(until) ? until : null };
+    default:
+      return { from_day: null, until_day: null };
+  }
+}

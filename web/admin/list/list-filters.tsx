@@ -1,0 +1,149 @@
+// What narrows a list besides its search: quick filters with how many rows they hold, days, who delivers. On phones what is
+// needed less often is folded away.
+import { type ReactNode, useId, useState } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { dayChoices } from './days.ts';
+import { box, FilterSelect } from './list-toolbar.tsx';
+
+interface MoreFiltersProps {
+  /** How many of the folded filters are set. */
+  setCount: number;
+  children: ReactNode;
+}
+
+export function MoreFilters({ setCount, children }: MoreFiltersProps) {
+  const id = useId();
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <Button
+        tone="quiet"
+        aria-expanded={isOpen}
+        aria-controls={id}
+        onClick={() => setOpen(!isOpen)}
+        className="px-4! md:hidden"
+      >
+        Filters{setCount > 0 ? ` (${setCount})` : ''}
+        <Icon name="chevron" className={`size-4 ${isOpen ? 'rotate-180' : ''}`} />
+      </Button>
+      <div
+        id={id}
+        className={`${isOpen ? 'grid grid-cols-2' : 'hidden'} basis-full gap-2 md:flex md:basis-auto md:flex-wrap`}
+      >
+        {children}
+      </div>
+    </>
+  );
+}
+
+interface DayFilterProps {
+  values: { day: string; from: string; until: string };
+  onChoose(name: 'day' | 'from' | 'until', value: string): void;
+}
+
+export function DayFilterSelect({ values, onChoose }: DayFilterProps) {
+  return (
+    <>
+      <FilterSelect
+        label="Days"
+        value={values.day}
+        options={dayChoices}
+        onChoose={(value) => onChoose('day', value)}
+      />
+      {values.day === 'range' ? (
+        <fieldset className="contents">
+          <legend className="sr-only">Days, in Nairobi</legend>
+          {(['from', 'until'] as const).map((name) => (
+            <label key={name} className="flex items-center gap-1.5 text-sm">
+              <span className="capitalize">{name}</span>
+              <input
+                type="date"
+                value={values[name]}
+                onChange={(event) => onChoose(name, event.target.value)}
+                className={`${box} min-w-0 grow px-2`}
+              />
+            </label>
+          ))}
+        </fieldset>
+      ) : null}
+    </>
+  );
+}
+
+interface RiderFilterProps {
+  rider: string;
+  riders: readonly { name: string }[];
+  onChoose(rider: string): void;
+}
+
+export function RiderFilterSelect({ rider, riders, onChoose }: RiderFilterProps) {
+  return (
+    <FilterSelect
+      label="Rider"
+      value={rider}
+      options={[
+        { value: '', label: 'All riders' },
+        ...riders.map(({ name }) => ({ value: name, label: name })),
+      ]}
+      onChoose={onChoose}
+    />
+  );
+}
+
+export interface QuickFilter {
+  label: string;
+  /** How many rows it holds; undefined until they are counted. */
+  count: number | undefined;
+  isOn: boolean;
+  isUrgent?: boolean;
+  onToggle(): void;
+}
+
+/** Filters for what waits: each with its number; one that holds nothing is left out. */
+export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
+  const shown = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
+  if (shown.length === 0) return null;
+  return (
+    <fieldset className="flex min-w-0 max-w-full gap-2 max-sm:-mx-3 max-sm:overflow-x-auto max-sm:px-3 sm:flex-wrap">
+      <legend className="sr-only">What waits</legend>
+      {shown.map(({ label, count, isOn, isUrgent, onToggle }) => (
+        <button
+          key={label}
+          type="button"
+          aria-pressed={isOn}
+          onClick={onToggle}
+          className={`inline-flex min-h-11 shrink-0 items-center gap-1.5 rounded-pill border px-3 sm:px-3.5 text-sm font-semibold transition-colors ${
+            isOn
+              ? 'border-dusk-800 bg-dusk-800 text-white'
+              : 'border-line-strong bg-card hover:border-dusk-500'
+          }`}
+        >
+          {label}
+          {count === undefined ? null : (
+            <span
+              className={`rounded-pill px-1.5 text-xs leading-5 font-bold tabular-nums ${
+                isOn ? 'bg-white/20' : isUrgent ? 'bg-danger text-white' : 'bg-paper-deep'
+              }`}
+            >
+              {count.toLocaleString('en-KE')}
+            </span>
+          )}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+/** How many rows the filters leave; a search counts to 1000. */
+export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
+  return (
+    <p role="status" className="min-w-20 text-sm text-ink-soft tabular-nums">
+      {count === undefined
+        ? ''
+        : count > 1000
+          ? `${count === 1001 ? 'More than 1,000' : count.toLocaleString('en-KE')} ${many}`
+          : `${count.toLocaleString('en-KE')} ${count === 1 ? one : many}`}
+    </p>
+  );
+}

@@ -1,0 +1,59 @@
+// An order as a line of the exported file, and of the printed list.
+import { formatPhone } from '../../../domain/phone.ts';
+import { formatForFile } from '../dates.ts';
+import type { CsvColumn } from '../list/csv.ts';
+import { statusWords } from '../status-badge.tsx';
+import type { ExportedOrder, ListedOrder } from './order-queries.ts';
+import { describePayment } from './payment-badge.tsx';
+import { areaOf, drinksOf } from './place.ts';
+
+/** Receipts of the money the order was paid with. */
+const receiptsOf = ({ payments }: ExportedOrder): string =>
+  payments
+    .filter(({ status, receipt }) => status === 'completed' && receipt)
+    .map(({ receipt }) => receipt)
+    .join('; ');
+
+export const exportColumns: CsvColumn<ExportedOrder>[] = [
+  { title: 'Order #', value: ({ order_number }) => order_number },
+  { title: 'Tracking number', value: ({ tracking_number }) => tracking_number },
+  { title: 'Customer', value: ({ customer_name }) => customer_name },
+  { title: 'Email', value: ({ customer_email }) => customer_email },
+  { title: 'Phone', value: ({ customer_phone }) => customer_phone },
+  { title: 'Address', value: ({ shipping_address }) => shipping_address },
+  { title: 'City', value: ({ city }) => city },
+  { title: 'Notes', value: ({ delivery_notes }) => delivery_notes },
+  { title: 'Placed (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
+  {
+    title: 'Items',
+    value: ({ order_items }) =>
+      order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
+  },
+  {
+    title: 'Unit prices (KES)',
+    value: ({ order_items }) => order_items.map(({ unit_price }) => unit_price / 100).join('; '),
+  },
+  { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
+  { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
+  { title: 'Status', value: ({ status }) => statusWords(status) },
+  { title: 'Payment', value: ({ payment_status }) => statusWords(payment_status) },
+  { title: 'M-PESA receipt', value: receiptsOf },
+  {
+    title: 'Paid (Nairobi time)',
+    value: ({ payments }) =>
+      formatForFile(payments.find(({ status }) => status === 'completed')?.completed_at ?? null),
+  },
+  { title: 'Delivery person', value: ({ delivery }) => delivery?.delivery_person ?? null },
+];
+
+export const printColumns: CsvColumn<ListedOrder>[] = [
+  { title: 'Order #', value: ({ order_number }) => order_number },
+  { title: 'Placed', value: ({ created_at }) => formatForFile(created_at) },
+  { title: 'Customer', value: ({ customer_name }) => customer_name },
+  { title: 'Phone', value: ({ customer_phone }) => formatPhone(customer_phone) },
+  { title: 'Area', value: areaOf },
+  { title: 'Items', value: ({ order_items }) => drinksOf(order_items) },
+  { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
+  { title: 'Payment', value: (order) => describePayment(order)[0] },
+  { title: 'Status', value: ({ status }) => statusWords(status) },
+];

@@ -1,0 +1,40 @@
+// Whether an order is paid, in one or two words.
+import { Badge, type BadgeTone } from '../../ui/badge.tsx';
+
+interface PaidOrNot {
+  status: string;
+  payment_status: string;
+}
+
+/** What the payment filter offers; the values are those of `search_orders`. */
+export const paymentFilters = [
+  { value: '', label: 'All payments' },
+  { value: 'paid', label: 'Paid' },
+  { value: 'unpaid', label: 'Unpaid' },
+  { value: 'needs_review', label: 'Needs review' },
+  { value: 'refund_due', label: 'Refund due' },
+  { value: 'refunded', label: 'Refunded' },
+] as const;
+
+export function describePayment({ status, payment_status }: PaidOrNot): [words: string, tone: BadgeTone] {
+  switch (payment_status) {
+    case 'paid':
+      return status === 'cancelled' ? ['Refund due', 'red'] : ['Paid', 'green'];
+    case 'needs_decision':
+      return ['Needs review', 'red'];
+    case 'refunded':
+      return ['Refunded', 'grey'];
+    default:
+      // Nobody waits for the money of a cancelled order.
+      return ['Unpaid', status === 'cancelled' ? 'grey' : 'yellow'];
+  }
+}
+
+export function PaymentBadge({ order }: { order: PaidOrNot }) {
+  const [words, tone] = describePayment(order);
+  return (
+    <Badge tone={tone} isSmall>
+      {words}
+    </Badge>
+  );
+}

@@ -1,0 +1,164 @@
+// What is printed of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
+import type { ReactNode } from 'react';
+import { useRouteLoaderData } from 'react-router';
+import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { formatPhone } from '../../../domain/phone.ts';
+import { formatDateTime } from '../dates.ts';
+import type { WholeOrder } from '../orders/order-queries.ts';
+import { PrintSheet } from './print-sheet.tsx';
+
+export type Paper = 'slip' | 'receipt';
+
+interface OrderPaperProps {
+  order: WholeOrder;
+  paper: Paper;
+  onPrinted(): void;
+}
+
+export default function OrderPaper({ order, paper, onPrinted }: OrderPaperProps) {
+  return (
+    <PrintSheet paper={paper === 'receipt' ? 'roll' : 'page'} onPrinted={onPrinted}>
+      {paper === 'receipt' ? <Receipt order={order} /> : <PackingSlip order={order} />}
+    </PrintSheet>
+  );
+}
+
+function useShop(): { name: string; phone: string } {
+  const facts = useRouteLoaderData<{ settings: { store_name: string; support_phone: string } }>('root');
+  return { name: facts?.settings.store_name ?? 'Jani Juice', phone: facts?.settings.support_phone ?? '' };
+}
+
+/** What the rider must know about money. */
+function describeMoney({ payment_status, total_amount }: WholeOrder): string {
+  if (payment_status === 'paid') return 'PAID. Nothing to collect.';
+  if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
+  return payment_status === 'needs_decision'
+    ? 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'
+    : `NOT PAID. Collect ${formatKes(chargeAmount(total_amount))}.`;
+}
+
+function PackingSlip({ order }: { order: WholeOrder }) {
+  const shop = useShop();
+  const { delivery } = order;
+  const customer = order.anonymised_at
+    ? 'Removed'
+    : `${order.customer_name}, ${formatPhone(order.customer_phone)}`;
+  return (
+    <article className="grid gap-4">
+      <header className="flex items-start justify-between gap-6 border-b-2 border-black pb-3">
+        <div>
+          <p className="text-lg font-bold">{shop.name}</p>
+          <h1 className="text-2xl">Packing slip</h1>
+        </div>
+        <div className="text-right">
+          <p className="text-2xl font-bold tabular-nums">{order.order_number}</p>
+          <p className="tabular-nums">{order.tracking_number}</p>
+          <p>{formatDateTime(order.created_at)}</p>
+        </div>
+      </header>
+      <p className="border-2 border-black px-3 py-2 text-lg font-bold">{describeMoney(order)}</p>
+      <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1">
+        <Fact term="For">{customer}</Fact>
+        <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
+        {order.delivery_notes ? <Fact term="Customer's notes">{order.delivery_notes}</Fact> : null}
+        {delivery?.delivery_person ? (
+          <Fact term="By">
+            {[delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle]
+              .filter(Boolean)
+              .join(', ')}
+          </Fact>
+        ) : null}
+        {delivery?.delivery_notes ? <Fact term="Instructions">{delivery.delivery_notes}</Fact> : null}
+      </dl>
+      <table className="w-full text-left">
+        <thead>
+          <tr className="border-b border-black">
+            <th className="w-24 py-1">Quantity</th>
+            <th className="py-1">Drink</th>
+            <th className="w-20 py-1">Packed</th>
+          </tr>
+        </thead>
+        <tbody>
+          {order.order_items.map(({ id, quantity, product_name }) => (
+            <tr key={id} className="border-b border-black/40">
+              <td className="py-2 text-xl font-bold tabular-nums">{quantity} ×</td>
+              <td className="py-2">{product_name || 'Product'}</td>
+              <td className="py-2">
+                <span className="block size-5 border-2 border-black" />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p>
+        Received in good order: <span className="inline-block w-64 border-b border-black">&nbsp;</span>
+      </p>
+    </article>
+  );
+}
+
+function Receipt({ order }: { order: WholeOrder }) {
+  const shop = useShop();
+  const paid = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  return (
+    <article className="grid gap-2">
+      <header className="text-center">
+        <p className="text-lg font-bold">{shop.name}</p>
+        <p>{formatPhone(shop.phone)}</p>
+        <h1 className="mt-1 text-lg">Receipt</h1>
+        <p className="font-bold tabular-nums">{order.order_number}</p>
+        <p className="tabular-nums">{order.tracking_number}</p>
+        <p>{formatDateTime(order.created_at)}</p>
+      </header>
+      <Rule />
+      {order.order_items.map(({ id, quantity, product_name, unit_price }) => (
+        <div key={id}>
+          <p className="wrap-anywhere">{product_name || 'Product'}</p>
+          <Line name={`${quantity} × ${formatKes(unit_price)}`}>{formatKes(quantity * unit_price)}</Line>
+        </div>
+      ))}
+      <Rule />
+      <Line name="Delivery fee">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</Line>
+      <p className="flex justify-between text-lg font-bold tabular-nums">
+        <span>Total</span>
+        <span>{formatKes(order.total_amount)}</span>
+      </p>
+      <Rule />
+      {paid.length === 0 ? (
+        <p className="font-bold">{order.payment_status === 'refunded' ? 'Refunded' : 'Not paid yet'}</p>
+      ) : (
+        paid.map((payment) => (
+          <div key={payment.id}>
+            <Line name="Paid by M-PESA">{formatKes(payment.amount)}</Line>
+            {payment.receipt ? <Line name="M-PESA receipt">{payment.receipt}</Line> : null}
+            {payment.completed_at ? <p>{formatDateTime(payment.completed_at)}</p> : null}
+            {payment.refunded_at ? (
+              <p className="font-bold">Sent back {formatDateTime(payment.refunded_at)}</p>
+            ) : null}
+          </div>
+        ))
+      )}
+      <p className="mt-2 text-center">Asante!</p>
+    </article>
+  );
+}
+
+const Rule = () => <hr className="border-t border-dashed border-black" />;
+
+function Line({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <p className="flex justify-between gap-3 tabular-nums">
+      <span>{name}</span>
+      <span className="text-right">{children}</span>
+    </p>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: ReactNode }) {
+  return (
+    <>
+      <dt>{term}</dt>
+      <dd className="font-bold whitespace-pre-line">{children}</dd>
+    </>
+  );
+}

@@ -1,0 +1,84 @@
+// Prints a whole filtered list as a plain table, also what has not been scrolled to yet.
+import { useRef, useState } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { showToast } from '../../ui/toasts.tsx';
+import { formatDateTime } from '../dates.ts';
+import type { CsvColumn } from '../list/csv.ts';
+import { readAll } from '../list/read-all.ts';
+import type { Cursor, ReadPage } from '../list/use-rows.ts';
+import { PrintSheet } from './print-sheet.tsx';
+
+/** Some thirty pages: more is what files are for. */
+const printLimit = 1000;
+/** Numbers, phones, dates: characters that stay in one line. */
+const shortLength = 16;
+
+interface PrintListProps<Row> {
+  /** Such as 'Orders'. */
+  heading: string;
+  columns: readonly CsvColumn<Row>[];
+  read: ReadPage<Row>;
+}
+
+export function PrintList<Row extends Cursor>({ heading, columns, read }: PrintListProps<Row>) {
+  const [rows, setRows] = useState<readonly Row[] | null>(null);
+  const [isReading, setReading] = useState(false);
+  const isAsked = useRef(false);
+
+  async function start() {
+    if (isAsked.current) return;
+    isAsked.current = true;
+    setReading(true);
+    try {
+      setRows(await readAll(read, { limit: printLimit, signal: AbortSignal.timeout(60_000) }));
+    } catch (error) {
+      console.warn('The list could not be read for printing', error);
+      showToast({ kind: 'error', title: 'Error', text: 'Failed to load the list. Please try again.' });
+    } finally {
+      isAsked.current = false;
+      setReading(false);
+    }
+  }
+  return (
+    <>
+      <Button tone="quiet" isBusy={isReading} onClick={() => void start()} className="px-4!">
+        Print
+      </Button>
+      {rows ? (
+        <PrintSheet paper="page" onPrinted={() => setRows(null)}>
+          <h1 className="text-xl">{heading}</h1>
+          <p className="mb-2">
+            {formatDateTime(new Date().toISOString())}, {rows.length.toLocaleString('en-KE')} rows
+            {rows.length >= printLimit ? ' (the newest)' : ''}
+          </p>
+          <table className="w-full text-left text-xs">
+            <thead>
+              <tr className="border-b-2 border-black">
+                {columns.map(({ title }) => (
+                  <th key={title} scope="col" className="py-1 pr-2">
+                    {title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row) => (
+                <tr key={row.id} className="break-inside-avoid border-b border-black/40 align-top">
+                  {columns.map(({ title, value }) => {
+                    const text = String(value(row) ?? '');
+                    const wrap = text.length <= shortLength ? 'whitespace-nowrap' : 'wrap-anywhere';
+                    return (
+                      <td key={title} className={`py-1 pr-2 ${wrap}`}>
+                        {text}
+                      </td>
+                    );
+                  })}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </PrintSheet>
+      ) : null}
+    </>
+  );
+}
