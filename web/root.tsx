@@ -14,6 +14,7 @@ import { settingsFact } from './lib/page-facts.ts';
 import { settingsOfANewShop, shopSettingsColumns } from './lib/settings-of-a-new-shop.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
+import { DialogHistory } from './ui/dialog-history.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
 
@@ -78,7 +79,12 @@ export function Layout({ children }: { children: React.ReactNode }) {
 }
 
 export default function Root() {
-  return <Outlet />;
+  return (
+    <>
+      <DialogHistory />
+      <Outlet />
+    </>
+  );
 }
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
@@ -86,7 +92,10 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
     <>
       <StorefrontSheet />
       <main className="grid min-h-dvh">
-        <ErrorScreen isMissing={isRouteErrorResponse(error) && error.status === 404} />
+        <ErrorScreen
+          isMissing={isRouteErrorResponse(error) && error.status === 404}
+          isUnavailable={isRouteErrorResponse(error) && error.status >= 500}
+        />
       </main>
     </>
   );

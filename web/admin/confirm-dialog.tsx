@@ -16,6 +16,8 @@ interface ConfirmDialogProps {
   dismiss?: string;
   tone?: 'danger' | 'leaf';
   isBusy?: boolean;
+  /** As of a `DialogOrDrawer`. */
+  hasOwnEntry?: boolean;
   /** A milder way out, beside the two. */
   alternative?: ReactNode;
   onConfirm(): void;
@@ -31,12 +33,13 @@ export function ConfirmDialog({
   dismiss = 'Cancel',
   tone = 'danger',
   isBusy = false,
+  hasOwnEntry = true,
   alternative,
   onConfirm,
   onCancel,
 }: ConfirmDialogProps) {
   return (
-    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onCancel()}>
+    <DialogOrDrawer hasOwnEntry={hasOwnEntry} open={open} onOpenChange={(isOpen) => isOpen || onCancel()}>
       <DialogHeading title={title} description={text} />
       {children ? <DialogBody>{children}</DialogBody> : null}
       <DialogFooter>

@@ -1,6 +1,7 @@
 // A dialog over a list that is open while the address names a row: reloaded, shared and left by the way back.
 import { useCallback } from 'react';
-import { useLocation, useNavigate, useSearchParams } from 'react-router';
+import { useSearchParams } from 'react-router';
+import { fromThisPage, useAddressDialogClose } from '../ui/dialog-history.ts';
 
 export interface DialogParameter {
   /** The row the dialog is open for, or null. */
@@ -11,23 +12,20 @@ export interface DialogParameter {
 /** @param name of the search parameter, such as 'view' */
 export function useDialogParameter(name: string): DialogParameter {
   const [parameters, setParameters] = useSearchParams();
-  const { state } = useLocation();
-  const navigate = useNavigate();
-  const close = useCallback(() => {
-    // The way one came, where there is one: the list stands in the history once, not twice.
-    if ((state as { isFromList?: boolean } | null)?.isFromList) {
-      void navigate(-1);
-      return;
-    }
-    setParameters(
-      (before) => {
-        const next = new URLSearchParams(before);
-        next.delete(name);
-        return next;
-      },
-      { replace: true, preventScrollReset: true },
-    );
-  }, [name, state, navigate, setParameters]);
+  const close = useAddressDialogClose(
+    useCallback(
+      () =>
+        setParameters(
+          (before) => {
+            const next = new URLSearchParams(before);
+            next.delete(name);
+            return next;
+          },
+          { replace: true, preventScrollReset: true },
+        ),
+      [name, setParameters],
+    ),
+  );
   return { id: parameters.get(name) || null, close };
 }
 
@@ -44,6 +42,6 @@ export function useDialogOpener(name: string): (id: string) => void {
         next.set(name, id);
         return next;
       },
-      { state: { isFromList: true }, preventScrollReset: true },
+      { state: fromThisPage, preventScrollReset: true },
     );
 }

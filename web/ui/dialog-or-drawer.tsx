@@ -10,6 +10,7 @@ import {
   useState,
 } from 'react';
 import { Drawer } from 'vaul';
+import { useDialogEntry } from './dialog-history.ts';
 import { Icon } from './icons.tsx';
 import './dialog-or-drawer.css';
 
@@ -32,13 +33,21 @@ const widths = {
 interface DialogOrDrawerProps {
   open: boolean;
   onOpenChange(open: boolean): void;
+  /** False where it opens without a step of its own: while the URL says so, or to ask about a navigation that waits. Default: true. */
+  hasOwnEntry?: boolean;
   /** How wide it may get where it is a dialog: 36, 42 or 60 rem. */
   size?: keyof typeof widths;
   /** Holds a DialogHeading, which labels the dialog. */
   children: ReactNode;
 }
 
-export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }: DialogOrDrawerProps) {
+export function DialogOrDrawer({
+  open,
+  onOpenChange,
+  hasOwnEntry = true,
+  size = 'medium',
+  children,
+}: DialogOrDrawerProps) {
   const [isBusy, setBusy] = useState(false);
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
@@ -47,6 +56,10 @@ export function DialogOrDrawer({ open, onOpenChange, size = 'medium', children }
   useEffect(() => {
     isStillOpen.current = open;
   }, [open]);
+  useDialogEntry(open && hasOwnEntry, () => {
+    if (!isBusy) onOpenChange(false);
+    return !isBusy;
+  });
   if (shape === null) return null;
 
   const close = (isOpen: boolean) => {
@@ -154,10 +167,12 @@ export function useKeepOpen(isBusy: boolean): void {
 interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {
   title: ReactNode;
   description: ReactNode;
+  /** On a phone the description is only read, not seen: the page says it again further down. */
+  isTerse?: boolean;
 }
 
 /** Names and describes the dialog, and closes it. */
-export function DialogHeading({ title, description, ...heading }: DialogHeadingProps) {
+export function DialogHeading({ title, description, isTerse = false, ...heading }: DialogHeadingProps) {
   const { isBusy } = useContext(SurfaceContext);
   return (
     <header className="flex shrink-0 items-start gap-3 px-5 pt-4 pb-3 md:px-7 md:pt-6 md:pb-4">
@@ -165,7 +180,9 @@ export function DialogHeading({ title, description, ...heading }: DialogHeadingP
         <Dialog.Title tabIndex={-1} className="text-2xl outline-none" {...heading}>
           {title}
         </Dialog.Title>
-        <Dialog.Description className="mt-1 text-sm text-ink-soft">{description}</Dialog.Description>
+        <Dialog.Description className={`mt-1 text-sm text-ink-soft ${isTerse ? 'max-md:sr-only' : ''}`}>
+          {description}
+        </Dialog.Description>
       </div>
       <Dialog.Close
         aria-label="Close"
@@ -193,9 +210,19 @@ export function DialogBody({ children }: { children: ReactNode }) {
 }
 
 /** The part with the main action, always in reach of the thumb. */
-export function DialogFooter({ children }: { children: ReactNode }) {
+export function DialogFooter({
+  isSticky = false,
+  children,
+}: {
+  /** Stays in view where all of the dialog scrolls as one, on a phone lying on its side. */
+  isSticky?: boolean;
+  children: ReactNode;
+}) {
   return (
-    <footer className="shrink-0 border-t border-line bg-card px-5 pt-3 pb-[max(0.75rem,env(safe-area-inset-bottom))] md:px-7 md:py-4">
+    <footer
+      data-sticky={isSticky || undefined}
+      className="dialog-footer shrink-0 border-t border-line bg-card px-5 pt-3 pb-[max(0.75rem,env(safe-area-inset-bottom))] md:px-7 md:py-4"
+    >
       {children}
     </footer>
   );

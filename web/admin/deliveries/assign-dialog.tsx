@@ -37,7 +37,7 @@ export function AssignDialog() {
   const shown = useRef(id);
   if (id) shown.current = id;
   return (
-    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
       {shown.current ? <Opened key={shown.current} id={shown.current} onClose={close} /> : null}
     </DialogOrDrawer>
   );

@@ -1,6 +1,7 @@
 // The sidebar: beside the page from 768 px on, a drawer before that. 16rem, 3rem collapsed, 18rem as a drawer.
 import type { RefObject } from 'react';
 import { NavLink } from 'react-router';
+import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { type Entry, rarelyNeeded, screens } from './navigation.ts';
@@ -35,15 +36,29 @@ export function SidebarDrawer({
   storeName,
   waiting,
   drawer,
+  isOpen,
+  onClose,
 }: {
   storeName: string;
   waiting: Waiting;
   drawer: RefObject<HTMLDialogElement | null>;
+  isOpen: boolean;
+  onClose(): void;
 }) {
   const close = () => drawer.current?.close();
+  const { replace, leave } = useLeaveDialog();
+  useDialogEntry(isOpen, () => {
+    close();
+    return true;
+  });
+  function leaveByLink() {
+    leave();
+    close();
+  }
   return (
     <dialog
       ref={drawer}
+      onClose={onClose}
       closedby="any"
       aria-label="Menu"
       className="staff-drawer on-dusk fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-72 max-w-[calc(100vw-3rem)] overflow-y-auto bg-dusk-900 px-3 py-4 text-dusk-100 shadow-xl md:hidden"
@@ -60,7 +75,7 @@ export function SidebarDrawer({
             <Icon name="close" />
           </button>
         </div>
-        <Entries waiting={waiting} onChoose={close} />
+        <Entries waiting={waiting} replace={replace} onChoose={leaveByLink} />
       </div>
     </dialog>
   );
@@ -78,7 +93,14 @@ function Title({ storeName }: { storeName: string }) {
   );
 }
 
-function Entries({ waiting, onChoose }: { waiting: Waiting; onChoose?: () => void }) {
+interface EntriesProps {
+  waiting: Waiting;
+  /** Whether a link takes the place of the current history entry. */
+  replace?: boolean;
+  onChoose?: () => void;
+}
+
+function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
   const list = (entries: readonly Entry[]) => (
     <ul className="grid gap-1">
       {entries.map((entry) => (
@@ -87,6 +109,7 @@ function Entries({ waiting, onChoose }: { waiting: Waiting; onChoose?: () => voi
             {...entry}
             number={entry.waiting ? waiting[entry.waiting.count] : 0}
             words={entry.waiting?.words ?? ''}
+            replace={replace}
             onChoose={onChoose}
           />
         </li>
@@ -104,13 +127,15 @@ function Entries({ waiting, onChoose }: { waiting: Waiting; onChoose?: () => voi
 interface EntryLinkProps extends Pick<Entry, 'label' | 'to' | 'icon'> {
   number: number;
   words: string;
+  replace: boolean;
   onChoose: (() => void) | undefined;
 }
 
-function EntryLink({ label, to, icon, number, words, onChoose }: EntryLinkProps) {
+function EntryLink({ label, to, icon, number, words, replace, onChoose }: EntryLinkProps) {
   return (
     <NavLink
       to={to}
+      replace={replace}
       onClick={onChoose}
       title={number > 0 ? `${label}: ${number} ${words}` : label}
       className="relative flex min-h-11 items-center gap-3 rounded-md px-2.5 text-sm font-semibold whitespace-nowrap transition-colors hover:bg-white/10 hover:text-white aria-[current=page]:bg-dusk-700 aria-[current=page]:text-white"

@@ -130,7 +130,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const { pathname } = useLocation();
   const isOnItsWay = useNavigation().state === 'loading';
   const storeName = useStoreName();
-  const { isExpanded, drawer, toggle } = useSidebar();
+  const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const isOnline = useIsOnline();
   // A failure is told also when the line is down by then.
@@ -165,7 +165,13 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
         className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
       <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
-      <SidebarDrawer storeName={storeName} waiting={waiting} drawer={drawer} />
+      <SidebarDrawer
+        storeName={storeName}
+        waiting={waiting}
+        drawer={drawer}
+        isOpen={isDrawerOpen}
+        onClose={onDrawerClose}
+      />
       <div className="min-w-0 flex-1">
         <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 max-[22rem]:gap-x-0.5 max-[22rem]:px-1 md:px-5 lg:flex-nowrap lg:gap-x-3">
           <button

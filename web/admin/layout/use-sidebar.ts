@@ -12,6 +12,7 @@ export function useSidebar() {
     isSidebarExpanded(document.cookie, window.matchMedia(roomy).matches),
   );
   const drawer = useRef<HTMLDialogElement>(null);
+  const [isDrawerOpen, setDrawerOpen] = useState(false);
 
   const toggle = useCallback(() => {
     if (window.matchMedia(wide).matches) {
@@ -21,7 +22,10 @@ export function useSidebar() {
         return !before;
       });
     } else if (drawer.current?.open) drawer.current.close();
-    else drawer.current?.showModal();
+    else {
+      drawer.current?.showModal();
+      setDrawerOpen(true);
+    }
   }, []);
 
   useEffect(() => {
@@ -46,5 +50,6 @@ export function useSidebar() {
     };
   }, [toggle]);
 
-  return { isExpanded, drawer, toggle };
+  const onDrawerClose = useCallback(() => setDrawerOpen(false), []);
+  return { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle };
 }

@@ -20,7 +20,7 @@ export function MessageDialog({ again }: { again: SendAgain }) {
   const shown = useRef(id);
   if (id) shown.current = id;
   return (
-    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
       {shown.current ? <Opened key={shown.current} id={shown.current} again={again} onClose={close} /> : null}
     </DialogOrDrawer>
   );

@@ -35,7 +35,12 @@ export function TemplateDialog({ templates }: { templates: Template[] | undefine
   if (id) shown.current = id;
   const template = templates && (templates.find((each) => each.id === shown.current) ?? null);
   return (
-    <DialogOrDrawer size="wide" open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer
+      hasOwnEntry={false}
+      size="wide"
+      open={id !== null}
+      onOpenChange={(isOpen) => isOpen || close()}
+    >
       {template ? (
         <Editor key={template.id} current={template} onClose={close} />
       ) : (

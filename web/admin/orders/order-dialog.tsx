@@ -6,6 +6,7 @@ import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
+import { useAddressDialogClose } from '../../ui/dialog-history.ts';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
@@ -30,18 +31,24 @@ import { useOrderStatus } from './use-order-status.ts';
 
 export function OrderDialog({ id }: { id: string | null }) {
   const navigate = useNavigate();
-  const { search, state } = useLocation();
+  const { search } = useLocation();
   // While it closes it shows what it showed.
   const shown = useRef(id);
   if (id) shown.current = id;
 
-  const close = useCallback(() => {
-    // The way one came, where there is one: the list stands in the history once, not twice.
-    if ((state as { isFromList?: boolean } | null)?.isFromList) void navigate(-1);
-    else void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true });
-  }, [navigate, search, state]);
+  const close = useAddressDialogClose(
+    useCallback(
+      () => void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true }),
+      [navigate, search],
+    ),
+  );
   return (
-    <DialogOrDrawer size="wide" open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer
+      size="wide"
+      hasOwnEntry={false}
+      open={id !== null}
+      onOpenChange={(isOpen) => isOpen || close()}
+    >
       {shown.current ? <Order key={shown.current} id={shown.current} onClose={close} /> : null}
     </DialogOrDrawer>
   );

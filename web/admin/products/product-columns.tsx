@@ -3,6 +3,7 @@ import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
+import { fromThisPage } from '../../ui/dialog-history.ts';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
@@ -107,6 +108,7 @@ function EditLink({ product }: { product: ListedProduct }) {
   return (
     <Link
       to={{ search: withProductDialog(parameters, product.id).toString() }}
+      state={fromThisPage}
       preventScrollReset
       aria-label={`Edit ${product.name}`}
       aria-haspopup="dialog"

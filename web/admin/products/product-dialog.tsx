@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useCallback, useId, useRef } from 'react';
 import { type Location, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
+import { useAddressDialogClose } from '../../ui/dialog-history.ts';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
@@ -40,10 +41,15 @@ export function ProductDialog() {
 
   const unsaved = useUnsaved(false, isAnotherDialog);
 
-  const close = useCallback(
-    () =>
-      setParameters((before) => withProductDialog(before, null), { replace: true, preventScrollReset: true }),
-    [setParameters],
+  const close = useAddressDialogClose(
+    useCallback(
+      () =>
+        setParameters((before) => withProductDialog(before, null), {
+          replace: true,
+          preventScrollReset: true,
+        }),
+      [setParameters],
+    ),
   );
   const content = {
     onClose: close,
@@ -53,7 +59,12 @@ export function ProductDialog() {
     onLeave: unsaved.leave,
   };
   return (
-    <DialogOrDrawer size="large" open={wanted !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer
+      size="large"
+      hasOwnEntry={false}
+      open={wanted !== null}
+      onOpenChange={(isOpen) => isOpen || close()}
+    >
       <DialogHeading
         title={shown.current === 'new' ? 'Add New Product' : 'Edit Product'}
         description="Fill in the product details below"

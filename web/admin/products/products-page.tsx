@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { writeShillings } from '../../../domain/product-form.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { fromThisPage } from '../../ui/dialog-history.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
@@ -144,6 +145,7 @@ function AddProduct() {
   return (
     <Link
       to={{ search: withProductDialog(parameters, 'new').toString() }}
+      state={fromThisPage}
       preventScrollReset
       aria-haspopup="dialog"
       className={buttonStyle()}

@@ -45,7 +45,12 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
   if (id) shown.current = id;
   const row = book.data?.rows.find((one) => one.id === shown.current);
   return (
-    <DialogOrDrawer open={id !== null} onOpenChange={(isOpen) => isOpen || close()} size="large">
+    <DialogOrDrawer
+      hasOwnEntry={false}
+      open={id !== null}
+      onOpenChange={(isOpen) => isOpen || close()}
+      size="large"
+    >
       {row ? (
         <Whole key={row.id} row={row} onClose={close} />
       ) : shown.current ? (

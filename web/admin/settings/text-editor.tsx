@@ -176,6 +176,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
       </form>
       <Preview typed={typed} facts={facts} />
       <ConfirmDialog
+        hasOwnEntry={false}
         open={unsaved.isAsked}
         title="Leave without saving?"
         text={`What you changed in “${seen.title}” is not saved yet.`}

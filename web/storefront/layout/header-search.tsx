@@ -2,6 +2,7 @@
 // before scripts arrive.
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
+import { useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { SuggestionList } from './search-suggestions.tsx';
 
@@ -12,6 +13,7 @@ const SearchSuggestions = lazy(() =>
 
 export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => void }) {
   const navigate = useNavigate();
+  const { replace } = useLeaveDialog();
   const input = useRef<HTMLInputElement>(null);
   const [isHydrated, setHydrated] = useState(false);
   const [isUsed, setUsed] = useState(false);
@@ -27,7 +29,7 @@ export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => vo
     const term = String(new FormData(event.currentTarget).get('search') ?? '').trim();
     if (!term) return;
     onSearch?.();
-    navigate(`/shop?search=${encodeURIComponent(term)}`);
+    navigate(`/shop?search=${encodeURIComponent(term)}`, { replace });
   }
 
   return (

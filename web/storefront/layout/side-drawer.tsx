@@ -1,8 +1,9 @@
 // The menu of small screens. A native dialog, so that focus, Escape and the background are the browser's work, opened by
 // an invoker command, so that it works before scripts arrive.
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
+import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { HeaderSearch } from './header-search.tsx';
 import { isCurrent, pages } from './navigation.ts';
@@ -16,19 +17,33 @@ export function SideDrawer({ chat }: { chat: string }) {
   const { settings } = useShop();
   const dialog = useRef<HTMLDialogElement>(null);
   const location = useLocation();
+  const [isOpen, setOpen] = useState(false);
   const close = () => dialog.current?.close();
+  const { replace, leave } = useLeaveDialog();
+  useDialogEntry(isOpen, () => {
+    close();
+    return true;
+  });
+  // It may have been opened before the scripts arrived.
+  useEffect(() => setOpen(dialog.current?.open === true), []);
 
-  // Every navigation closes the menu; coming alive does not, it may have been opened before.
-  const shown = useRef(location.key);
+  // Every other page closes the menu.
+  const shown = useRef(location.pathname + location.search);
   useEffect(() => {
-    if (shown.current === location.key) return;
-    shown.current = location.key;
+    const now = location.pathname + location.search;
+    if (shown.current === now) return;
+    shown.current = now;
     dialog.current?.close();
-  }, [location.key]);
+  }, [location]);
 
-  // Only browsers without invoker commands need to be told.
+  // Only browsers without invoker commands open it here.
   function open() {
     if (!('commandForElement' in HTMLButtonElement.prototype)) dialog.current?.showModal();
+    setOpen(true);
+  }
+  function leaveByLink() {
+    leave();
+    close();
   }
 
   return (
@@ -46,6 +61,7 @@ export function SideDrawer({ chat }: { chat: string }) {
 
       <dialog
         ref={dialog}
+        onClose={() => setOpen(false)}
         id="site-menu"
         closedby="any"
         aria-label="Menu"
@@ -64,15 +80,16 @@ export function SideDrawer({ chat }: { chat: string }) {
               <Icon name="close" className="size-6" />
             </button>
           </div>
-          <HeaderSearch id="drawer-search" onSearch={close} />
+          <HeaderSearch id="drawer-search" onSearch={leaveByLink} />
           <nav aria-label="Menu">
             <ul className="grid">
               {pages.map(({ label, to }) => (
                 <li key={label}>
                   <Link
                     to={to}
+                    replace={replace}
                     prefetch="intent"
-                    onClick={close}
+                    onClick={leaveByLink}
                     aria-current={isCurrent(to, location) ? 'page' : undefined}
                     className="group flex min-h-14 items-center justify-between border-b border-white/12 font-display text-2xl font-bold hover:text-ember-300 aria-[current]:text-ember-300"
                   >
@@ -86,8 +103,9 @@ export function SideDrawer({ chat }: { chat: string }) {
           <div className="mt-auto grid gap-3">
             <Link
               to="/track-order"
+              replace={replace}
               prefetch="intent"
-              onClick={close}
+              onClick={leaveByLink}
               className={buttonStyle('ember', 'large')}
             >
               <Icon name="truck" />

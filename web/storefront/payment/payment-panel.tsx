@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { useLeaveDialog } from '../../ui/dialog-history.ts';
 import { useOwnMeaning } from '../own-orders/order-states.ts';
 import { useTakesTill } from './pay-by-till.tsx';
 import type { PaymentState } from './payment-machine.ts';
@@ -43,11 +44,13 @@ export function PaymentPanel({
   const [isByHand, setByHand] = useState(false);
   const headingRef = useHeadingFocus(over ? over.kind : isByHand ? 'by hand' : state.phase);
   const navigate = useNavigate();
+  const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };
 
   function track() {
+    leave();
     onClose();
-    navigate(trackingPageOf(order));
+    navigate(trackingPageOf(order), { replace });
   }
 
   if (over && over.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;

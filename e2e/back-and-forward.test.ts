@@ -1,0 +1,235 @@
+// Back and Forward: a dialog is an entry of its own, Back closes it, and no press of Back does nothing.
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from './shopper.ts';
+import { asOwner, enterAsStaff } from './staff-member.ts';
+import { storyIn } from './story.ts';
+
+let shop: OpenShop;
+let browser: Browser;
+beforeAll(async () => {
+  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
+});
+const story = storyIn(() => browser, { expectedFailures: /409 \(|429 \(/ });
+
+const sizes = [
+  ['on a phone', phone, '0711007701'],
+  ['at a desktop', desktop, '0711007702'],
+] as const;
+const dialogOf = (page: Page) => page.getByRole('dialog');
+const pathOf = (page: Page) => new URL(page.url()).pathname;
+const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
+/** Chromium leaves out entries that were added without a touch of the page; the keyboard of a phone counts as one. */
+const back = (page: Page) => page.evaluate(() => window.history.back());
+const forward = (page: Page) => page.evaluate(() => window.history.forward());
+/** How many dialogs the current entry of the history stands for. */
+const entryOf = (page: Page) =>
+  expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0));
+const scrollOf = (page: Page) => page.evaluate(() => Math.round(window.scrollY));
+
+story.for(sizes)(
+  'Back closes the order dialog, also in the middle of a payment, and the next one leaves the page %s',
+  async ([, viewport, number], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/shop`);
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await awake(page);
+    const order = page.getByRole('button', { name: 'Order Now' }).first();
+
+    await order.click();
+    await dialogOf(page).getByLabel(/^Name/).fill('Amina');
+    expect(pathOf(page)).toBe('/shop/mango-bottle');
+    const there = await scrollOf(page);
+    await back(page);
+    await gone(page);
+    expect(pathOf(page)).toBe('/shop/mango-bottle');
+    expect(await scrollOf(page)).toBe(there);
+    // Forward opens nothing by itself, and takes no press of Back with it.
+    await forward(page);
+    await entryOf(page).toBe(0);
+    await gone(page);
+    await order.click();
+    await expect.poll(() => dialogOf(page).getByLabel(/^Name/).inputValue()).toBe('Amina');
+    await fillOrder(page, { ...amina, phone: number });
+    await placeOrderButton(page).click();
+    await payButton(page).waitFor();
+    const tracking = await trackingNumberIn(page);
+    await payButton(page).click();
+    await back(page);
+    await gone(page);
+    expect(pathOf(page)).toBe('/shop/mango-bottle');
+
+    // The payment went on and is found again.
+    await page.goto(`${shop.url}/track-order/${tracking}`);
+    await page.getByText('Paid with M-PESA').waitFor();
+    await back(page);
+    await page.waitForURL('**/shop/mango-bottle');
+    await awake(page);
+
+    // Closed by its button, the dialog leaves nothing behind either.
+    await order.click();
+    await dialogOf(page).getByRole('button', { name: 'Close' }).first().click();
+    await gone(page);
+    await order.click();
+    await dialogOf(page).getByRole('button', { name: 'Close' }).first().waitFor();
+    await page.keyboard.press('Escape');
+    await gone(page);
+    await entryOf(page).toBe(0);
+    await back(page);
+    await page.waitForURL('**/shop');
+  },
+);
+
+story(
+  'the first page of a tab is not left, and a reload starts without the dialog',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await page.goto(`${shop.url}/shop/mango-can`);
+    await awake(page);
+    const length = () => page.evaluate(() => window.history.length);
+    const before = await length();
+    await page.getByRole('button', { name: 'Order Now' }).first().click();
+    await dialogOf(page).getByLabel(/^Name/).fill('Amina');
+    await expect.poll(length).toBe(before + 1);
+    await page.reload();
+    await awake(page);
+    await entryOf(page).toBe(0);
+    await page.getByRole('button', { name: 'Order Now' }).first().click();
+    await expect.poll(() => dialogOf(page).getByLabel(/^Name/).inputValue()).toBe('Amina');
+    await back(page);
+    await gone(page);
+    expect(pathOf(page)).toBe('/shop/mango-can');
+  },
+);
+
+story('the menu closes with Back, and a link in it leaves no entry of its own', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.goto(`${shop.url}/contact`);
+  await awake(page);
+  const menu = page.getByRole('dialog', { name: 'Menu' });
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await menu.waitFor();
+  await entryOf(page).toBe(1);
+  await back(page);
+  await menu.waitFor({ state: 'hidden' });
+  expect(pathOf(page)).toBe('/contact');
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await menu.getByRole('link', { name: 'Delivery' }).click();
+  await page.waitForURL('**/delivery');
+  expect(await menu.isVisible()).toBe(false);
+  await back(page);
+  await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
+  expect(await menu.isVisible()).toBe(false);
+});
+
+story.for(sizes)(
+  'a new page starts at its top, and Back returns to where one was %s',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/shop`);
+    await awake(page);
+    const link = page.getByRole('link', { name: /Passion/ }).last();
+    await link.hover();
+    const there = await scrollOf(page);
+    expect(there).toBeGreaterThan(100);
+    await link.click();
+    await page.waitForURL(/\/shop\/.*passion/);
+    await expect.poll(() => scrollOf(page)).toBe(0);
+    await back(page);
+    await page.waitForURL('**/shop');
+    await expect.poll(() => scrollOf(page)).toBe(there);
+  },
+);
+
+story.for(sizes)(
+  'staff: nested dialogs close one at a time, and unsaved changes are asked about %s',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/products`);
+    await page.getByRole('link', { name: 'Add Product' }).waitFor();
+
+    // In the URL.
+    await page.getByRole('link', { name: 'Add Product' }).click();
+    await dialogOf(page)
+      .getByLabel(/^Product Name/)
+      .fill('Half a drink');
+    await back(page);
+    await dialogOf(page).getByText('Discard unsaved changes?').waitFor();
+    await page.getByRole('button', { name: 'Keep editing' }).click();
+    expect(
+      await dialogOf(page)
+        .getByLabel(/^Product Name/)
+        .inputValue(),
+    ).toBe('Half a drink');
+    await dialogOf(page).getByRole('button', { name: 'Close' }).first().click();
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await gone(page);
+    expect(page.url()).toBe(`${shop.url}/admin/products`);
+
+    // Not in the URL.
+    await page.getByRole('button', { name: 'Manage Categories' }).click();
+    await dialogOf(page).first().waitFor();
+    await entryOf(page).toBe(1);
+    await back(page);
+    await gone(page);
+    expect(page.url()).toBe(`${shop.url}/admin/products`);
+
+    await page
+      .getByRole('button', { name: /^Delete / })
+      .first()
+      .click();
+    await page.getByRole('button', { name: 'Cancel' }).waitFor();
+    await back(page);
+    await gone(page);
+    expect(page.url()).toBe(`${shop.url}/admin/products`);
+  },
+);
+
+story(
+  'staff: a question inside an order is closed before the order, and the order before the list',
+  async ({ newVisitor }) => {
+    const [product] = (await (
+      await asOwner(shop, '/rest/v1/products?slug=eq.passion-can&select=id,price', 'GET')
+    ).json()) as [{ id: string; price: number }];
+    await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
+      idempotency_key: crypto.randomUUID(),
+      product_id: product.id,
+      quantity: 1,
+      customer_name: 'Nested Njeri',
+      customer_email: 'njeri@example.com',
+      customer_phone: '0711007799',
+      delivery_location: 'Kilimani',
+      expected_total: product.price + 100,
+    });
+    for (const viewport of [phone, desktop]) {
+      const { page } = await newVisitor({ viewport });
+      await enterAsStaff(shop, page);
+      await page.goto(`${shop.url}/admin/orders?search=Njeri`);
+      await page
+        .getByRole('link', { name: /ORD-\d/ })
+        .first()
+        .click();
+      const order = page.getByRole('dialog').first();
+      await order.getByText('Nested Njeri').first().waitFor();
+      await order.getByRole('button', { name: /^Set the status of/ }).click();
+      await page.getByRole('menuitemradio', { name: 'Cancelled' }).click();
+      const question = page.getByRole('button', { name: 'Keep it as it is' });
+      await question.waitFor();
+      await back(page);
+      await question.waitFor({ state: 'detached' });
+      await order.getByText('Nested Njeri').first().waitFor();
+      await back(page);
+      await gone(page);
+      expect(page.url()).toBe(`${shop.url}/admin/orders?search=Njeri`);
+    }
+  },
+);
