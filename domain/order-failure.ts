@@ -12,6 +12,7 @@ const orderCodes = new Set([
   'location_invalid',
   'address_too_long',
   'notes_too_long',
+  'terms_not_accepted',
   'too_many_orders',
   'too_many_unpaid_orders',
   'no_tracking_number',

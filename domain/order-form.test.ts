@@ -8,6 +8,7 @@ const good = {
   location: 'Westlands',
   building: '',
   unit: '',
+  notes: '',
 };
 
 test('a good form has no problem', () => expect(checkOrderForm(good)).toBeNull());
@@ -27,12 +28,12 @@ test.each([
 });
 
 test('problems are told one at a time: name, then email, then phone, then location', () => {
-  const empty = { name: '', email: '', phone: '', location: '', building: '', unit: '' };
+  const empty = { name: '', email: '', phone: '', location: '', building: '', unit: '', notes: '' };
   const told: string[] = [];
   let form = empty;
   for (let problem = checkOrderForm(form); problem; problem = checkOrderForm(form)) {
     told.push(problem.field);
-    form = { ...form, [problem.field]: good[problem.field] };
+    form = { ...form, [problem.field]: good[problem.field as keyof typeof good] };
   }
   expect(told).toEqual(['name', 'email', 'phone', 'location']);
 });

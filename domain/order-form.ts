@@ -9,10 +9,26 @@ export interface OrderForm {
   location: string;
   building: string;
   unit: string;
+  /** For the rider, such as how to find the gate. May have several lines. */
+  notes: string;
 }
 
+/** The most that one order can cost, in cents. */
+export const orderTotalLimit = 2_000_000_000;
+
+/** Characters that the database takes of each field. */
+export const orderFormLimits: Record<keyof OrderForm, number> = {
+  name: 120,
+  email: 254,
+  phone: 20,
+  location: 200,
+  building: 120,
+  unit: 60,
+  notes: 500,
+};
+
 export interface OrderFormProblem {
-  field: 'name' | 'email' | 'phone' | 'location';
+  field: 'name' | 'email' | 'phone' | 'location' | 'notes' | 'acceptsTerms';
   title: string;
   text: string;
 }
@@ -26,6 +42,16 @@ const problems = {
     text: 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   },
   location: { field: 'location', title: 'Invalid Location', text: 'Please enter a valid delivery location' },
+  notes: {
+    field: 'notes',
+    title: 'Notes Too Long',
+    text: `The delivery notes are longer than ${orderFormLimits.notes} characters`,
+  },
+  acceptsTerms: {
+    field: 'acceptsTerms',
+    title: 'One More Thing',
+    text: 'Please confirm that you are 18 or older and accept our terms and privacy notice',
+  },
 } as const satisfies Record<string, OrderFormProblem>;
 
 /** What there is to see of a text: some signs are invisible. */
@@ -33,12 +59,15 @@ const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
  * The first thing wrong with an order form (specification §5, Customer order form).
+ * @param isMissingTick whether the shop requires the box for age and terms, and it is not ticked
  * @returns the problem with its title and text, or null when the form may be sent
  */
-export function checkOrderForm(form: OrderForm): OrderFormProblem | null {
+export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem | null {
   if (seen(form.name).length < 2) return problems.name;
   if (!isEmail(form.email.trim())) return problems.email;
   if (!normalisePhone(form.phone)) return problems.phone;
   if (seen(form.location).length < 3) return problems.location;
+  if ([...form.notes.replace(/\r\n?/g, '\n').trim()].length > orderFormLimits.notes) return problems.notes;
+  if (isMissingTick) return problems.acceptsTerms;
   return null;
 }

@@ -50,6 +50,8 @@ export interface OrderMeaning {
   /** For the receipt. */
   paymentLabel: { colour: 'green' | 'yellow' | 'grey'; text: string };
   canPay: boolean;
+  /** Whether units are held for it now, as far as is known without proof. */
+  holdsUnits: boolean;
   canOrderAgain: boolean;
   hasReceipt: boolean;
 }
@@ -65,6 +67,7 @@ export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
     ...words,
     paymentLabel: paymentLabelOf(facts),
     canPay,
+    holdsUnits: canPay && facts.reservedUntil !== null && Date.parse(facts.reservedUntil) > now,
     canOrderAgain: ['cancelled', 'delivered', 'refunded'].includes(kind),
     hasReceipt: facts.paymentStatus !== 'unpaid',
   };

@@ -15,6 +15,7 @@ export const settingsLabels = {
   reservation_minutes: 'Reservation',
   unpaid_orders_per_phone: 'Unpaid orders',
   reserved_share_percent: 'Held before payment',
+  requires_terms_tick: 'Box for age and terms',
   till_number: 'Till number',
   paybill_number: 'Paybill number',
   refund_approval_above: 'Refund limit',
@@ -43,7 +44,10 @@ const wholeNumbers = {
   order_details_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
+/** Either `yes` or `no` in the form. */
+const flags = ['requires_terms_tick'] as const;
 type Amount = (typeof amounts)[number];
+type Flag = (typeof flags)[number];
 type WholeNumber = keyof typeof wholeNumbers;
 
 /** The settings as they stand in the form: what was typed, not yet what it means. Amounts are in shillings. */
@@ -51,7 +55,11 @@ export type SettingsForm = Record<SettingsField, string>;
 
 /** The columns that the form holds. Amounts are in cents. */
 export type SettingsValues = {
-  [Field in SettingsField]: Field extends Amount | WholeNumber ? number : string;
+  [Field in SettingsField]: Field extends Amount | WholeNumber
+    ? number
+    : Field extends Flag
+      ? boolean
+      : string;
 };
 
 export type SettingsProblems = Partial<Record<SettingsField, string>>;
@@ -124,6 +132,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     ...mapFields(phones, (field) => read(normaliseAnyPhone(form[field]))),
     ...mapFields(merchantNumbers, (field) => readDigits(form[field])),
     ...mapFields(amounts, (field) => read(readAmount(form[field]))),
+    ...mapFields(flags, (field) => form[field] === 'yes'),
     ...mapFields(Object.keys(wholeNumbers) as WholeNumber[], (field) => read(readWhole(form[field]))),
   };
 }
@@ -133,6 +142,7 @@ export function settingsFormOf(values: SettingsValues): SettingsForm {
   return {
     ...mapFields(settingsFields, (field) => String(values[field])),
     ...mapFields(amounts, (field) => inShillings(values[field])),
+    ...mapFields(flags, (field) => (values[field] ? 'yes' : 'no')),
   };
 }
 

@@ -25,6 +25,7 @@ export async function twoVersionsOf(shopUrl: string): Promise<TwoVersions> {
       headers: {
         'content-type': request.headers['content-type'] ?? '',
         accept: request.headers.accept ?? '*/*',
+        apikey: String(request.headers.apikey ?? ''),
       },
       redirect: 'manual',
       ...(body.length > 0 ? { body: Buffer.concat(body) } : {}),

@@ -216,6 +216,76 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(other.hint).toBe('95100');
   });
 
+  test.each<[string, Record<string, unknown>, string]>([
+    ['a changed total', { expected_total: 1 }, 'total_changed'],
+    ['missing stock', { quantity: 50 }, 'not_enough_stock'],
+    ['an invalid name', { customer_name: 'A' }, 'name_invalid'],
+  ])(
+    'a refusal for %s carries the figures of the order once its product is known',
+    async (_, change, details) => {
+      const form = { ...orderForm(product), ...change };
+      const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
+      const { rows } = await asRole(database, people.visitor, (session) =>
+        session.query<{ answer: { details: string; quote?: unknown } }>(
+          `select public.place_order(${names.join(', ')}) as answer`,
+          Object.values(form),
+        ),
+      );
+      const quantity = Number(form.quantity);
+      expect(rows[0]?.answer.details).toBe(details);
+      expect(rows[0]?.answer.quote).toEqual(
+        details === 'name_invalid'
+          ? undefined
+          : { price: 95_000, delivery_fee: 100, total: 95_000 * quantity + 100, units_left: 5 },
+      );
+    },
+  );
+
+  describe('age, terms and privacy notice', () => {
+    const kept = async (order: PlacedOrder) =>
+      (
+        await database.query<{
+          terms_accepted_at: Date | null;
+          accepted_terms: Record<string, unknown> | null;
+        }>('select terms_accepted_at, accepted_terms from public.orders where id = $1', [order.id])
+      ).rows[0];
+    const require = (isRequired: boolean) =>
+      database.query('update public.store_settings set requires_terms_tick = $1', [isRequired]);
+
+    test('what was accepted is kept with the order, and nothing where it was not shown', async () => {
+      const own = await makeProduct(database, 5);
+      const accepted = await kept(await place(database, { ...orderForm(own), accepts_terms: true }));
+      expect(accepted?.terms_accepted_at).not.toBeNull();
+      const { rows } = await database.query<{ slug: string; edited: string }>(
+        `select slug, to_jsonb(updated_at) #>> '{}' as edited from public.shop_texts where slug in ('terms', 'privacy')`,
+      );
+      expect(accepted?.accepted_terms).toEqual({
+        ...Object.fromEntries(rows.map(({ slug, edited }) => [slug, edited])),
+        is_ticked: false,
+      });
+      expect(await kept(await place(database, orderForm(own)))).toEqual({
+        terms_accepted_at: null,
+        accepted_terms: null,
+      });
+    });
+
+    test('an order without it is refused while the box is required, and can be placed with it', async () => {
+      const own = await makeProduct(database, 5);
+      const form = orderForm(own);
+      await require(true);
+      try {
+        for (const answer of [{}, { accepts_terms: false }, { accepts_terms: null }]) {
+          await expectRefusal(place(database, { ...form, ...answer }), 400, 'terms_not_accepted');
+        }
+        expect(await stockOf(database, own)).toBe(5);
+        const placed = await place(database, { ...form, accepts_terms: true });
+        expect((await kept(placed))?.accepted_terms).toMatchObject({ is_ticked: true });
+      } finally {
+        await require(false);
+      }
+    });
+  });
+
   test("an accepted order is kept with the database's price and fee, and its units are taken", async () => {
     const own = await makeProduct(database, 5, 12_345);
     const form = {

@@ -17,7 +17,7 @@ export type ShopSettings = Omit<
 
 /** Its columns, as a query names them. */
 export const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, updated_at';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, updated_at';
 
 export const settingsOfANewShop: ShopSettings = {
   id: true,
@@ -32,5 +32,6 @@ export const settingsOfANewShop: ShopSettings = {
   reservation_minutes: 15,
   till_number: '',
   paybill_number: '',
+  requires_terms_tick: false,
   updated_at: '1970-01-01T00:00:00Z',
 };

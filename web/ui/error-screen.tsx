@@ -4,11 +4,13 @@ import { buttonStyle } from './button.tsx';
 
 interface ErrorScreenProps {
   isMissing: boolean;
+  /** The shop answered that it cannot show the page now. */
+  isUnavailable?: boolean;
   /** There is no network, and the page is not kept on the device. */
   isOffline?: boolean;
 }
 
-export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) {
+export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = false }: ErrorScreenProps) {
   const { pathname, search } = useLocation();
   return (
     <section
@@ -36,6 +38,14 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
               once you are back.
             </p>
           </>
+        ) : isUnavailable ? (
+          <>
+            <h1 className="text-4xl">This page didn't load</h1>
+            <p className="max-w-[40ch] text-dusk-100">
+              Something spilled on our side. Nothing you did, and nothing you ordered is lost. Please try
+              again in a moment.
+            </p>
+          </>
         ) : (
           <>
             <h1 className="text-4xl">Unexpected Application Error!</h1>
@@ -53,6 +63,11 @@ export function ErrorScreen({ isMissing, isOffline = false }: ErrorScreenProps) 
           <Link to="/" className={buttonStyle(isMissing ? 'ember' : 'glass', 'large')}>
             Return to Home
           </Link>
+          {isUnavailable ? (
+            <Link to="/contact" className={buttonStyle('glass', 'large')}>
+              Contact us
+            </Link>
+          ) : null}
         </div>
       </div>
     </section>

@@ -190,6 +190,21 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
               />
             </div>
+            <label className="mt-4 flex min-h-11 cursor-pointer items-center gap-3 text-sm font-semibold">
+              <input
+                type="checkbox"
+                name="requires_terms_tick"
+                checked={form.requires_terms_tick === 'yes'}
+                onChange={({ target }) =>
+                  setForm((now) => ({ ...now, requires_terms_tick: target.checked ? 'yes' : 'no' }))
+                }
+                className="size-5 shrink-0 accent-leaf-600"
+              />
+              Customers tick a box that they are 18 or older and accept our terms and privacy notice
+            </label>
+            <p className="text-sm text-ink-faint">
+              Without it, a line above Place Order says that ordering confirms both.
+            </p>
           </Card>
           <Card
             title="Messages to customers"
@@ -318,6 +333,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
         </div>
       </form>
       <ConfirmDialog
+        hasOwnEntry={false}
         open={leaving.isAsked}
         title="Leave without saving?"
         text={`What you changed (${changed.map((name) => settingsLabels[name]).join(', ')}) is not saved yet.`}

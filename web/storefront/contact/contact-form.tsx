@@ -52,14 +52,19 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       }}
       className="grid gap-5"
     >
-      {outcome === undefined ? null : outcome ? (
-        <Notice tone="success" title={sent.title}>
-          {sent.text}
-        </Notice>
-      ) : (
-        <Notice tone="danger" title={failed.title}>
-          {failed.text}
-        </Notice>
+      {outcome === undefined ? null : (
+        // Without scripts the answer is a new page: it begins here, which is below its first screen.
+        <div tabIndex={-1} {...(wasSent === undefined ? {} : { autoFocus: true })} className="outline-none!">
+          {outcome ? (
+            <Notice tone="success" title={sent.title}>
+              {sent.text}
+            </Notice>
+          ) : (
+            <Notice tone="danger" title={failed.title}>
+              {failed.text}
+            </Notice>
+          )}
+        </div>
       )}
       <div className="grid gap-5 sm:grid-cols-2">
         <TextField label="First name" name="firstName" required maxLength={99} autoComplete="given-name" />

@@ -3,6 +3,7 @@ import { type RefObject, useEffect, useEffectEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { areProducts } from '../../lib/listed-products.ts';
 import { createStore } from '../../lib/store.ts';
+import { useLeaveDialog } from '../../ui/dialog-history.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
@@ -30,6 +31,7 @@ const typingPauseMs = 180;
 
 export default function SearchSuggestions({ id, input, onListChange, onChoose }: SearchSuggestionsProps) {
   const navigate = useNavigate();
+  const { replace } = useLeaveDialog();
   const [term, setTerm] = useState('');
   const [isWanted, setWanted] = useState(false);
   const [active, setActive] = useState(-1);
@@ -54,7 +56,7 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
     if (!product) return;
     close();
     onChoose?.();
-    navigate(`/shop/${product.slug}`);
+    navigate(`/shop/${product.slug}`, { replace });
   }
 
   function moveTo(event: KeyboardEvent, index: number) {

@@ -42,7 +42,11 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   }, [isOffline]);
   return (
     <Frame>
-      <ErrorScreen isMissing={isMissing(error)} isOffline={isOffline} />
+      <ErrorScreen
+        isMissing={isMissing(error)}
+        isUnavailable={isRouteErrorResponse(error) && error.status >= 500}
+        isOffline={isOffline}
+      />
     </Frame>
   );
 }

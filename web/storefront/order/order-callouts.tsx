@@ -1,32 +1,43 @@
-// What the order form tells beside its button: why an order was not placed, and the way on.
+// What the order form says beside its button: why an order was not placed, and the way on.
 import type { ReactNode } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
+import { describeOrderChange } from '../../../domain/order-change.ts';
 import type { OrderFailure } from './place-order.ts';
+import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
 interface FailureCalloutProps {
   failure: OrderFailure | null;
-  /** False once the cause is gone. */
-  isCurrent: boolean;
+  quantity: number;
+  /** Units that the customer's own unpaid order holds. */
+  ownUnits?: number;
+  similar: readonly SimilarDrink[];
+  /** Whether those are buttons of the form around it. */
+  areButtons?: boolean;
   onQuantityChange?: ((quantity: number) => void) | undefined;
 }
 
-export function FailureCallout({ failure, isCurrent, onQuantityChange }: FailureCalloutProps) {
-  if (!failure || failure.field || !isCurrent) return null;
-  return <div className="mb-3">{describeFailure(failure, onQuantityChange)}</div>;
+export function FailureCallout(props: FailureCalloutProps) {
+  const { failure } = props;
+  if (!failure || failure.field) return null;
+  return <div className="mb-3">{describeFailure(failure, props)}</div>;
 }
 
-function describeFailure(failure: OrderFailure, onQuantityChange: FailureCalloutProps['onQuantityChange']) {
+function describeFailure(
+  failure: OrderFailure,
+  { quantity, ownUnits = 0, similar, areButtons = false, onQuantityChange }: FailureCalloutProps,
+) {
   switch (failure.kind) {
     case 'total_changed':
       return (
-        <Callout title={`The new total is ${formatKsh(failure.total)}`}>
-          {failure.message}. If it is fine with you, place the order again.
+        <Callout title={`New total ${formatKsh(failure.now.total)}`}>
+          {failure.shown ? describeOrderChange(failure.shown, failure.now).join(' ') : null} Nothing was
+          ordered yet.
         </Callout>
       );
     case 'not_enough_stock':
       return (
-        <Callout title={`Only ${failure.left} left`}>
-          Somebody was thirsty before you.
+        <Callout title={leftTitle(failure.left)}>
+          {describeLeft(failure.left, ownUnits)}
           {onQuantityChange ? (
             <CalloutAction onClick={() => onQuantityChange(failure.left)}>
               Order {failure.left} instead
@@ -36,14 +47,26 @@ function describeFailure(failure: OrderFailure, onQuantityChange: FailureCallout
       );
     case 'out_of_stock':
       return (
-        <Callout title="Just sold out">
-          None are left right now. Nothing was ordered and nothing will be charged.
+        <Callout title="Sold out for now">
+          {ownUnits > 0
+            ? `The last ${ownUnits === 1 ? 'one is' : `${ownUnits} are`} in your own unpaid order. `
+            : 'Nothing was ordered and nothing will be charged. '}
+          Try one of these. Your details are already filled in.
+          <SimilarDrinks drinks={similar} quantity={quantity} areButtons={areButtons} />
+        </Callout>
+      );
+    case 'unavailable':
+      return (
+        <Callout title="We don't sell this one any more">
+          Nothing was ordered and nothing will be charged. Try one of these. Your details are already filled
+          in.
+          <SimilarDrinks drinks={similar} quantity={quantity} areButtons={areButtons} />
         </Callout>
       );
     case 'key_reused':
       return (
-        <Callout title="You have ordered from this page already">
-          That order arrived, with other details; this one was not placed. Place it again if you want both.
+        <Callout title="You already placed an order here">
+          This one is different, so it wasn't sent. Place it again if you want both.
         </Callout>
       );
     case 'offline':
@@ -55,10 +78,22 @@ function describeFailure(failure: OrderFailure, onQuantityChange: FailureCallout
       );
     case 'other':
       return (
-        <Callout title="Your order was not placed">{failure.text} What you typed is still here.</Callout>
+        <Callout title="Your order was not placed">
+          {sentence(failure.reason)} What you typed is still here.
+        </Callout>
       );
   }
 }
+
+export const leftTitle = (left: number): string => `Only ${left} left`;
+
+/** @param ownUnits held by the customer's own unpaid order, which are not among those left */
+export const describeLeft = (left: number, ownUnits: number): string =>
+  ownUnits > 0
+    ? `Your unpaid order already holds ${ownUnits}, and ${left} more can be ordered.`
+    : 'That is all we have right now.';
+
+const sentence = (words: string): string => (/[.!?]$/.test(words) ? words : `${words}.`);
 
 export function Callout({ title, children }: { title: string; children: ReactNode }) {
   return (

@@ -8,6 +8,7 @@ import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { emptyForm, fillFormFromOrder, keepForm, startingForm, tabStorage } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
+import type { SimilarDrink } from './similar-drinks.tsx';
 
 interface OrderDialogProps {
   product: OrderedProduct;
@@ -15,6 +16,8 @@ interface OrderDialogProps {
   interrupted: RememberedOrder | null;
   quantity: number;
   onQuantityChange?: ((quantity: number) => void) | undefined;
+  /** To go on with when the product cannot be ordered. */
+  similar: readonly SimilarDrink[];
   open: boolean;
   onOpenChange(open: boolean): void;
 }
@@ -30,6 +33,7 @@ export default function OrderDialog({
   interrupted,
   quantity,
   onQuantityChange,
+  similar,
   open,
   onOpenChange,
 }: OrderDialogProps) {
@@ -95,6 +99,7 @@ export default function OrderDialog({
           onQuantityChange={onQuantityChange}
           form={form}
           onFormChange={type}
+          similar={similar}
           onPay={(order, isResumed) => setPaying({ order, isResumed })}
         />
       )}

@@ -1,16 +1,30 @@
 // Who orders and where to: the fields of the order form, in the dialog and on the page.
-import type { ComponentProps } from 'react';
-import type { OrderForm } from '../../../domain/order-form.ts';
-import { TextField } from '../../ui/field.tsx';
+import { type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
+import { TextArea, TextField } from '../../ui/field.tsx';
 
-type FieldProps = Omit<ComponentProps<typeof TextField>, 'label'>;
+/** Common to one line and to several. */
+interface FieldProps {
+  name: string;
+  value?: string;
+  defaultValue?: string;
+  disabled?: boolean;
+  autoFocus?: boolean;
+  problem?: string | undefined;
+  onChange?(event: { target: { value: string } }): void;
+}
 
 /** `field` gives what is the form's own of each: its value, and what is wrong with it. */
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
   return (
-    <div className="grid gap-4 md:grid-cols-2">
-      <div className="md:col-span-2">
-        <TextField label="Name" required autoComplete="name" maxLength={120} {...field('name')} />
+    <div className="grid gap-4 sm:grid-cols-2">
+      <div className="sm:col-span-2">
+        <TextField
+          label="Name"
+          required
+          autoComplete="name"
+          maxLength={orderFormLimits.name}
+          {...field('name')}
+        />
       </div>
       <TextField
         label="Email"
@@ -18,7 +32,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         type="email"
         inputMode="email"
         autoComplete="email"
-        maxLength={254}
+        maxLength={orderFormLimits.email}
         {...field('email')}
       />
       <TextField
@@ -28,21 +42,34 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         inputMode="tel"
         autoComplete="tel"
         placeholder="0712345678"
-        maxLength={20}
+        maxLength={orderFormLimits.phone}
         {...field('phone')}
       />
-      <div className="md:col-span-2">
+      <div className="sm:col-span-2">
         <TextField
           label="Delivery location"
           required
           autoComplete="street-address"
           placeholder="Estate or street, such as Westlands, Mpaka Road"
-          maxLength={200}
+          maxLength={orderFormLimits.location}
           {...field('location')}
         />
       </div>
-      <TextField label="Building name (optional)" maxLength={120} {...field('building')} />
-      <TextField label="House/unit number (optional)" maxLength={60} {...field('unit')} />
+      <TextField
+        label="Building name (optional)"
+        maxLength={orderFormLimits.building}
+        {...field('building')}
+      />
+      <TextField label="House/unit number (optional)" maxLength={orderFormLimits.unit} {...field('unit')} />
+      <div className="sm:col-span-2">
+        <TextArea
+          label="Delivery notes (optional)"
+          rows={2}
+          maxLength={orderFormLimits.notes}
+          placeholder="Such as: blue gate, call on arrival"
+          {...field('notes')}
+        />
+      </div>
     </div>
   );
 }

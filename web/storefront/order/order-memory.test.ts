@@ -38,6 +38,7 @@ const form = {
   location: 'Westlands',
   building: 'Sarit',
   unit: '4B',
+  notes: 'Blue gate',
 };
 
 test('the same content has the same key until it is placed', () => {

@@ -3,7 +3,15 @@
 import type { OrderForm } from '../../../domain/order-form.ts';
 import type { DeviceStorage } from '../../lib/remembered-orders.ts';
 
-export const emptyForm: OrderForm = { name: '', email: '', phone: '', location: '', building: '', unit: '' };
+export const emptyForm: OrderForm = {
+  name: '',
+  email: '',
+  phone: '',
+  location: '',
+  building: '',
+  unit: '',
+  notes: '',
+};
 
 const attemptsKey = 'jani.order-attempts';
 const formKey = 'jani.order-form';

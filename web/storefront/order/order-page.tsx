@@ -1,12 +1,12 @@
 // The order form as a page of its own: for who has no scripts, and for a tap that scripts never came to answer.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
-import { orderTotal } from '../../../domain/money.ts';
-import { describeOrderFailure } from '../../../domain/order-failure.ts';
+import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import type { Store } from '../../lib/store.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -15,10 +15,12 @@ import { FailureCallout } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import { emptyForm } from './order-memory.ts';
 import { Amounts, OrderedLine } from './order-summary.tsx';
-import { type OrderFailure, placeOrder } from './place-order.ts';
+import { type OrderFailure, otherFailure, placeOrder } from './place-order.ts';
+import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
+import { TermsLine, termsField } from './terms-line.tsx';
 
 export const meta: Route.MetaFunction = ({ loaderData }) => [
-  { title: loaderData ? `Order ${loaderData.product.name}` : 'Product not found' },
+  { title: loaderData?.product ? `Order ${loaderData.product.name}` : 'Product not found' },
   { name: 'robots', content: 'noindex' },
 ];
 
@@ -43,17 +45,37 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
     .eq('is_active', true)
     .maybeSingle();
   if (error) throw data(error.message, { status: 503 });
-  if (!found) throw data(null, { status: 404 });
-  return { product: found, quantity: quantityIn(url), key: crypto.randomUUID() };
+  const similar = found?.stock_quantity ? [] : await readSimilar(store, found);
+  const answer = { product: found, similar, quantity: quantityIn(url), key: crypto.randomUUID() };
+  // What was typed into the form is still in the answer of the action.
+  return found ? answer : data(answer, { status: 404 });
+}
+
+/** A few drinks that can be ordered: of the same flavour where the wanted one is known. */
+async function readSimilar(
+  { tables }: Store,
+  wanted: { category: string | null } | null,
+): Promise<SimilarDrink[]> {
+  const query = tables
+    .from('products')
+    .select('slug, name, price, image_url, stock_quantity')
+    .eq('is_active', true)
+    .gt('stock_quantity', 0)
+    .order('created_at', { ascending: false })
+    .limit(3);
+  const { data: found } = await (wanted?.category ? query.eq('category', wanted.category) : query);
+  return Array.isArray(found) ? found : [];
 }
 
 /** Places the order and goes on to its page, which its access key opens. What went wrong comes back with what was typed. */
 export async function action({ request, context, url }: Route.ActionArgs) {
   const sent = await request.formData();
   const text = (name: string) => String(sent.get(name) ?? '');
+  const figure = (name: string) => Number.parseInt(text(name), 10) || 0;
   const form = formIn(sent);
   // The same order again, by a second press or a reload, stays one order.
   const key = text('key');
+  if (text(fillField) === 'yes') return { form, key: crypto.randomUUID(), problem: null, failure: null };
   const wrong = checkOrderForm(form);
   if (wrong) {
     return data({ form, key, problem: { field: wrong.field, text: wrong.text }, failure: null }, 400);
@@ -64,7 +86,9 @@ export async function action({ request, context, url }: Route.ActionArgs) {
       productId: text('productId'),
       quantity: quantityIn(url),
       form,
-      expectedTotal: Number.parseInt(text('expectedTotal'), 10),
+      shown: { price: figure('shownPrice'), deliveryFee: figure('shownFee') },
+      // Where a box is required and not ticked, the database refuses.
+      acceptsTerms: text(termsField) === 'yes',
     },
     key,
   );
@@ -84,7 +108,7 @@ export async function action({ request, context, url }: Route.ActionArgs) {
 
 const formIn = (sent: FormData) =>
   Object.fromEntries(
-    Object.keys(emptyForm).map((name) => [name, String(sent.get(name) ?? '').slice(0, 300)]),
+    Object.keys(emptyForm).map((name) => [name, String(sent.get(name) ?? '').slice(0, 2000)]),
   ) as unknown as OrderForm;
 
 /** An answer that does not come, or is none, takes nothing away of what was typed. */
@@ -94,18 +118,27 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
     return await inTime(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
-    const failure: OrderFailure = { kind: 'other', text: describeOrderFailure({}), field: null };
-    return { form: formIn(sent), key: String(sent.get('key') ?? ''), problem: null, failure };
+    return {
+      form: formIn(sent),
+      key: String(sent.get('key') ?? ''),
+      problem: null,
+      failure: otherFailure({}),
+    };
   }
 }
 
 export default function OrderPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings } = useShop();
   const isSending = useNavigation().state === 'submitting';
-  const { product, quantity } = loaderData;
+  const { product, similar, quantity } = loaderData;
 
   const { form = emptyForm, problem = null, failure = null } = actionData ?? {};
+  if (!product) return <NotSold similar={similar} quantity={quantity} form={form} />;
   const total = orderTotal(product.price, quantity, settings.delivery_fee);
+  const isSoldOut = product.stock_quantity === 0;
+  const shownFailure: OrderFailure | null = isSoldOut
+    ? { kind: 'out_of_stock', text: '', field: null }
+    : failure;
   return (
     <section aria-labelledby="order" className="page grid max-w-3xl gap-6 pt-4 md:pt-10">
       <nav aria-label="Breadcrumb">
@@ -122,13 +155,14 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           Your order
         </h1>
         <p className="text-ink-soft">
-          At your door in 15-60 minutes within Nairobi. You pay by phone in the next step.
+          At your door in 15-60 minutes within Nairobi. Next, you'll pay with M-PESA.
         </p>
       </header>
       <Form method="post" className="grid gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         <input type="hidden" name="key" value={actionData?.key || loaderData.key} />
         <input type="hidden" name="productId" value={product.id} />
-        <input type="hidden" name="expectedTotal" value={total} />
+        <input type="hidden" name="shownPrice" value={product.price} />
+        <input type="hidden" name="shownFee" value={settings.delivery_fee} />
         <OrderedLine product={product} quantity={quantity} isDisabled />
         <OrderFields
           field={(name) => ({
@@ -140,10 +174,22 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         />
         <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
         <div className="grid gap-3">
-          <FailureCallout failure={failure} isCurrent />
+          {/* Without scripts the answer is a new page: it begins at what went wrong. */}
+          <div tabIndex={-1} {...(failure ? { autoFocus: true } : {})} className="outline-none!">
+            <FailureCallout failure={shownFailure} quantity={quantity} similar={similar} areButtons />
+          </div>
           {failure ? <WayOn failure={failure} slug={product.slug} /> : null}
-          <Button type="submit" size="large" isBusy={isSending} disabled={product.stock_quantity === 0}>
-            {isSending ? 'Processing...' : 'Place Order'}
+          {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
+          <TermsLine
+            isTickRequired={settings.requires_terms_tick}
+            problem={problem?.field === termsField ? problem.text : undefined}
+          />
+          <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut}>
+            {isSending
+              ? 'Processing...'
+              : failure?.kind === 'total_changed'
+                ? `Accept ${formatKsh(total)} and place order`
+                : 'Place Order'}
           </Button>
           <p className="text-sm text-ink-soft">
             Rather tell it to a person?{' '}
@@ -166,5 +212,28 @@ function WayOn({ failure, slug }: { failure: OrderFailure; slug: string }) {
     <a href={`/shop/${slug}/order?quantity=${failure.left}`} className={buttonStyle('outline')}>
       Order {failure.left} instead
     </a>
+  );
+}
+
+interface NotSoldProps {
+  similar: readonly SimilarDrink[];
+  quantity: number;
+  form: OrderForm;
+}
+
+function NotSold({ similar, quantity, form }: NotSoldProps) {
+  return (
+    <section aria-labelledby="not-sold" className="page grid max-w-3xl gap-3 pt-10">
+      <h1 id="not-sold" className="text-4xl font-extrabold">
+        We don't sell this one any more
+      </h1>
+      <p className="text-ink-soft">Nothing was ordered and nothing will be charged. Try one of these.</p>
+      <Form method="post">
+        {Object.entries(form).map(([name, typed]) => (
+          <input key={name} type="hidden" name={name} value={typed} />
+        ))}
+        <SimilarDrinks drinks={similar} quantity={quantity} areButtons />
+      </Form>
+    </section>
   );
 }

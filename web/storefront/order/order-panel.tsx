@@ -1,7 +1,13 @@
 // The order form: who, where to, what it costs, and what went wrong.
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
-import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
+import type { OrderFigures } from '../../../domain/order-change.ts';
+import {
+  checkOrderForm,
+  type OrderForm,
+  type OrderFormProblem,
+  orderTotalLimit,
+} from '../../../domain/order-form.ts';
 import {
   deviceStorage,
   forgetOrders,
@@ -15,7 +21,7 @@ import { showToast } from '../../ui/toasts.tsx';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrder } from '../own-orders/order-states.ts';
-import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
+import { Callout, CalloutAction, describeLeft, FailureCallout, leftTitle } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import {
   emptyForm,
@@ -31,6 +37,9 @@ import {
 } from './order-memory.ts';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
 import { type OrderFailure, orderContent, placeOrder } from './place-order.ts';
+import type { SimilarDrink } from './similar-drinks.tsx';
+import { TermsLine, termsField } from './terms-line.tsx';
+import { useLiveStock } from './use-live-stock.ts';
 
 interface OrderPanelProps {
   product: OrderedProduct;
@@ -38,6 +47,8 @@ interface OrderPanelProps {
   onQuantityChange?: ((quantity: number) => void) | undefined;
   form: OrderForm;
   onFormChange(form: OrderForm): void;
+  /** To go on with when this one cannot be ordered. */
+  similar: readonly SimilarDrink[];
   /** There is an order to pay: the one just placed, or one from before. */
   onPay(order: RememberedOrder, isFromBefore: boolean): void;
 }
@@ -48,6 +59,7 @@ export function OrderPanel({
   onQuantityChange,
   form,
   onFormChange,
+  similar,
   onPay,
 }: OrderPanelProps) {
   const { config, settings } = useShop();
@@ -56,19 +68,30 @@ export function OrderPanel({
   const isOnItsWay = useRef(false);
   const [problem, setProblem] = useState<Pick<OrderFormProblem, 'field' | 'text'> | null>(null);
   const [failure, setFailure] = useState<OrderFailure | null>(null);
-  // What the database last computed a total with; the fee in the page may be older.
-  const [quoted, setQuoted] = useState<{ total: number; quantity: number } | null>(null);
+  // What the database last computed a total with; the page may be older.
+  const [quoted, setQuoted] = useState<OrderFigures | null>(null);
+  const live = useLiveStock(product);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
   const [isToRemember, setToRemember] = useState(isKnown);
+  const [isTicked, setTicked] = useState(false);
+  const isTickRequired = settings.requires_terms_tick;
   const unpaid = useUnpaidOrder(product.id);
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
   useKeepOpen(isSubmitting);
 
-  const quotedFee = quoted ? quoted.total - product.price * quoted.quantity : -1;
-  const deliveryFee = quotedFee >= 0 ? quotedFee : settings.delivery_fee;
-  const isSoldOut = product.stock_quantity === 0;
+  const shown = quoted ?? { price: product.price, deliveryFee: settings.delivery_fee };
+  const total = orderTotal(shown.price, quantity, shown.deliveryFee);
+  const ownUnits = unpaid?.meaning.holdsUnits ? (unpaid.order.ordered?.quantity ?? 0) : 0;
+  const cannotBeOrdered = live.isOff || live.unitsLeft === 0;
+  const current = currentFailure();
+
+  function currentFailure(): OrderFailure | null {
+    if (live.isOff) return { kind: 'unavailable', text: '', field: null };
+    if (live.unitsLeft === 0) return { kind: 'out_of_stock', text: '', field: null };
+    return failure?.kind === 'not_enough_stock' && quantity <= failure.left ? null : failure;
+  }
 
   function focusField(field: string) {
     // By name and not by reference: a disabled field takes no focus, so this waits until it is enabled again.
@@ -83,7 +106,7 @@ export function OrderPanel({
     // Two clicks can come before the button is drawn as disabled.
     if (isOnItsWay.current) return;
     setFailure(null);
-    const wrong = checkOrderForm(form);
+    const wrong = checkOrderForm(form, isTickRequired && !isTicked);
     setProblem(wrong);
     if (wrong) {
       showToast({ topic: 'order', kind: 'error', title: wrong.title, text: wrong.text });
@@ -101,8 +124,7 @@ export function OrderPanel({
     // The fields are about to be disabled, and a disabled field throws the focus out of the dialog.
     submitButton.current?.focus();
     setSubmitting(true);
-    const expectedTotal = orderTotal(product.price, quantity, deliveryFee);
-    const request = { productId: product.id, quantity, form, expectedTotal };
+    const request = { productId: product.id, quantity, form, shown, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
     isOnItsWay.current = false;
@@ -136,8 +158,12 @@ export function OrderPanel({
       setProblem({ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') });
       focusField(reason.field);
     }
-    if (reason.kind === 'total_changed') setQuoted({ total: reason.total, quantity });
-    if (reason.kind !== 'other' && reason.kind !== 'offline') void refresh();
+    if (reason.kind === 'total_changed') setQuoted(reason.now);
+    if (reason.kind === 'not_enough_stock') live.note(reason.left);
+    if (reason.kind === 'out_of_stock') live.note(0);
+    live.refresh();
+    // Not of a drink that the shop has stopped selling: its page is gone, and this form with it.
+    if (!['other', 'offline', 'unavailable'].includes(reason.kind)) void refresh();
   }
 
   function forget() {
@@ -154,7 +180,7 @@ export function OrderPanel({
     value: form[name],
     disabled: isSubmitting,
     problem: problem?.field === name ? problem.text : undefined,
-    onChange(event: { target: HTMLInputElement }) {
+    onChange(event: { target: { value: string } }) {
       onFormChange({ ...form, [name]: event.target.value });
       if (problem?.field === name) setProblem(null);
     },
@@ -162,10 +188,7 @@ export function OrderPanel({
 
   return (
     <>
-      <DialogHeading
-        title="Your order"
-        description="At your door in 15-60 minutes within Nairobi. You pay by phone in the next step."
-      />
+      <DialogHeading title="Your order" description={nextSteps} isTerse />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">
           {unpaid ? (
@@ -180,8 +203,16 @@ export function OrderPanel({
             onQuantityChange={onQuantityChange}
             isDisabled={isSubmitting}
           />
+          <QuantityNotice
+            quantity={quantity}
+            unitsLeft={current ? quantity : live.unitsLeft}
+            ownUnits={ownUnits}
+            total={total}
+            onQuantityChange={onQuantityChange}
+          />
+          <OrderFields field={field} />
           {isKnown ? (
-            <p className="-mb-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
+            <p className="-my-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
               We filled in your details from last time.
               <button
                 type="button"
@@ -193,7 +224,6 @@ export function OrderPanel({
               </button>
             </p>
           ) : null}
-          <OrderFields field={field} />
           <label className="-my-2 inline-flex min-h-11 cursor-pointer items-center gap-3 justify-self-start text-sm font-semibold">
             <input
               type="checkbox"
@@ -204,29 +234,78 @@ export function OrderPanel({
             />
             Remember my details on this device
           </label>
-          <Amounts price={product.price} quantity={quantity} deliveryFee={deliveryFee} />
+          <Amounts {...shown} quantity={quantity} />
+          <p className="text-sm text-ink-soft md:hidden">{nextSteps}</p>
         </form>
       </DialogBody>
-      <DialogFooter>
+      <DialogFooter isSticky={current === null}>
         <FailureCallout
-          failure={failure}
-          isCurrent={failure?.kind !== 'not_enough_stock' || quantity > failure.left}
+          failure={current}
+          quantity={quantity}
+          ownUnits={ownUnits}
+          similar={similar}
           onQuantityChange={onQuantityChange}
         />
+        <div className="mb-3">
+          <TermsLine
+            form={formId}
+            isTickRequired={isTickRequired}
+            isDisabled={isSubmitting}
+            isTicked={isTicked}
+            onTick={(ticked) => {
+              setTicked(ticked);
+              if (problem?.field === termsField) setProblem(null);
+            }}
+            problem={problem?.field === termsField ? problem.text : undefined}
+          />
+        </div>
         <Button
           ref={submitButton}
           type="submit"
           form={formId}
           size="large"
-          disabled={isSoldOut}
+          disabled={cannotBeOrdered}
           isBusy={isSubmitting}
           className="w-full"
         >
           {isSubmitting
             ? 'Processing...'
-            : `Place Order · ${formatKsh(orderTotal(product.price, quantity, deliveryFee))}`}
+            : current?.kind === 'total_changed'
+              ? `Accept ${formatKsh(total)} and place order`
+              : `Place Order · ${formatKsh(total)}`}
         </Button>
       </DialogFooter>
     </>
+  );
+}
+
+const nextSteps = "At your door in 15-60 minutes within Nairobi. Next, you'll pay with M-PESA.";
+
+interface QuantityNoticeProps {
+  quantity: number;
+  unitsLeft: number;
+  ownUnits: number;
+  total: number;
+  onQuantityChange?: ((quantity: number) => void) | undefined;
+}
+
+/** Says at once, beside the quantity, that so many cannot be ordered. */
+function QuantityNotice({ quantity, unitsLeft, ownUnits, total, onQuantityChange }: QuantityNoticeProps) {
+  const isTooMany = quantity > unitsLeft;
+  return (
+    <div role="status" className="-mt-3 text-sm empty:hidden">
+      {isTooMany ? (
+        <>
+          <strong>{leftTitle(unitsLeft)}.</strong> {describeLeft(unitsLeft, ownUnits)}
+          {onQuantityChange ? (
+            <CalloutAction onClick={() => onQuantityChange(unitsLeft)}>
+              Order {unitsLeft} instead
+            </CalloutAction>
+          ) : null}
+        </>
+      ) : total > orderTotalLimit ? (
+        <strong>One order can cost {formatKsh(orderTotalLimit)} at most. Call us for more.</strong>
+      ) : null}
+    </div>
   );
 }

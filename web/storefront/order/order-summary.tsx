@@ -29,9 +29,10 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
   return (
     <div
       data-flavour={flavourSlug(product.category ?? null)}
-      className="flex items-center gap-4 rounded-lg border border-line bg-card p-3"
+      className="flex items-center gap-4 md:rounded-lg md:border md:border-line md:bg-card md:p-3"
     >
-      <span className="size-16 shrink-0 sm:size-18">
+      {/* On a phone the first field comes first. */}
+      <span className="hidden size-18 shrink-0 md:block">
         <ProductImage
           src={product.image_url}
           alt=""
@@ -54,7 +55,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
               isAtEnd={quantity <= 1}
               onClick={() => onQuantityChange(Math.max(1, quantity - 1))}
             />
-            <output className="min-w-9 text-center font-display text-lg font-bold tabular-nums">
+            <output className="max-w-28 min-w-9 text-center font-display text-lg leading-tight font-bold wrap-anywhere tabular-nums">
               {quantity}
             </output>
             <Step
@@ -65,7 +66,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
             />
           </div>
         ) : (
-          <p className="font-bold">× {quantity}</p>
+          <p className="min-w-0 font-bold wrap-anywhere">× {quantity}</p>
         )}
       </div>
     </div>
@@ -107,19 +108,22 @@ interface AmountsProps {
 /** Subtotal, delivery fee and total (specification §9). */
 export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
   return (
-    <dl className="grid grid-cols-[1fr_auto] gap-y-1.5 text-sm tabular-nums">
+    <dl className="grid grid-cols-[minmax(0,1fr)_minmax(0,auto)] gap-y-1.5 text-sm tabular-nums">
       <dt className="text-ink-soft">
         Subtotal{' '}
         <span className="sm:whitespace-nowrap">
           ({quantity} × {formatKsh(price)})
         </span>
       </dt>
-      <dd className="pl-4 text-right">{formatKsh(price * quantity)}</dd>
+      <dd className="pl-4 text-right wrap-anywhere">{formatKsh(price * quantity)}</dd>
       <dt className="text-ink-soft">Delivery fee</dt>
       <dd className="pl-4 text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
       <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">Total</dt>
       <dd className="mt-1.5 border-t border-line pt-2 pl-4 text-right">
-        <Price cents={orderTotal(price, quantity, deliveryFee)} className="text-xl" />
+        <Price
+          cents={orderTotal(price, quantity, deliveryFee)}
+          className="text-xl max-md:whitespace-normal! wrap-anywhere"
+        />
       </dd>
     </dl>
   );

@@ -12,8 +12,10 @@ const request = {
     location: 'Westlands',
     building: '',
     unit: '4B',
+    notes: 'Blue gate\r\ncall on arrival',
   },
-  expectedTotal: 190100,
+  shown: { price: 95_000, deliveryFee: 100 },
+  acceptsTerms: true,
 };
 
 const placing = async (answer: () => Response | Promise<Response>, change: Partial<typeof request> = {}) => {
@@ -59,23 +61,42 @@ test('the order is sent with its key and the total that was seen, and remembered
   expect(asked).toMatchObject([
     {
       url: 'http://shop.test/rest/v1/rpc/place_order',
-      body: { idempotency_key: 'the-key', quantity: 2, expected_total: 190100, building: null, unit: '4B' },
+      body: {
+        idempotency_key: 'the-key',
+        quantity: 2,
+        expected_total: 190100,
+        building: null,
+        unit: '4B',
+        accepts_terms: true,
+        delivery_notes: 'Blue gate\ncall on arrival',
+      },
     },
   ]);
 });
 
-test('a changed total comes back as the new total', async () => {
+test('a changed total comes back with the figures that were shown and those of now', async () => {
   const body = { code: 'PT409', message: 'The price has changed', details: 'total_changed', hint: '200100' };
-  expect((await placing(refusing(409, body))).outcome).toEqual({
+  const quote = { price: 100_000, delivery_fee: 100, total: 200_100, units_left: 9 };
+  const now = { price: 100_000, deliveryFee: 100, total: 200_100 };
+  expect((await placing(refusing(409, { ...body, quote }))).outcome).toEqual({
     isPlaced: false,
     failure: {
       kind: 'total_changed',
-      total: 200100,
-      message: 'The price has changed',
+      shown: request.shown,
+      now,
       text: 'Failed to create order item: The price has changed',
       field: null,
     },
   });
+  // A database of an earlier version names the total only.
+  expect((await placing(refusing(409, body))).outcome).toMatchObject({
+    failure: { kind: 'total_changed', now: { price: 95_000, deliveryFee: 10_100, total: 200_100 } },
+  });
+});
+
+test('a drink that is not sold any more is a failure of its own', async () => {
+  const body = { code: 'PT404', message: 'This product is not available', details: 'product_unavailable' };
+  expect((await placing(refusing(404, body))).outcome).toMatchObject({ failure: { kind: 'unavailable' } });
 });
 
 test('missing stock comes back as how many are left', async () => {
@@ -100,7 +121,7 @@ test('what is pasted is sent as the database takes it, and a key that is used up
         email: 'amina@example.com\u200b',
         phone: '\u202a+254 (0)712 345 678\u202c',
       },
-      expectedTotal: 94_999_999_905_100,
+      quantity: 999_999_999,
     },
   );
   expect(asked).toMatchObject([
@@ -156,7 +177,8 @@ test('anything that changes the order changes its content', () => {
   for (const changed of [
     { ...request, quantity: 3 },
     { ...request, productId: 'another' },
-    { ...request, expectedTotal: 1 },
+    { ...request, shown: { price: 1, deliveryFee: 0 } },
+    { ...request, form: { ...request.form, notes: 'Green gate' } },
     { ...request, form: { ...request.form, unit: '4C' } },
   ]) {
     expect(orderContent(changed)).not.toBe(content);

@@ -1,4 +1,6 @@
 // The call that places an order, and what can be read from its answer.
+import { orderTotal } from '../../../domain/money.ts';
+import type { OrderFigures } from '../../../domain/order-change.ts';
 import { describeOrderFailure } from '../../../domain/order-failure.ts';
 import type { OrderForm, OrderFormProblem } from '../../../domain/order-form.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
@@ -10,8 +12,10 @@ export interface OrderRequest {
   productId: string;
   quantity: number;
   form: OrderForm;
-  /** The total the shopper saw, in cents: another one in the database is asked about, not charged. */
-  expectedTotal: number;
+  /** The figures that the customer saw: where the database computes another total, the customer is asked, not charged. */
+  shown: OrderFigures;
+  /** The line or the box about age, terms and privacy notice was shown, and ticked where that is required. */
+  acceptsTerms: boolean;
 }
 
 export type OrderFailure = {
@@ -20,12 +24,19 @@ export type OrderFailure = {
   /** The field it is about, told beside it. */
   field: OrderFormProblem['field'] | null;
 } & (
-  | { kind: 'total_changed'; total: number; message: string }
+  | {
+      kind: 'total_changed';
+      /** Missing where the database said no more than the new total. */
+      shown?: OrderFigures | undefined;
+      now: OrderFigures & { total: number };
+    }
   | { kind: 'not_enough_stock'; left: number }
   | { kind: 'out_of_stock' }
+  /** The shop has stopped selling it. */
+  | { kind: 'unavailable' }
   /** The key was used up by an order with other details. */
   | { kind: 'key_reused' }
-  | { kind: 'other' }
+  | { kind: 'other'; reason: string }
   | { kind: 'offline' }
 );
 
@@ -34,9 +45,10 @@ export type OrderOutcome =
   | { isPlaced: false; failure: OrderFailure };
 
 /** Everything that makes an order this order and no other, as one text. */
-export function orderContent({ productId, quantity, form, expectedTotal }: OrderRequest): string {
-  const { name, email, phone, location, building, unit } = form;
-  return JSON.stringify([productId, quantity, name, email, phone, location, building, unit, expectedTotal]);
+export function orderContent({ productId, quantity, form, shown }: OrderRequest): string {
+  const { name, email, phone, location, building, unit, notes } = form;
+  const who = [name, email, phone, location, building, unit, notes];
+  return JSON.stringify([productId, quantity, ...who, orderTotal(shown.price, quantity, shown.deliveryFee)]);
 }
 
 /**
@@ -48,7 +60,7 @@ export async function placeOrder(
   request: OrderRequest,
   idempotencyKey: string,
 ): Promise<OrderOutcome> {
-  const { productId, quantity, form, expectedTotal } = request;
+  const { productId, quantity, form, shown, acceptsTerms } = request;
   const call = tables.rpc('place_order', {
     idempotency_key: idempotencyKey,
     product_id: productId,
@@ -58,16 +70,18 @@ export async function placeOrder(
     customer_phone: normalisePhone(form.phone) ?? form.phone,
     delivery_location: plain(form.location),
     // More than can be counted there is more than there is: the answer is how many are left.
-    expected_total: Math.min(expectedTotal, 2 ** 31 - 1),
+    expected_total: Math.min(orderTotal(shown.price, quantity, shown.deliveryFee), 2 ** 31 - 1),
     building: plain(form.building) || null,
     unit: plain(form.unit) || null,
+    delivery_notes: plainLines(form.notes) || null,
+    accepts_terms: acceptsTerms,
   });
   // The order may be placed all the same: the next try then finds it.
   const { data, error } = await call.abortSignal(AbortSignal.timeout(patience));
-  if (error) return { isPlaced: false, failure: describe(error) };
+  if (error) return { isPlaced: false, failure: describe(error, request) };
   const order = readPlacedOrder(data, productId);
   if (!order) {
-    return { isPlaced: false, failure: { kind: 'other', text: describeOrderFailure(null), field: null } };
+    return { isPlaced: false, failure: otherFailure(null) };
   }
   return { isPlaced: true, order };
 }
@@ -75,6 +89,14 @@ export async function placeOrder(
 /** Without what a paste brings along unseen, and the database refuses: signs that turn the writing, tabs and the like. */
 const plain = (typed: string): string =>
   typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
+
+/** The same, line by line. */
+const plainLines = (typed: string): string =>
+  typed
+    .split(/\r\n?|\n/)
+    .map(plain)
+    .join('\n')
+    .trim();
 
 const fieldOf: Record<string, OrderFormProblem['field']> = {
   name_invalid: 'name',
@@ -84,20 +106,63 @@ const fieldOf: Record<string, OrderFormProblem['field']> = {
   phone_invalid: 'phone',
   location_invalid: 'location',
   address_too_long: 'location',
+  notes_too_long: 'notes',
+  terms_not_accepted: 'acceptsTerms',
 };
 
-function describe(error: { message: string; details: string; hint: string }): OrderFailure {
+/** A failure in the words of the shop, or in general words. */
+export function otherFailure(error: Parameters<typeof describeOrderFailure>[0]): OrderFailure {
   const text = describeOrderFailure(error);
+  return {
+    kind: 'other',
+    text,
+    field: null,
+    reason: text.replace(/^Failed to create order(?: item)?: /, ''),
+  };
+}
+
+interface Refusal {
+  message: string;
+  details: string;
+  hint: string;
+  /** The figures as they are now (docs/error-codes.md); databases of earlier versions send none. */
+  quote?: unknown;
+}
+
+function describe(error: Refusal, { quantity, shown }: OrderRequest): OrderFailure {
+  const other = otherFailure(error);
   const field = (Object.hasOwn(fieldOf, error.details) && fieldOf[error.details]) || null;
+  const common = { text: other.text, field };
   const hint = /^\d+$/.test(error.hint ?? '') ? Number(error.hint) : null;
-  if (error.details === 'total_changed' && hint !== null) {
-    return { kind: 'total_changed', total: hint, message: error.message, text, field };
+  switch (error.details) {
+    case 'total_changed': {
+      const now = readQuote(error.quote);
+      if (now) return { kind: 'total_changed', shown, now, ...common };
+      if (hint === null) break;
+      const deliveryFee = hint - shown.price * quantity;
+      return deliveryFee >= 0
+        ? { kind: 'total_changed', now: { price: shown.price, deliveryFee, total: hint }, ...common }
+        : { ...other, field };
+    }
+    case 'not_enough_stock':
+      if (hint === null) break;
+      return { kind: 'not_enough_stock', left: hint, ...common };
+    case 'out_of_stock':
+      return { kind: 'out_of_stock', ...common };
+    case 'product_unavailable':
+      return { kind: 'unavailable', ...common };
+    case 'idempotency_key_reused':
+      return { kind: 'key_reused', ...common };
   }
-  if (error.details === 'not_enough_stock' && hint !== null) {
-    return { kind: 'not_enough_stock', left: hint, text, field };
-  }
-  if (error.details === 'out_of_stock') return { kind: 'out_of_stock', text, field };
-  return { kind: error.details === 'idempotency_key_reused' ? 'key_reused' : 'other', text, field };
+  return { ...other, field };
+}
+
+function readQuote(quote: unknown): (OrderFigures & { total: number }) | null {
+  if (typeof quote !== 'object' || quote === null) return null;
+  const { price, delivery_fee, total } = quote as Record<string, unknown>;
+  return typeof price === 'number' && typeof delivery_fee === 'number' && typeof total === 'number'
+    ? { price, deliveryFee: delivery_fee, total }
+    : null;
 }
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {

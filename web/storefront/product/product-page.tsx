@@ -85,7 +85,7 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
     );
   return (
     <>
-      <Detail key={product.id} product={product} />
+      <Detail key={product.id} product={product} related={related} />
       {related.length > 0 ? <Related products={related} /> : null}
     </>
   );
@@ -93,7 +93,7 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
 
 type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;
 
-function Detail({ product }: { product: Product }) {
+function Detail({ product, related }: { product: Product; related: CardProduct[] }) {
   const { settings, config } = useShop();
   const again = useOrderAgain();
   const [quantity, setQuantity] = useState(1);
@@ -215,7 +215,7 @@ function Detail({ product }: { product: Product }) {
               }}
               className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
             >
-              <p className="flex basis-full items-baseline justify-between gap-3 md:hidden">
+              <p className="flex basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
                 <Price cents={product.price * quantity} className="text-xl" />
                 <span className="text-sm text-ink-soft">
                   {settings.delivery_fee > 0
@@ -239,6 +239,9 @@ function Detail({ product }: { product: Product }) {
               </Button>
             </form>
             <p className="text-sm text-ink-soft" role="status">
+              {quantity > product.stock_quantity && !isOutOfStock ? (
+                <strong className="text-ink">Only {product.stock_quantity} left. </strong>
+              ) : null}
               {quantity > 1
                 ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
                 : ''}
@@ -286,6 +289,7 @@ function Detail({ product }: { product: Product }) {
             interrupted={interrupted}
             quantity={quantity}
             onQuantityChange={setQuantity}
+            similar={related}
             open={isOpen}
             onOpenChange={(isNowOpen) => void open(isNowOpen)}
           />

@@ -1,0 +1,70 @@
+// What ordering confirms, above Place Order: a line, or a box to tick where the shop requires it.
+import { useId } from 'react';
+import { Link } from 'react-router';
+import { shopTextPath } from '../../../domain/shop-text.ts';
+
+/** Name of the box in a form that is sent without scripts. */
+export const termsField = 'acceptsTerms';
+
+interface TermsLineProps {
+  /** Whether there is a box to tick (`store_settings.requires_terms_tick`). */
+  isTickRequired: boolean;
+  problem?: string | undefined;
+  isDisabled?: boolean;
+  /** Without it the box keeps its own state, as on a page without scripts. */
+  isTicked?: boolean | undefined;
+  onTick?: ((isTicked: boolean) => void) | undefined;
+  /** Of the form the box belongs to, where it stands outside of it. */
+  form?: string;
+}
+
+export function TermsLine({ isTickRequired, problem, isDisabled, isTicked, onTick, form }: TermsLineProps) {
+  const problemId = useId();
+  // In a new tab, so that what was typed stays here.
+  const link = (slug: 'terms' | 'privacy', words: string) => (
+    <Link
+      to={shopTextPath(slug)}
+      target="_blank"
+      className="-my-2 inline-block py-2 font-semibold underline underline-offset-2 hover:text-ink"
+    >
+      {words}
+    </Link>
+  );
+  const links = (
+    <>
+      {link('terms', 'terms')} and {link('privacy', 'privacy notice')}.
+    </>
+  );
+  if (!isTickRequired) {
+    return (
+      <p className="text-xs text-ink-soft">
+        By ordering you confirm that you are 18 or older and accept our {links}
+      </p>
+    );
+  }
+  return (
+    <div className="text-sm">
+      <label className="flex min-h-11 cursor-pointer items-center gap-3">
+        <input
+          type="checkbox"
+          name={termsField}
+          value="yes"
+          required
+          form={form}
+          disabled={isDisabled}
+          checked={isTicked}
+          onChange={(event) => onTick?.(event.target.checked)}
+          aria-invalid={problem ? true : undefined}
+          aria-describedby={problem ? problemId : undefined}
+          className="size-5 shrink-0 accent-leaf-600"
+        />
+        <span>I confirm that I am 18 or older and accept the {links}</span>
+      </label>
+      {problem ? (
+        <p id={problemId} className="font-semibold text-danger">
+          {problem}
+        </p>
+      ) : null}
+    </div>
+  );
+}
