@@ -254,7 +254,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     };
     for (const text of ['pineaple', 'mango', 'juice', 'whisky'])
       expect(await find(text)).toEqual({
-        slugs: await search(text, 1000),
+        slugs: await search(text, 250),
         correction: await correct(text),
       });
   });

@@ -28,6 +28,9 @@ import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
 
+/** As many as `find_products` gives at most. */
+const maxFound = 250;
+
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
 
 const titles: Partial<Record<ListOrder, string>> = { brand: 'Shop by brand', flavor: 'Shop by flavor' };
@@ -164,6 +167,7 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
   const matching =
     wanted === '' ? null : isAnswered || !isOffline() ? found : searchByWords(products, wanted);
   const shown = selectProducts(products, query, matching);
+  const mayBeMore = matching?.length === maxFound ? '+' : '';
   const distinct = (values: (string | null)[]) =>
     [...new Set(values.filter((value) => value !== null))].sort();
 
@@ -188,7 +192,7 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
             role="status"
             className="text-sm font-semibold text-ink-soft outline-none!"
           >
-            {shown.length === 1 ? '1 drink' : `${shown.length} drinks`}
+            {shown.length === 1 ? '1 drink' : `${shown.length}${mayBeMore} drinks`}
           </span>
           <Chosen query={query} />
         </p>
