@@ -121,7 +121,7 @@ story(
     await line(page, 'Database')
       .getByText(/^(Connected|Slow)$/)
       .waitFor();
-    expect(await line(page, 'Database').textContent()).toMatch(/Answered in \d+ ms/);
+    expect(await line(page, 'Database').textContent()).toMatch(/Answered in [\d,]+ ms/);
     await line(page, 'Authentication').getByText('Active').waitFor();
     await line(page, 'Payments').getByText('Simulated').waitFor();
     await line(page, 'Messages').getByText('Texts today 0 of 300, mails 0 of 1,000').waitFor();
@@ -205,7 +205,7 @@ story.for(sizes)('%s: the quick actions lead where they say', async ([, viewport
   await enterAsStaff(shop, page, '/admin/dashboard');
   const go = async (name: string, address: RegExp) => {
     await page.getByRole('region', { name: 'Quick Actions' }).getByRole('link', { name }).click();
-    await page.waitForURL(address);
+    await page.waitForURL(address, { waitUntil: 'commit' });
   };
   await go('View Recent Orders', /\/admin\/orders$/);
   await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();

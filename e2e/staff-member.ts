@@ -1,7 +1,7 @@
 // Members of staff for the stories: accounts of their own, and their way in.
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
-import type { OpenShop } from '../scripts/open-shop.ts';
+import { type OpenShop, until } from '../scripts/open-shop.ts';
 
 export interface Account {
   id: string;
@@ -123,8 +123,12 @@ export async function askAsStaff(
 
 /** Presses a button that news from the live channel may take away before; what it leads to is there in the end. */
 export async function pressUnlessTaken(button: Locator, outcome: Locator): Promise<void> {
-  await Promise.race([button.click().catch(() => {}), outcome.waitFor()]);
-  await outcome.waitFor();
+  // A click that is still waiting when the outcome is there would press the button later.
+  await until(async () => {
+    if (await outcome.isVisible()) return true;
+    await button.click({ timeout: 1000 }).catch(() => {});
+    return outcome.isVisible();
+  }, 'the button or the news led on');
 }
 
 /** The button that shows a status and opens the menu of statuses. */
