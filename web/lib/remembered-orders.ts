@@ -1,5 +1,6 @@
 // What this device stores about the orders placed on it: enough to ask the server about them, to go on paying after a reload
 // and to order again. What their state is, only the server knows.
+import { ordersKey } from './stored-orders.ts';
 
 export interface RememberedOrder {
   orderId: string;
@@ -26,21 +27,7 @@ export interface RememberedOrder {
 /** The part of the browser's storage that is needed. */
 export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
-const storageKey = 'jani.orders';
 const keptOrders = 20;
-
-/** Calls back whenever what is stored changes, in this tab or another. Returns what ends it. */
-export function onStoredOrdersChange(callback: () => void): () => void {
-  const onStorage = ({ key }: StorageEvent) => {
-    if (key === storageKey || key === null) callback();
-  };
-  window.addEventListener(storageKey, callback);
-  window.addEventListener('storage', onStorage);
-  return () => {
-    window.removeEventListener(storageKey, callback);
-    window.removeEventListener('storage', onStorage);
-  };
-}
 
 /** The browser's lasting storage; null on the server and where it is switched off. */
 export function deviceStorage(): DeviceStorage | null {
@@ -51,10 +38,19 @@ export function deviceStorage(): DeviceStorage | null {
   }
 }
 
+/** Calls back whenever what is stored changes, in this tab or another. Returns what ends it. */
+export function onStoredOrdersChange(callback: () => void): () => void {
+  const ended = new AbortController();
+  const { signal } = ended;
+  addEventListener(ordersKey, callback, { signal });
+  addEventListener('storage', ({ key }) => (!key || key === ordersKey) && callback(), { signal });
+  return () => ended.abort();
+}
+
 /** Every order this device remembers, newest first. Anything unreadable counts as nothing. */
 export function rememberedOrders(storage = deviceStorage()): RememberedOrder[] {
   try {
-    const kept: unknown = JSON.parse(storage?.getItem(storageKey) ?? '[]');
+    const kept: unknown = JSON.parse(storage?.getItem(ordersKey) ?? '[]');
     return Array.isArray(kept) ? kept.filter(isRememberedOrder) : [];
   } catch {
     return [];
@@ -108,19 +104,10 @@ export function interruptedOrderOf(productId: string, storage = deviceStorage())
   );
 }
 
-/** Whether there is any order; cheaper than reading them. */
-export function hasOrders(storage = deviceStorage()): boolean {
-  try {
-    return (storage?.getItem(storageKey) ?? '[]') !== '[]';
-  } catch {
-    return false;
-  }
-}
-
 /** Forgets every order: they can then be looked up by number like anybody's. */
 export function forgetOrders(storage = deviceStorage()): void {
   try {
-    storage?.removeItem(storageKey);
+    storage?.removeItem(ordersKey);
     announce();
   } catch {
     // Storage that cannot be written holds nothing of ours.
@@ -138,7 +125,7 @@ function change(orderId: string, changes: Partial<RememberedOrder>, storage: Dev
 
 function keep(orders: RememberedOrder[], storage: DeviceStorage | null): void {
   try {
-    storage?.setItem(storageKey, JSON.stringify(orders.slice(0, keptOrders)));
+    storage?.setItem(ordersKey, JSON.stringify(orders.slice(0, keptOrders)));
     announce();
   } catch {
     // A full or forbidden storage must not stop an order: it is only not remembered.
@@ -146,7 +133,7 @@ function keep(orders: RememberedOrder[], storage: DeviceStorage | null): void {
 }
 
 function announce(): void {
-  if (typeof window !== 'undefined') window.dispatchEvent(new Event(storageKey));
+  if (typeof window !== 'undefined') window.dispatchEvent(new Event(ordersKey));
 }
 
 function isRememberedOrder(value: unknown): value is RememberedOrder {

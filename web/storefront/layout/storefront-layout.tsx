@@ -51,8 +51,6 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   );
 }
 
-const loadOrdersWatch = () => import('../own-orders/orders-watch.tsx');
-
 /** Whether a page of this document has come alive before. */
 let isAlive = false;
 
@@ -78,7 +76,7 @@ function Frame({ children }: { children: React.ReactNode }) {
   }, [pathname, hash]);
 
   const OfflineReading = useOfflineReading(pathname);
-  const OrdersWatch = useOwnOrdersPart(loadOrdersWatch);
+  const OrdersWatch = useOwnOrdersPart('OrdersWatch');
 
   const { url, domain } = config.analytics;
   useEffect(() => reportPageView(url, domain, pathname), [url, domain, pathname]);

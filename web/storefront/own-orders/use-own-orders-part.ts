@@ -1,34 +1,23 @@
-// Loads a part of the page that is about the orders of this device, once there are any: a first visit pays nothing for it.
-import { type ComponentType, useEffect, useState } from 'react';
-import { hasOrders, onStoredOrdersChange } from '../../lib/remembered-orders.ts';
+// Loads the parts of a page that are about the orders of this device, once there are any: a first visit pays nothing for them.
+import { useEffect, useState } from 'react';
+import { hasOrders, ordersKey } from '../../lib/stored-orders.ts';
 
-/**
- * @param load must be stable
- * @returns null until this device remembers an order, and where the code cannot be fetched
- */
-export function useOwnOrdersPart<Props>(
-  load: () => Promise<{ default: ComponentType<Props> }>,
-): ComponentType<Props> | null {
-  const [Part, setPart] = useState<ComponentType<Props> | null>(null);
+type Parts = typeof import('./parts.tsx');
+
+/** @returns null until this device remembers an order, and where the code cannot be fetched */
+export function useOwnOrdersPart<Name extends keyof Parts>(name: Name): Parts[Name] | null {
+  const [parts, setParts] = useState<Parts | null>(null);
   useEffect(() => {
-    let end = () => {};
-    let isOver = false;
     const check = () => {
-      if (isOver || !hasOrders()) return;
-      isOver = true;
-      end();
-      load().then(
-        (loaded) => setPart(() => loaded.default),
-        // Without it the page is as for a device without orders; tracking pages still show them.
-        () => {},
-      );
+      // Without it the page is as for a device without orders; tracking pages still show them.
+      if (hasOrders()) import('./parts.tsx').then(setParts, () => {});
     };
-    end = onStoredOrdersChange(check);
     check();
+    const events = [ordersKey, 'storage'];
+    for (const event of events) addEventListener(event, check);
     return () => {
-      isOver = true;
-      end();
+      for (const event of events) removeEventListener(event, check);
     };
-  }, [load]);
-  return Part;
+  }, []);
+  return parts?.[name] ?? null;
 }

@@ -34,7 +34,6 @@ const relatedCount = 3;
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
-const loadUnpaidOrder = () => import('../own-orders/unpaid-order.tsx');
 const loadOrderStates = () => import('../own-orders/order-states.ts');
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -97,7 +96,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   const { settings, config } = useShop();
   const again = useOrderAgain();
   const [quantity, setQuantity] = useState(1);
-  const UnpaidOrder = useOwnOrdersPart(loadUnpaidOrder);
+  const UnpaidOrder = useOwnOrdersPart('UnpaidOrder');
   const [interrupted, setInterrupted] = useState<RememberedOrder | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   // Once fetched, the dialog stays mounted, so that closing it can be seen.
