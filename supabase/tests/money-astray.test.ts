@@ -236,6 +236,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    test('in a part waits for a decision while another part goes back', async () => {
+      const [first, second] = [receipt(), receipt()];
+      await confirm(first, 50_000);
+      const { rows } = await database.query<Payment>('select * from public.payments where receipt = $1', [
+        first,
+      ]);
+      await staff('request_refund', { payment_id: rows[0]?.id, reason: 'Too little' });
+      expect(await confirm(second, 45_100)).toMatchObject({
+        outcome: 'paid_needs_decision',
+        payment: { needs_refund: false },
+      });
+      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+    });
+
     test('that more than makes up the charge is sent back', async () => {
       const [first, second] = [receipt(), receipt()];
       await confirm(first, 50_000);
