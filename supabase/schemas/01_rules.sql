@@ -1,0 +1,130 @@
+-- Rules that all subjects share: how a procedure refuses, and how phones, e-mails, names and days are read.
+-- The schemas apply in the order of their names; functions may name what a later file makes.
+set check_function_bodies = off;
+
+-- People: who of the signed-in users is staff. Also the ground rules that every later file builds on.
+-- Nothing is open by default: each table and function grants by name what it means to.
+alter default privileges in schema public revoke all on tables from anon, authenticated;
+
+alter default privileges in schema public revoke all on sequences from anon, authenticated;
+
+alter default privileges in schema public revoke execute on functions from anon, authenticated;
+
+alter default privileges revoke execute on functions from public;
+
+create schema private;
+
+-- Finding orders: what staff type is looked for anywhere in name, e-mail and number, however many orders there are.
+create extension if not exists pg_trgm with schema extensions;
+
+-- Product search: word by word, tolerant of typing errors, with synonyms that staff edit. docs/decisions/search.md
+create extension if not exists fuzzystrmatch with schema extensions;
+
+revoke all on schema private from public;
+
+-- Orders: placed in one transaction, followed by their tracking number, given back when nobody pays.
+create sequence private.order_numbers start 1001;
+
+create function private.normalised_phone(phone text) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(phone) > 100 then
+    return null;
+  end if;
+  -- 07…, 01…, 7…, 1…, 254… and +254…, with spaces or hyphens, all become +254…; anything else becomes null.
+  return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
+end
+$$;
+comment on function private.normalised_phone(text) is 'A Kenyan mobile number as +2547… or +2541…, or null when it is none.';
+
+create function private.masked_phone(phone text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- Nothing of its end: the last four digits are what opens an order.
+  select case
+    when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
+    else '•••'
+  end;
+$$;
+
+create function private.masked_name(name text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select string_agg(left(part, 1) || '•••', ' ')
+  from regexp_split_to_table(trim(name), '\s+') as part;
+$$;
+
+-- Placing an order
+create function private.refuse(status integer, code text, message text, hint text default null) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- PT4xx becomes the HTTP status of the answer; the detail is the machine's word for what went wrong.
+  raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
+end
+$$;
+comment on function private.refuse(integer, text, text, text) is 'Ends the request with a status, a code for programs and a sentence for people.';
+
+create function private.has_control_signs(written text) returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
+end
+$$;
+comment on function private.has_control_signs(text) is
+  'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
+
+-- Refusals that keep their counters
+create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  perform set_config('response.status', substr(refusal_answer.code, 3), true);
+  return jsonb_build_object(
+    'code', refusal_answer.code,
+    'message', refusal_answer.message,
+    'details', refusal_answer.details,
+    'hint', refusal_answer.hint
+  );
+end
+$$;
+comment on function private.refusal_answer(text, text, text, text) is
+  'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
+
+-- Placing an order
+create function private.is_email(address text) returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  domain text;
+begin
+  if address is null or octet_length(address) > 1016 or char_length(address) > 254 then
+    return false;
+  end if;
+  -- White space and control characters, written out: \s depends on the database's locale.
+  if address ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]' then
+    return false;
+  end if;
+  domain := split_part(address, '@', 2);
+  return char_length(replace(address, '@', '')) = char_length(address) - 1
+    and split_part(address, '@', 1) <> ''
+    -- A dot that is neither the first nor the last character.
+    and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
+end
+$$;
+comment on function private.is_email(text) is
+  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters, one @ with something before it, behind it a dot with something on both sides, no spaces or control characters.';
+
+create function private.nairobi_day(moment timestamptz) returns date
+language sql immutable
+set search_path = ''
+return (moment at time zone 'Africa/Nairobi')::date;

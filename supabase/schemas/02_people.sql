@@ -1,0 +1,103 @@
+-- People: who is staff, and who sends the current request.
+
+create table public.admin_profiles (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now()
+);
+
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user counts as staff only while the row is active.';
+
+alter table public.admin_profiles enable row level security;
+grant select on public.admin_profiles to authenticated;
+
+create policy "people read their own profile" on public.admin_profiles
+  for select to authenticated using (user_id = (select auth.uid()));
+
+-- Who is asking: staff only as long as their account and their session last, and networks by what belongs to one customer.
+create function public.is_admin() returns boolean
+language sql stable security definer
+set search_path = ''
+as $$
+  select exists (
+    select from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.user_id = (select auth.uid()) and profile.is_active
+      and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
+  ) and (
+    -- A token outlives its session by up to an hour; what staff may do ends with the session. One whose refresh token
+    -- was stolen keeps its row, and has come to its end all the same.
+    (select auth.jwt() ->> 'session_id') is null
+    or exists (
+      select from auth.sessions as session
+      where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
+        and (session.not_after is null or session.not_after > now())
+    )
+  );
+$$;
+comment on function public.is_admin() is
+  'Whether the request comes from active staff, neither banned nor deleted, in a session that goes on, who have passed their second factor if they have one. Every staff policy asks this.';
+grant execute on function public.is_admin() to authenticated, service_role;
+
+create function public.list_own_sessions() returns table (
+  id uuid,
+  created_at timestamptz,
+  last_seen_at timestamptz,
+  user_agent text,
+  address text,
+  is_current boolean
+)
+language sql stable security definer
+set search_path = ''
+as $$
+  select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
+    host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
+  from auth.sessions as session
+  where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
+  order by 6 desc, 3 desc;
+$$;
+comment on function public.list_own_sessions() is 'Where the caller is signed in, this session first.';
+grant execute on function public.list_own_sessions() to authenticated;
+
+create function private.caller_address() returns text
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (private.caller_networks())[1];
+end
+$$;
+comment on function private.caller_address() is
+  'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
+
+-- For functions that run with their owner's rights on behalf of staff.
+create function private.expect_staff() returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+end
+$$;
+comment on function private.expect_staff() is 'Ends the request of anybody but staff and the shop itself.';
+
+-- What staff ask for
+create function private.expect_member() returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if not public.is_admin() or (select auth.uid()) is null then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  return (select auth.uid());
+end
+$$;
+comment on function private.expect_member() is 'The member of staff whose request this is; ends the request of anybody else, the shop itself included.';

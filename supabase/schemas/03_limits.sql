@@ -1,0 +1,180 @@
+-- Limits: what the networks of a caller may do in a time window (docs/decisions/limits.md).
+
+-- Limits hold across processes because they are counted here.
+create unlogged table private.rate_limits (
+  bucket text not null,
+  subject text not null,
+  window_start timestamptz not null,
+  hits integer not null,
+  window_end timestamptz not null default now() + interval '2 hours',
+  constraint "one counter per subject and window" primary key (bucket, subject, window_start)
+);
+
+comment on table private.rate_limits is 'How often a subject did something within a time window.';
+
+alter table private.rate_limits enable row level security;
+
+create index rate_limits_by_window_end on private.rate_limits (window_end);
+
+-- Limits
+create table private.limits (
+  name text primary key,
+  allowed integer not null,
+  within interval not null,
+  constraint "a limit allows at least one call" check (allowed >= 1),
+  constraint "a limit has a window" check (within > interval '0')
+);
+
+comment on table private.limits is
+  'How many calls a network has within a window. allowed is for one address or /64; wider networks have allowance_factor times as many.';
+
+alter table private.limits enable row level security;
+
+-- PL/pgSQL keeps its plans for the session; a function in SQL would be planned at each call.
+create function private.count_hit(bucket text, subject text, within interval) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
+  counted integer;
+begin
+  insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+  values (count_hit.bucket, count_hit.subject, started, started + count_hit.within, 1)
+  on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+  returning hits into counted;
+  return counted;
+end
+$$;
+comment on function private.count_hit(text, text, interval) is
+  'Counts one more hit in the current window and returns how many there are. Rolled back with its transaction.';
+
+create function private.hits_so_far(bucket text, subject text, within interval) returns integer
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return coalesce((
+    select known.hits
+    from private.rate_limits as known
+    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
+      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0);
+end
+$$;
+
+-- Networks of the caller
+create function private.caller_networks() returns text[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  header text;
+  address inet;
+begin
+  header := nullif(current_setting('request.headers', true), '')::jsonb ->> 'x-forwarded-for';
+  if header is null then
+    return '{}';
+  end if;
+  -- No address with its zone is longer than 100 characters.
+  address := split_part(trim(split_part(left(header, 100), ',', 1)), '%', 1)::inet;
+  if address <<= inet '::ffff:0.0.0.0/96' then
+    address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
+  end if;
+  if family(address) = 4 then
+    return array[host(address), network(set_masklen(address, 24))::text];
+  end if;
+  return array[
+    network(set_masklen(address, 64))::text,
+    network(set_masklen(address, 56))::text,
+    network(set_masklen(address, 48))::text
+  ];
+exception when data_exception then
+  return '{unknown}';
+end
+$$;
+comment on function private.caller_networks() is
+  'Networks of the request''s IP address, narrowest first: IPv4 the address and its /24, IPv6 its /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls without an address, which are the shop''s own.';
+
+create function private.allowance_factor(network text) returns integer
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- Many customers of one provider share a wider network.
+  return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
+end
+$$;
+comment on function private.allowance_factor(text) is
+  'How many times the allowance of one address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
+
+create function private.is_within_limit(limit_name text, subject text default '') returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+begin
+  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
+  return not exists (
+    select from unnest(private.caller_networks()) as caller (network)
+    join private.rate_limits as known
+      on known.bucket = rule.name
+      and known.subject = rtrim(caller.network || ' ' || is_within_limit.subject)
+      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
+    where known.hits >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+comment on function private.is_within_limit(text, text) is
+  'Whether the caller has a call left in this limit, in each of its networks. Counts nothing. Always true without an address.';
+
+create function private.count_call(limit_name text, subject text default '') returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+  started timestamptz;
+  is_within boolean;
+begin
+  -- A call over the limit writes nothing: it costs little, and one address cannot use up the allowance of its wider networks.
+  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+    return false;
+  end if;
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
+  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
+  with counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
+    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    -- Concurrent calls lock their common counters in the same order.
+    order by caller.level
+    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+    returning known.subject, hits
+  )
+  select coalesce(bool_and(c.hits <= rule.allowed * private.allowance_factor(split_part(c.subject, ' ', 1))), true) into is_within
+  from counted as c;
+  return is_within;
+end
+$$;
+comment on function private.count_call(text, text) is
+  'Counts one call in this limit for each network of the caller, together with the subject where one is given, and returns whether all are within their allowance. Bound the subject''s length first. Always true without an address.';
+
+create function private.forget_old_limits() returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+end
+$$;
+comment on function private.forget_old_limits() is 'Deletes what limits do not need any more: counters whose window ended, and networks of old orders.';

@@ -1,0 +1,211 @@
+-- Catalogue: categories (flavours) and products. Prices are in cents.
+
+-- Catalogue: categories (the flavours) and products.
+create table public.categories (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  constraint "category names are unique" unique (name),
+  constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
+);
+
+comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
+comment on column public.categories.is_active is
+  'An inactive category is no choice in filters and forms any more; its products keep it and stay listed.';
+
+alter table public.categories enable row level security;
+grant select on public.categories to anon, authenticated;
+grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
+
+create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
+
+create policy "staff read every category" on public.categories
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add categories" on public.categories
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit categories" on public.categories
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create unique index "category names are unique in any case" on public.categories (lower(name));
+
+create table public.products (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  slug text not null,
+  tagline text,
+  description text,
+  price integer not null,
+  image_url text,
+  category text,
+  brand text,
+  stock_quantity integer not null default 0,
+  is_active boolean not null default true,
+  home_section text,
+  home_position integer,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  previous_price integer,
+  constraint "product slugs are unique" unique (slug),
+  constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
+  constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
+  constraint "a price is not negative" check (price between 0 and 1000000000),
+  constraint "stock is never below zero" check (stock_quantity >= 0),
+  constraint "a product's category exists" foreign key (category) references public.categories (name) on update cascade,
+  constraint "home sections are known" check (home_section in ('top_picks', 'drinks_on_offer')),
+  constraint "a picture is at an https address or a path of this site" check (
+    char_length(image_url) <= 2000
+    and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
+    and image_url !~ '[\\\s[:cntrl:]]'
+  ),
+  constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
+);
+
+comment on table public.products is 'What the shop sells. Prices in cents.';
+comment on column public.products.category is 'The category''s name, used as the flavour.';
+comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
+comment on column public.products.updated_at is
+  'Moves with every edit except of the stock. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+comment on column public.products.previous_price is
+  'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
+
+alter table public.products enable row level security;
+grant select on public.products to anon, authenticated;
+grant
+  insert (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position),
+  update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
+  delete on public.products to authenticated;
+grant insert (previous_price), update (previous_price) on public.products to authenticated;
+
+create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
+
+create policy "staff read every product" on public.products
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add products" on public.products
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit products" on public.products
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create policy "staff delete products" on public.products
+  for delete to authenticated using ((select public.is_admin()));
+
+create index products_newest_first on public.products (created_at desc);
+create index products_by_category on public.products (category);
+
+create function private.date_product_edit() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Stock is compared on its own: orders take and return units all day and must not conflict with a staff member's edit.
+  -- The date never moves backwards, even when the clock does.
+  new.updated_at := case
+    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+        old.brand, old.is_active, old.home_section, old.home_position)
+      is distinct from
+      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+        new.brand, new.is_active, new.home_section, new.home_position)
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  return new;
+end
+$$;
+
+create function private.tidy_category_name() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  return new;
+end
+$$;
+
+-- Catalogue
+create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
+language sql stable
+set search_path = ''
+as $$
+  select p.*
+  from public.products as p
+  where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+  union all
+  (
+    select r.*
+    from public.products as p
+    join public.products as r on r.category = p.category and r.id <> p.id and r.is_active
+    where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+    order by r.created_at desc, r.id
+    limit least(greatest(related_limit, 0), 24)
+  );
+$$;
+comment on function public.product_and_related(text, integer) is
+  'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
+grant execute on function public.product_and_related(text, integer) to anon, authenticated, service_role;
+
+create function private.lock_products_of_category() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform from public.products as p where p.category = old.name order by p.id for update;
+  return new;
+end
+$$;
+comment on function private.lock_products_of_category() is
+  'A category that gets another name takes its products along, in whatever order the database finds them: so all are locked before.';
+
+create function private.end_outdated_offer() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.previous_price := null;
+  return new;
+end
+$$;
+comment on function private.end_outdated_offer() is
+  'Ends an offer when an update that does not mention it raises the price to the previous price or above.';
+
+create trigger products_date_their_edit before update on public.products
+  for each row execute function private.date_product_edit();
+
+create trigger categories_tidy_their_name before insert or update of name on public.categories
+  for each row execute function private.tidy_category_name();
+
+create trigger categories_lock_their_products before update of name on public.categories
+  for each row when (old.name is distinct from new.name)
+  execute function private.lock_products_of_category();
+
+-- Clients that know nothing of offers can change prices as before.
+create trigger products_end_outdated_offers before update on public.products
+  for each row
+  when (new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price)
+  execute function private.end_outdated_offer();
+
+create policy "everyone reads product images" on storage.objects
+  for select to anon, authenticated using (bucket_id = 'product-images');
+
+create policy "staff upload product images" on storage.objects
+  for insert to authenticated with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+
+create policy "staff replace product images" on storage.objects
+  for update to authenticated
+  using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  )
+  with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+
+create policy "staff delete product images" on storage.objects
+  for delete to authenticated using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );

@@ -1,0 +1,591 @@
+-- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md).
+
+-- Words
+-- English stems, so that singular and plural are one word; Kiswahili words pass unchanged. No stop words: "can" is a vessel.
+create text search dictionary private.word_stem (template = pg_catalog.snowball, language = english);
+
+create text search configuration private.catalogue (parser = pg_catalog.default);
+
+alter text search configuration private.catalogue
+  add mapping for asciiword, word, numword, uint, sfloat with private.word_stem;
+
+-- Synonyms
+create table public.search_synonyms (
+  id uuid primary key default gen_random_uuid(),
+  word text not null,
+  means text not null default '',
+  stem text not null default '',
+  created_at timestamptz not null default now(),
+  constraint "a search word is listed once" unique (stem),
+  constraint "a search word is one to three words" check (
+    char_length(word) between 1 and 60 and array_length(string_to_array(word, ' '), 1) <= 3
+  ),
+  constraint "a meaning is at most ten words" check (
+    char_length(means) <= 200 and coalesce(array_length(string_to_array(means, ' '), 1), 0) <= 10
+  )
+);
+
+comment on table public.search_synonyms is 'Words that customers type and what they stand for in the catalogue. Folded when they are saved.';
+comment on column public.search_synonyms.word is 'What customers type: one word, or a phrase of two or three.';
+comment on column public.search_synonyms.means is
+  'Words of the catalogue, any of which counts. Empty: the word stands for any drink, and the other words of a search decide.';
+comment on column public.search_synonyms.stem is 'The word without its ending: juice and juices are one entry.';
+
+alter table public.search_synonyms enable row level security;
+grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
+
+create policy "staff read the synonyms" on public.search_synonyms
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add synonyms" on public.search_synonyms
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit synonyms" on public.search_synonyms
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create policy "staff remove synonyms" on public.search_synonyms
+  for delete to authenticated using ((select public.is_admin()));
+
+-- What is searched
+create table private.searchable_products (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  name text not null,
+  words tsvector not null,
+  created_at timestamptz not null
+);
+
+comment on table private.searchable_products is
+  'Active products as the search reads them. Weights: A name, B flavour and brand, C tagline, D description.';
+comment on column private.searchable_products.name is 'The folded name.';
+
+alter table private.searchable_products enable row level security;
+
+-- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
+create index searchable_products_by_word on private.searchable_products
+  using gin (words) with (fastupdate = off);
+create index searchable_products_by_word_of_name on private.searchable_products
+  using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
+create index searchable_products_by_name on private.searchable_products (name text_pattern_ops);
+create index searchable_products_newest_first on private.searchable_products (created_at desc, product_id);
+
+create table private.search_words (
+  word text collate "C" primary key,
+  is_name boolean not null,
+  constraint "a search word has a length that is compared" check (char_length(word) between 2 and 40)
+);
+
+comment on table private.search_words is
+  'The words of active products: what word beginnings, parts of words and typing errors are resolved to.';
+comment on column private.search_words.is_name is 'Whether a name, a flavour or a brand has it.';
+
+alter table private.search_words enable row level security;
+
+create index search_words_by_trigram on private.search_words
+  using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.fold_text(written text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select trim(regexp_replace(
+    regexp_replace(
+      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
+      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f''’]', '', 'g'),
+      -- A size is one word: 500 ml is 500ml.
+      '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
+    ),
+    '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
+  ));
+$$;
+comment on function private.fold_text(text) is
+  'Words as they are searched: lower case, without accents and punctuation, single spaces between them. The caller bounds the length.';
+
+create function private.stem_text(folded text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
+  from string_to_table(folded, ' ') with ordinality as words (word, position);
+$$;
+comment on function private.stem_text(text) is 'The stems of folded words, in their order: the same for singular and plural.';
+
+create function private.fold_synonym() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
+    raise exception 'there are at most 500 search words' using errcode = '23514';
+  end if;
+  new.word := private.fold_text(left(new.word, 200));
+  new.means := private.fold_text(left(new.means, 1000));
+  new.stem := coalesce(private.stem_text(new.word), '');
+  return new;
+end
+$$;
+
+create function private.meaning_of(phrase text) returns text
+language sql stable
+set search_path = ''
+as $$
+  select case
+    when s.means = '' or exists (
+      select from string_to_table(s.means, ' ') as meant (word)
+      join public.search_synonyms as other on other.stem = private.stem_text(meant.word)
+      where other.means = ''
+    ) then ''
+    else s.means
+  end
+  from public.search_synonyms as s
+  where s.stem = private.stem_text(phrase);
+$$;
+comment on function private.meaning_of(text) is
+  'What a folded phrase stands for: words of the catalogue, empty for any drink, null when it is no synonym. A synonym may lead to a word that stands for any drink.';
+
+create function private.searchable_texts(product public.products) returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array[
+    private.fold_text(product.name),
+    private.fold_text(concat_ws(' ', product.category, product.brand)),
+    private.fold_text(left(coalesce(product.tagline, ''), 1000)),
+    private.fold_text(concat_ws(' ', left(product.description, 10000), case when product.previous_price > 0 then 'offer' end))
+  ];
+$$;
+comment on function private.searchable_texts(public.products) is
+  'What is searched of a product, folded: name; flavour and brand; tagline; description, with the word offer when it is on offer.';
+
+create function private.index_product(product public.products) returns void
+language plpgsql
+set search_path = ''
+-- A plan that was made while the tables were small stays: it must not read them whole.
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  texts text[] := private.searchable_texts(product);
+  found_words text[];
+  names text[];
+begin
+  insert into private.searchable_products (product_id, name, words, created_at)
+  values (
+    product.id, texts[1],
+    setweight(to_tsvector('private.catalogue', texts[1]), 'A') || setweight(to_tsvector('private.catalogue', texts[2]), 'B')
+      || setweight(to_tsvector('private.catalogue', texts[3]), 'C')
+      || setweight(to_tsvector('private.catalogue', texts[4]), 'D'),
+    product.created_at
+  );
+  select array_agg(distinct t.word), array_agg(distinct t.word) filter (where field <= 2) into found_words, names
+  from generate_subscripts(texts, 1) as field, string_to_table(texts[field], ' ') as t (word)
+  where char_length(t.word) between 2 and 40;
+  insert into private.search_words (word, is_name)
+  select f.word, f.word = any (names)
+  from unnest(found_words) as f (word)
+  where not exists (select from private.search_words as known where known.word = f.word)
+  order by f.word
+  on conflict do nothing;
+  update private.search_words as w set is_name = true where w.word = any (names) and not w.is_name;
+end
+$$;
+
+create function private.forget_words(removed text[]) returns void
+language sql
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+  delete from private.search_words as w
+  where w.word = any (removed)
+    and not exists (
+      select from private.searchable_products as s
+      where s.words @@ plainto_tsquery('private.catalogue', w.word)
+    );
+$$;
+comment on function private.forget_words(text[]) is
+  'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
+
+create function private.follow_product() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  removed text[];
+begin
+  if tg_op <> 'INSERT' then
+    removed := string_to_array(array_to_string(private.searchable_texts(old), ' '), ' ');
+    delete from private.searchable_products as s where s.product_id = old.id;
+  end if;
+  if tg_op <> 'DELETE' and new.is_active then
+    perform private.index_product(new);
+    removed := array(
+      select unnest(removed) except select string_to_table(array_to_string(private.searchable_texts(new), ' '), ' ')
+    );
+  end if;
+  if cardinality(removed) > 0 then
+    perform private.forget_words(removed);
+  end if;
+  return null;
+end
+$$;
+
+-- What a search costs is bounded: by the words it may mend and compare, by indexes also where the plan knows no text, and by
+-- the number of synonyms, which every search reads. docs/decisions/search.md
+create function private.read_search(
+  search text,
+  out folded text,
+  out all_words tsquery,
+  out exact_words tsquery,
+  out any_words tsquery,
+  out correction text,
+  out is_misspelt boolean
+)
+language plpgsql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it reads whole tables. Where a plan must read one all the same,
+-- its cost looks so high that PostgreSQL would compile it.
+set enable_seqscan = off
+-- A text's part is looked for in the trigram index: with a limit the planner would rather read all words in their order.
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set jit = off
+-- How much of a word a typing error leaves. The edit distance decides after that.
+set pg_trgm.similarity_threshold = 0.2
+as $$
+declare
+  words text[];
+  place integer := 1;
+  taken integer;
+  typed text;
+  meaning text;
+  exact tsquery;
+  wide tsquery;
+  others text[];
+  best text;
+  halves text[];
+  found_count integer;
+  corrected text[] := '{}';
+  -- A search of many words gets fewer near ones for each, and the first words that are in no product are mended: what a
+  -- search costs does not grow with what is typed.
+  most_near integer;
+  mended integer := 0;
+begin
+  folded := private.fold_text(left(search, 100));
+  -- Some characters fold to many.
+  words := (string_to_array(left(folded, 200), ' '))[1:10];
+  most_near := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
+  is_misspelt := false;
+  while place <= coalesce(cardinality(words), 0) loop
+    -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
+    taken := least(3, cardinality(words) - place + 1);
+    loop
+      typed := array_to_string(words[place : place + taken - 1], ' ');
+      meaning := private.meaning_of(typed);
+      exit when meaning is not null or taken = 1;
+      taken := taken - 1;
+    end loop;
+    if meaning is null and place < cardinality(words)
+      and exists (select from private.search_words as w where w.word = words[place] || words[place + 1])
+    then
+      taken := 2;
+      typed := words[place] || words[place + 1];
+    end if;
+    typed := left(typed, 60);
+    if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
+      place := place + taken;
+      continue;
+    end if;
+
+    exact := plainto_tsquery('private.catalogue', typed);
+    if meaning <> '' then
+      exact := exact || to_tsquery('private.catalogue', replace(meaning, ' ', ' | '));
+    end if;
+    -- Words that begin with it, words that contain it, and the meanings of synonyms that begin with it.
+    select array_agg(near.word) into others
+    from (
+      (
+        select w.word from private.search_words as w
+        where w.word > typed and w.word < typed || E'\uffff'
+        limit most_near
+      )
+      union
+      (
+        select w.word from private.search_words as w
+        where char_length(typed) between 4 and 24 and w.word like '%' || typed || '%' and w.word <> typed
+        limit most_near
+      )
+      union
+      (
+        select m.word
+        from public.search_synonyms as s, string_to_table(s.means, ' ') as m (word)
+        where meaning is null and char_length(typed) >= 2 and s.word > typed and s.word like typed || '%'
+          and s.word not like '% %' and m.word <> ''
+        limit most_near
+      )
+    ) as near;
+
+    best := null;
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and mended < 3 then
+      mended := mended + 1;
+      select count(*) into found_count
+      from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
+      if found_count < 3 then
+        -- The words that take the fewest edits to get there; two neighbours that changed places count as one.
+        with alike as (
+          (
+            select w.word, w.is_name from private.search_words as w
+            where w.word operator(extensions.%) typed
+              and (w.is_name or greatest(char_length(w.word), char_length(typed)) > 4)
+          )
+          union
+          select s.word, true from public.search_synonyms as s where s.word not like '% %'
+        ), compared as (
+          select a.word, a.is_name,
+            d.edits - (
+              d.edits = 2
+              and (select string_agg(c, '' order by c) from string_to_table(a.word, null) as c)
+                = (select string_agg(c, '' order by c) from string_to_table(typed, null) as c)
+            )::integer as edits
+          from alike as a
+          cross join lateral (select extensions.levenshtein_less_equal(a.word, typed, 2) as edits) as d
+          where d.edits between 1 and 2
+        ), nearest as (
+          select n.word, n.is_name, n.edits, min(n.edits) over () as fewest
+          from compared as n
+          where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
+        )
+        select array_agg(n.word order by not n.is_name, extensions.similarity(n.word, typed) desc, n.word) into others
+        from nearest as n
+        where n.edits = n.fewest;
+        best := others[1];
+        if found_count > 0 then
+          -- It may be what was meant: the near words are suggested, not searched.
+          others := null;
+        elsif best is not null then
+          is_misspelt := true;
+          meaning := private.meaning_of(best);
+          if meaning <> '' then
+            others := others || string_to_array(meaning, ' ');
+          end if;
+        else
+          -- Two words without their space.
+          select array[left(typed, cut), substr(typed, cut + 1)] into halves
+          from generate_series(3, char_length(typed) - 3) as cut
+          where cardinality(words) < 12
+            and (select count(*) from unnest(array[left(typed, cut), substr(typed, cut + 1)]) as half
+              where exists (select from private.search_words as w where w.word = half)
+                or private.meaning_of(half) is not null) = 2
+          order by cut desc
+          limit 1;
+          if found then
+            is_misspelt := true;
+            words := words[: place - 1] || halves || words[place + taken :];
+            continue;
+          end if;
+          -- A longer word that begins with a name: lemonade.
+          select array[w.word] into others
+          from private.search_words as w
+          where w.is_name and w.word = any (array(select left(typed, n) from generate_series(4, char_length(typed) - 1) as n))
+          order by char_length(w.word) desc
+          limit 1;
+          best := others[1];
+          is_misspelt := is_misspelt or best is not null;
+        end if;
+      end if;
+    end if;
+
+    wide := exact;
+    if others is not null then
+      wide := wide || to_tsquery('private.catalogue', array_to_string(others, ' | '));
+    end if;
+    corrected := corrected || coalesce(best, typed);
+    exact_words := coalesce(exact_words || exact, exact);
+    any_words := coalesce(any_words || wide, wide);
+    -- What stands for any drink does not narrow.
+    if meaning is distinct from '' then
+      all_words := coalesce(all_words && wide, wide);
+    end if;
+    place := place + taken;
+  end loop;
+  correction := array_to_string(corrected, ' ');
+end
+$$;
+comment on function private.read_search(text) is
+  'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
+
+-- The procedures
+create function private.ranked_products(
+  candidates tid[],
+  folded text,
+  exact_words tsquery,
+  any_words tsquery,
+  most integer
+) returns uuid[]
+language sql stable
+set search_path = ''
+as $$
+  select array(
+    select s.product_id
+    from private.searchable_products as s
+    where s.ctid = any (candidates)
+    order by
+      s.name = folded desc,
+      s.name like folded || '%' desc,
+      -- What was typed counts more than what is near it.
+      2 * ts_rank('{0.1, 0.3, 0.6, 1}', s.words, exact_words) + ts_rank('{0.1, 0.3, 0.6, 1}', s.words, any_words) desc,
+      s.created_at desc,
+      s.product_id
+    limit most
+  );
+$$;
+comment on function private.ranked_products(tid[], text, tsquery, tsquery, integer) is
+  'The best of some searchable products: the exact name, names that begin with the search, then by the words and where they are, then the newest.';
+
+create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+language plpgsql stable security definer rows 50
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+-- A few products are looked up by their id: without statistics the planner would read them all to join them.
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
+  -- More matches than this are not compared with each other: then the newest of them count.
+  compared integer := greatest(most, 250);
+  asked record;
+  candidates tid[];
+  by_word tid[];
+  found_ids uuid[] := '{}';
+begin
+  asked := private.read_search(coalesce(search_products.search, ''));
+  if asked.exact_words is not null then
+    by_word := array(
+      select s.ctid from private.searchable_products as s
+      where s.words @@ coalesce(asked.all_words, asked.exact_words)
+      limit compared
+    );
+    candidates := by_word;
+    -- There may be more: those named so, and the newest.
+    if cardinality(by_word) = compared then
+      candidates := candidates || array(
+        select s.ctid from private.searchable_products as s where s.name ~>=~ asked.folded and s.name ~<~ (asked.folded || E'\uffff') limit compared
+      ) || array(
+        select s.ctid from private.searchable_products as s
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(asked.all_words, asked.exact_words)
+        limit compared
+      ) || array(
+        select n.ctid
+        from (
+          select s.ctid, s.words from private.searchable_products as s
+          order by s.created_at desc, s.product_id
+          limit 2 * compared
+        ) as n
+        where n.words @@ coalesce(asked.all_words, asked.exact_words)
+      );
+    end if;
+    found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
+    -- Some of the words, where hardly any product has all of them.
+    if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
+      candidates := array(
+        select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
+      );
+      found_ids := (array(
+        select f.id
+        from unnest(found_ids || private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most))
+          with ordinality as f (id, place)
+        group by f.id
+        order by min(f.place)
+      ))[:most];
+    end if;
+  end if;
+  -- Nothing that narrows: every drink, the newest first.
+  if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
+    found_ids := found_ids || array(
+      select s.product_id from private.searchable_products as s
+      where s.product_id <> all (found_ids)
+      order by s.created_at desc, s.product_id
+      limit most - cardinality(found_ids)
+    );
+  end if;
+  return query
+    select p.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    join public.products as p on p.id = f.id and p.is_active
+    order by f.place;
+end
+$$;
+comment on function public.search_products(text, integer) is
+  'Active products that match a search, best first: word by word in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search gives the newest. Reads 100 characters and 10 words; gives 1 to 1000 rows.';
+grant execute on function public.search_products(text, integer) to anon, authenticated, service_role;
+
+create function public.correct_search(search text) returns text
+language plpgsql stable security definer
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  asked record;
+  mended record;
+  found_asked integer;
+  found_mended integer;
+begin
+  asked := private.read_search(coalesce(correct_search.search, ''));
+  if coalesce(asked.correction, '') in ('', asked.folded) then
+    return null;
+  end if;
+  mended := private.read_search(asked.correction);
+  select count(*) into found_mended
+  from (select from private.searchable_products as s where s.words @@ mended.all_words limit 250) as s;
+  if not asked.is_misspelt then
+    select count(*) into found_asked
+    from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
+  end if;
+  if found_mended > coalesce(found_asked, 0) or (asked.is_misspelt and mended.all_words is null) then
+    return asked.correction;
+  end if;
+  return null;
+end
+$$;
+comment on function public.correct_search(text) is
+  'The search with its typing errors mended, where that finds more; null where it does not.';
+grant execute on function public.correct_search(text) to anon, authenticated, service_role;
+
+-- The shop page shows at most 250 drinks of a search: as many as are compared with each other. docs/decisions/search.md
+create function public.find_products(search text) returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'slugs', (
+      select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
+      from (
+        select p as product, row_number() over () as place
+        from public.search_products(find_products.search, 250) as p
+      ) as f
+    ),
+    'correction', public.correct_search(find_products.search)
+  );
+$$;
+comment on function public.find_products(text) is
+  'What the shop page shows of a search: the slugs of its 250 best matches, and the text that correct_search suggests, or null.';
+grant execute on function public.find_products(text) to anon, authenticated, service_role;
+
+create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
+  for each row execute function private.fold_synonym();
+
+create trigger products_come_and_go_in_search after insert or delete on public.products
+  for each row execute function private.follow_product();
+
+create trigger products_change_in_search after update on public.products
+  for each row
+  when (
+    (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  )
+  execute function private.follow_product();

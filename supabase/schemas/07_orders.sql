@@ -1,0 +1,411 @@
+-- Orders: what a customer ordered, and placing an order. Amounts are in cents.
+
+create table public.orders (
+  id uuid primary key default gen_random_uuid(),
+  order_number text not null default 'ORD-' || nextval('private.order_numbers'),
+  tracking_number text not null,
+  customer_name text not null,
+  customer_email text not null,
+  customer_phone text not null,
+  shipping_address text not null,
+  city text not null default 'Nairobi',
+  delivery_notes text,
+  status text not null default 'pending',
+  delivery_fee integer not null,
+  total_amount integer not null,
+  payment_method text not null default 'pending',
+  payment_status text not null default 'unpaid',
+  reserved_until timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  units_returned_at timestamptz,
+  expires_at timestamptz,
+  expiry_limit timestamptz,
+  extended_at timestamptz,
+  live_handle uuid not null default gen_random_uuid(),
+  anonymised_at timestamptz,
+  erasure_requested_at timestamptz,
+  terms_accepted_at timestamptz,
+  accepted_terms jsonb,
+  constraint "order numbers are unique" unique (order_number),
+  constraint "tracking numbers are unique" unique (tracking_number),
+  constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
+  constraint "an order status is known"
+    check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
+  constraint "a payment status is known"
+    check (payment_status in ('unpaid', 'paid', 'needs_decision', 'refunded')),
+  constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
+  constraint "an order expires by its limit" check (expires_at <= expiry_limit),
+  constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
+  constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
+);
+
+comment on table public.orders is 'Customer orders. Amounts in cents. The status is what staff chose; payment_status is what M-PESA says.';
+comment on column public.orders.reserved_until is
+  'While unpaid: until when units are held for the order. Null when it holds none: not yet, not any more, or because they are sold.';
+comment on column public.orders.units_returned_at is
+  'Once paid: since when its units are in stock again, because it was cancelled before they left. Null while they are its own.';
+comment on column public.orders.expires_at is
+  'When the order is cancelled unless it is paid. Null after it expired. Without meaning once the order is paid.';
+comment on column public.orders.expiry_limit is
+  'The latest expires_at. An open prompt delays expiry to this moment at most; only a payment that staff look at delays it further.';
+comment on column public.orders.extended_at is 'When a prompt moved expires_at, which happens once.';
+comment on column public.orders.live_handle is
+  'Names the live channel order-{live_handle}, which anyone with the tracking number may follow. Opens nothing else.';
+comment on column public.orders.anonymised_at is
+  'When name, e-mail, phone, address and notes of the customer were removed. The order itself stays in the books.';
+comment on column public.orders.erasure_requested_at is
+  'When staff were asked to erase its customer while the order was still open. It is anonymised once it is not.';
+comment on column public.orders.terms_accepted_at is
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the order was placed without showing them.';
+comment on column public.orders.accepted_terms is
+  'What was accepted: shop_texts.updated_at of terms and privacy at that moment, and is_ticked, whether a box had to be ticked.';
+
+alter table public.orders enable row level security;
+grant select, update (status, updated_at) on public.orders to authenticated;
+grant select (id) on public.orders to anon;
+
+create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
+
+create policy "staff set the order status" on public.orders
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create index orders_newest_first on public.orders (created_at desc, id desc);
+create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
+-- The few orders whose money waits for a person, found among however many.
+create index orders_to_decide on public.orders (created_at desc)
+  where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
+create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
+create index orders_by_end_of_hold on public.orders (reserved_until) where payment_status = 'unpaid' and status = 'pending';
+create index orders_cancelled_with_units on public.orders (id)
+  where payment_status = 'unpaid' and status = 'cancelled' and reserved_until is not null;
+create index orders_with_personal_details on public.orders (created_at) where anonymised_at is null;
+create index orders_to_anonymise on public.orders (erasure_requested_at)
+  where erasure_requested_at is not null and anonymised_at is null;
+create index orders_by_words on public.orders using gin (
+  translate(
+    lower(
+      order_number || E'\n' || split_part(tracking_number, '-', 3) || E'\n' || customer_name || E'\n' || customer_email ||
+      E'\n' || customer_phone || E'\n' || replace(customer_phone, '+254', '0') || E'\n' || shipping_address || E'\n' || city
+    ),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+-- One small index per question of the day, in the order of the lists.
+create index orders_open on public.orders (created_at desc, id desc)
+  where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
+create index orders_unpaid on public.orders (created_at desc, id desc)
+  where payment_status = 'unpaid' and status <> 'cancelled';
+create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
+
+create table public.order_items (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  product_id uuid references public.products (id) on delete set null,
+  product_name text not null,
+  quantity integer not null,
+  unit_price integer not null,
+  created_at timestamptz not null default now(),
+  constraint "at least one is ordered" check (quantity >= 1),
+  constraint "a unit price is not negative" check (unit_price >= 0)
+);
+
+comment on table public.order_items is 'What was ordered, at the price and under the name of that moment.';
+
+alter table public.order_items enable row level security;
+grant select on public.order_items to authenticated;
+
+create policy "staff read every order item" on public.order_items
+  for select to authenticated using ((select public.is_admin()));
+
+create index order_items_by_order on public.order_items (order_id);
+create index order_items_by_product on public.order_items (product_id);
+create index order_items_by_words on public.order_items using gin (
+  translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
+) with (fastupdate = off);
+
+create table private.order_keys (
+  idempotency_key uuid primary key,
+  request_hash text not null,
+  order_id uuid references public.orders (id) on delete cascade,
+  access_key text not null default replace(gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+
+comment on table private.order_keys is
+  'Per order: the key that makes placing it repeatable, and the key that shows its personal data. Nobody reads it but functions.';
+
+alter table private.order_keys enable row level security;
+
+create unique index order_keys_by_order on private.order_keys (order_id);
+-- The facts from which a customer's screen concludes what an order's state means: in track_order, and of several orders at once
+-- for the device that placed them.
+create index order_keys_by_access_key on private.order_keys (access_key);
+
+-- Placing an order
+create function private.draw_tracking_number(attempt integer) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  -- Four digits while a free one is easily found; when most of a day's are taken, draws fail and it widens to five.
+  return 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' ||
+    case when attempt <= 20 then 1000 + floor(random() * 9000)::integer else 10000 + floor(random() * 90000)::integer end;
+end
+$$;
+
+create function private.placed_order(order_id uuid) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'id', o.id,
+      'tracking_number', o.tracking_number,
+      'access_key', k.access_key,
+      'status', o.status,
+      'payment_status', o.payment_status,
+      'delivery_fee', o.delivery_fee,
+      'total_amount', o.total_amount,
+      -- M-PESA takes whole shillings only: a fraction is rounded up.
+      'charge_amount', (o.total_amount + 99) / 100 * 100,
+      'customer_phone', o.customer_phone,
+      'reserved_until', o.reserved_until,
+      'expires_at', o.expires_at,
+      'created_at', o.created_at
+    )
+    from public.orders as o
+    join private.order_keys as k on k.order_id = o.id
+    where o.id = placed_order.order_id
+  );
+end
+$$;
+
+create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
+language sql stable
+set search_path = ''
+as $$
+  select count(distinct o.id),
+    count(distinct o.id) filter (where o.payment_status = 'unpaid' and o.reserved_until is not null)
+  from public.order_items as i
+  join public.orders as o on o.id = i.order_id
+  where i.product_id = count_product_orders.product_id;
+$$;
+comment on function public.count_product_orders(uuid) is
+  'How many orders contain a product, and in how many of them its units are kept for a payment. Counts what the caller may read.';
+grant execute on function public.count_product_orders(uuid) to authenticated, service_role;
+
+create function public.place_order(
+  idempotency_key uuid,
+  product_id uuid,
+  quantity integer,
+  customer_name text,
+  customer_email text,
+  customer_phone text,
+  delivery_location text,
+  expected_total integer,
+  building text default null,
+  unit text default null,
+  delivery_notes text default null,
+  accepts_terms boolean default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  -- Counted before the subtransaction of the block below begins, so that a refusal does not undo it.
+  is_within_limit boolean := private.count_call('place_order');
+  longest constant integer := 4000;
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+  address text;
+  fingerprint text;
+  earlier private.order_keys;
+  settings public.store_settings;
+  product public.products;
+  total bigint;
+  refusal jsonb;
+  new_order public.orders;
+  drawn text;
+  -- Unpaid orders of visitors are limited by these; staff and the shop itself have none.
+  networks text[] := case
+    when coalesce((select auth.role()), '') = 'service_role' or public.is_admin() then '{}'
+    else private.caller_networks()
+  end;
+  is_held boolean;
+  expires_at timestamptz;
+  refusal_details text;
+  refusal_hint text;
+begin
+  if not is_within_limit then
+    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
+  end if;
+  if place_order.idempotency_key is null then
+    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  end if;
+
+  -- Bytes are known without reading a text: nothing longer is trimmed, matched or counted.
+  if octet_length(place_order.customer_name) > longest then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(place_order.customer_email) > longest then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(
+    octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
+  ) > longest then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(place_order.delivery_notes) > longest then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(place_order.customer_name);
+  email := trim(place_order.customer_email);
+  phone := private.normalised_phone(place_order.customer_phone);
+  location := trim(place_order.delivery_location);
+  building_name := nullif(trim(place_order.building), '');
+  unit_name := nullif(trim(place_order.unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or char_length(name) < 2 or private.has_control_signs(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  end if;
+  if char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  end if;
+  if char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  end if;
+  if not private.is_email(email) or private.has_control_signs(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  end if;
+  if phone is null then
+    perform private.refuse(400, 'phone_invalid',
+      'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  end if;
+  if location is null or char_length(location) < 3
+    or private.has_control_signs(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  end if;
+  if char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  end if;
+  if char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  if place_order.quantity is null or place_order.quantity < 1 then
+    perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
+  end if;
+
+  address := location
+    || coalesce(', Building: ' || building_name, '')
+    || coalesce(', Unit: ' || unit_name, '');
+  fingerprint := encode(sha256(convert_to(
+    jsonb_build_array(place_order.product_id, place_order.quantity, name, email, phone, address, notes, place_order.expected_total)::text,
+    'UTF8'
+  )), 'hex');
+
+  -- The first to bring a key places the order; anyone else with it waits here for the first to finish.
+  insert into private.order_keys (idempotency_key, request_hash)
+  values (place_order.idempotency_key, fingerprint)
+  on conflict do nothing;
+  if not found then
+    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
+    if earlier.request_hash <> fingerprint then
+      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
+    end if;
+    return private.placed_order(earlier.order_id);
+  end if;
+
+  select * into strict settings from public.store_settings;
+  if settings.requires_terms_tick and place_order.accepts_terms is not true then
+    perform private.refuse(400, 'terms_not_accepted',
+      'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  end if;
+  perform private.expect_few_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+
+  select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
+  if not found then
+    perform private.refuse(404, 'product_unavailable', 'This product is not available');
+  elsif product.stock_quantity = 0 then
+    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+  elsif product.stock_quantity < place_order.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity),
+      product.stock_quantity::text);
+  end if;
+
+  total := product.price::bigint * place_order.quantity + settings.delivery_fee;
+  if total > 2000000000 then
+    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
+  end if;
+  if place_order.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+
+  is_held := private.may_hold_units(
+    networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+  );
+  if is_held then
+    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
+  end if;
+  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  for attempt in 1 .. 60 loop
+    drawn := private.draw_tracking_number(attempt);
+    insert into public.orders (
+      tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
+    ) values (
+      drawn, name, email, phone, address, notes,
+      settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
+      now() + 2 * make_interval(mins => settings.reservation_minutes),
+      case when place_order.accepts_terms then now() end,
+      case when place_order.accepts_terms then (
+        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
+        from public.shop_texts as t
+        where t.slug in ('terms', 'privacy')
+      ) end
+    )
+    on conflict (tracking_number) do nothing
+    returning * into new_order;
+    exit when found;
+  end loop;
+  if new_order.id is null then
+    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
+  end if;
+
+  insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
+  values (new_order.id, product.id, product.name, place_order.quantity, product.price);
+  insert into private.order_networks (order_id, network, product_id, taken)
+  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end
+  from unnest(networks) as caller (network);
+  update private.order_keys as k set order_id = new_order.id where k.idempotency_key = place_order.idempotency_key;
+  return private.placed_order(new_order.id);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  -- The figures of this moment, so that a form can show what changed.
+  if product.id is not null then
+    refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
+      'price', product.price,
+      'delivery_fee', settings.delivery_fee,
+      'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
+      'units_left', product.stock_quantity
+    ));
+  end if;
+  return refusal;
+end
+$$;
+comment on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) is
+  'Places an order in one transaction: price and fee from the database, tracking number drawn, units held (reserved_until) unless too many are held unpaid. The same key again returns the same order. A refusal carries quote: price, delivery_fee, total and units_left of this moment.';
+revoke execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) from public;
+grant execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean)
+  to anon, authenticated, service_role;

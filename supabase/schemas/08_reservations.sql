@@ -1,0 +1,493 @@
+-- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
+
+-- What unpaid orders hold
+create table private.held_units (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  quantity integer not null
+);
+
+comment on table private.held_units is
+  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Kept by the trigger orders_count_held_units.';
+
+alter table private.held_units enable row level security;
+
+create table private.order_networks (
+  order_id uuid not null references public.orders (id) on delete cascade,
+  network text not null,
+  product_id uuid not null,
+  taken integer not null,
+  is_open boolean not null default true,
+  ended_at timestamptz,
+  primary key (order_id, network)
+);
+
+comment on table private.order_networks is
+  'The networks an unpaid order of a visitor came from. Deleted when it is paid, or an hour after it ended.';
+comment on column private.order_networks.taken is 'Units the order has held so far. Units that it holds again count again.';
+comment on column private.order_networks.is_open is 'Whether the order waits to be paid.';
+comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
+
+alter table private.order_networks enable row level security;
+
+create index order_networks_by_product on private.order_networks (network, product_id);
+create index order_networks_of_open_orders on private.order_networks (network) where is_open;
+
+-- Products
+create function private.return_units(order_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  select from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = return_units.order_id
+  order by p.id
+  for update of p;
+  update public.products as p
+  set stock_quantity = p.stock_quantity + i.quantity
+  from public.order_items as i
+  where i.order_id = return_units.order_id and p.id = i.product_id;
+$$;
+
+-- A sweep of unpaid orders reads what is due, not every order that waits.
+create function public.expire_reservations() returns integer
+language plpgsql security definer
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  due uuid[];
+  ended public.orders;
+begin
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
+  perform private.end_reviews();
+  -- Each kind by its own index: a sweep that finds nothing due reads nothing.
+  select array_agg(found.id) into due from (
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.expires_at limit 200
+    )
+    union
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.reserved_until limit 200
+    )
+    union
+    (
+      -- Orders that staff cancelled give their units back, too.
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.id limit 200
+    )
+  ) as found;
+  if due is null then
+    return 0;
+  end if;
+  select array_agg(o.id) into due from (
+    select o.id from public.orders as o
+    where o.id = any (due) and o.payment_status = 'unpaid'
+      and (
+        (o.status = 'pending' and (o.expires_at <= now() or o.reserved_until <= now()))
+        or (o.status = 'cancelled' and o.reserved_until is not null)
+      )
+    for update skip locked
+  ) as o;
+  -- Checked again under the lock: a payment may have begun in the meantime.
+  select coalesce(array_agg(o.id order by o.id), '{}') into due
+  from public.orders as o
+  where o.id = any (due) and not private.is_paying(o.id, o.expiry_limit);
+  -- All of them before the first is changed, as a renamed category does.
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
+  order by p.id
+  for update;
+  for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
+    if ended.reserved_until is not null then
+      perform private.return_units(ended.id);
+    end if;
+    -- A hold for a prompt ends before its order does.
+    update public.orders as o
+    set reserved_until = null,
+        status = case when o.status = 'cancelled' or o.expires_at <= now() then 'cancelled' else o.status end,
+        expires_at = case when o.status = 'cancelled' or o.expires_at <= now() then null else o.expires_at end,
+        updated_at = now()
+    where o.id = ended.id;
+  end loop;
+  return cardinality(due);
+end
+$$;
+comment on function public.expire_reservations() is
+  'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. Returns how many orders.';
+grant execute on function public.expire_reservations() to service_role;
+
+-- Staff set any status from any other: the units of an order follow, each of them once; and what only a person can decide.
+create function private.take_units(order_id uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- In one order for all, so that two orders of the same products do not wait for each other.
+  perform from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+  order by p.id
+  for update of p;
+  if exists (
+    select from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+    group by p.id
+    having p.stock_quantity < sum(i.quantity)
+  ) then
+    perform private.refuse(409, 'units_sold_meanwhile',
+      'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+  end if;
+  update public.products as p
+  set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = take_units.order_id and p.id = i.product_id;
+end
+$$;
+comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
+
+-- Staff
+create function private.move_units_with_status() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  minutes interval;
+begin
+  if new.status = 'cancelled' then
+    -- Units that have left the shop do not come back by themselves.
+    if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
+      perform private.return_units(new.id);
+      new.units_returned_at := now();
+    end if;
+  elsif new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null then
+    perform private.take_units(new.id);
+    new.units_returned_at := null;
+  elsif new.payment_status = 'unpaid' and new.reserved_until is null then
+    perform private.take_units(new.id);
+    select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
+    new.expires_at := now() + minutes;
+    new.reserved_until := new.expires_at;
+    new.expiry_limit := now() + 2 * minutes;
+    new.extended_at := null;
+  end if;
+  return new;
+end
+$$;
+
+-- The end of unpaid orders
+create function private.end_reviews() returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  looked_at record;
+  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+begin
+  for looked_at in
+    select o.id as order_id, p.id as payment_id
+    from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.status = 'review' and (
+      case
+        when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
+          -- Money is dealt with once it is another payment's, went back, or was noted.
+          select from public.mpesa_transactions as t
+          where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
+            and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
+        )
+        else 'accepted' = (
+          select e.kind from public.reconciliation_events as e where e.payment_id = p.id order by e.id desc limit 1
+        )
+      end
+    )
+    order by o.id
+    for update of o skip locked
+  loop
+    -- The time of the message stays: it is the day on which the payment stands in the books.
+    update public.payments as p set status = 'failed' where p.id = looked_at.payment_id and p.status = 'review';
+    -- The customer had to wait for staff, and gets the time of a new order to pay again.
+    update public.orders as o
+    set expires_at = greatest(o.expires_at, now() + minutes),
+        reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
+        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes),
+        extended_at = null
+    where o.id = looked_at.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
+  end loop;
+end
+$$;
+comment on function private.end_reviews() is
+  'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
+
+create function private.count_held_units() returns trigger
+language plpgsql security definer
+set search_path = ''
+set enable_seqscan = off
+as $$
+declare
+  was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
+  is_held boolean := tg_op = 'UPDATE'
+    and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
+begin
+  if is_held and not was_held then
+    insert into private.held_units as known (product_id, quantity)
+    select i.product_id, sum(i.quantity)
+    from public.order_items as i
+    where i.order_id = new.id and i.product_id is not null
+    group by i.product_id
+    order by i.product_id
+    on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  elsif was_held and not is_held then
+    update private.held_units as known
+    set quantity = known.quantity - held.quantity
+    from (
+      select i.product_id, sum(i.quantity) as quantity
+      from public.order_items as i
+      where i.order_id = old.id
+      group by i.product_id
+    ) as held
+    where known.product_id = held.product_id;
+  end if;
+  if tg_op = 'DELETE' then
+    return old;
+  end if;
+
+  -- An order that was paid, or that staff hand on unpaid, counts for no limit.
+  if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
+    delete from private.order_networks as k where k.order_id = new.id;
+  else
+    update private.order_networks as k
+    set is_open = new.status = 'pending',
+        taken = k.taken + case
+          when is_held and not was_held then coalesce((
+            select sum(i.quantity) from public.order_items as i where i.order_id = new.id and i.product_id = k.product_id
+          ), 0)
+          else 0
+        end,
+        ended_at = case when not is_held then coalesce(k.ended_at, now()) end
+    where k.order_id = new.id;
+  end if;
+  return null;
+end
+$$;
+
+create function private.count_held_item() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into private.held_units as known (product_id, quantity)
+  select new.product_id, new.quantity
+  from public.orders as o
+  where o.id = new.order_id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+  on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  return null;
+end
+$$;
+
+create function private.expect_few_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  waiting record;
+begin
+  for waiting in
+    select open.of_network, open.of_phone, per_phone * private.allowance_factor(caller.network) as allowed
+    from unnest(networks) as caller (network)
+    -- Read from the network's own rows, whatever the planner knows: a subquery per row cannot become a join of all orders.
+    cross join lateral (
+      select count(*) as of_network,
+        count(*) filter (where expect_few_unpaid_orders.phone = (
+          select o.customer_phone from public.orders as o where o.id = k.order_id
+        )) as of_phone
+      from private.order_networks as k
+      where k.network = caller.network and k.is_open
+    ) as open
+  loop
+    -- Only orders from the same network count: a stranger who orders in a customer's name does not keep the customer from ordering.
+    if waiting.of_phone >= waiting.allowed then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in a few minutes',
+        waiting.of_phone
+      ));
+    elsif waiting.of_network >= waiting.allowed * 10 then
+      perform private.refuse(429, 'too_many_unpaid_orders',
+        'Too many orders from your network wait to be paid already. Please try again in a few minutes');
+    end if;
+  end loop;
+end
+$$;
+comment on function private.expect_few_unpaid_orders(text[], text, integer) is
+  'Refuses an order when too many of its phone, or of its network, wait to be paid: per_phone and ten times as many, times private.allowance_factor.';
+
+create function private.is_within_units(networks text[], product_id uuid, quantity integer, allowed bigint) returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where is_within_units.quantity + (
+      select coalesce(sum(k.taken), 0)
+      from private.order_networks as k
+      where k.network = caller.network and k.product_id = is_within_units.product_id
+        and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
+    )
+    -- Two drinks can always be ordered, and one drink again by a slow customer. A wider network has twice as much, not eight
+    -- times: units are few, and whoever goes without a hold can pay all the same.
+    > greatest(2, is_within_units.allowed * least(private.allowance_factor(caller.network), 2))
+  );
+end
+$$;
+comment on function private.is_within_units(text[], uuid, integer, bigint) is
+  'Whether each network may hold that many more units of a product: with what it holds unpaid, or held and did not pay within the last hour, it stays within allowed units (a /56 and wider: twice).';
+
+create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
+returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  held bigint;
+  most bigint;
+begin
+  if cardinality(networks) = 0 then
+    return true;
+  end if;
+  select coalesce(max(h.quantity), 0) into held from private.held_units as h where h.product_id = may_hold_units.product_id;
+  most := ceil((units_left + held) * share / 100.0);
+  return held + may_hold_units.quantity <= most
+    and private.is_within_units(networks, may_hold_units.product_id, may_hold_units.quantity, most);
+end
+$$;
+comment on function private.may_hold_units(text[], uuid, integer, integer, integer) is
+  'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
+
+-- Paying
+create function private.reserve_for_prompt(order_id uuid) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  prompt_time constant interval := '5 minutes';
+  waiting public.orders;
+  item record;
+  networks text[];
+  may_hold boolean := true;
+begin
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
+  -- Staff who hand an order on unpaid have taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
+    return;
+  end if;
+  if waiting.extended_at is null and waiting.expires_at < least(now() + prompt_time, waiting.expiry_limit) then
+    update public.orders as o
+    set expires_at = least(now() + prompt_time, o.expiry_limit),
+        reserved_until = case when o.reserved_until is not null then least(now() + prompt_time, o.expiry_limit) end,
+        extended_at = now()
+    where o.id = waiting.id
+    returning * into waiting;
+  end if;
+  if waiting.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  if waiting.reserved_until is not null then
+    return;
+  end if;
+
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = waiting.id)
+  order by p.id
+  for no key update;
+  for item in
+    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity, coalesce(h.quantity, 0) as held
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id and p.is_active
+    left join private.held_units as h on h.product_id = p.id
+    where i.order_id = waiting.id
+  loop
+    if item.product_id is null then
+      perform private.refuse(404, 'product_unavailable', 'This product is not available');
+    elsif item.units_left = 0 then
+      perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+    elsif item.units_left < item.quantity then
+      perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
+    end if;
+    -- Everything there is, and once more for a customer who was too slow.
+    may_hold := may_hold
+      and private.is_within_units(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
+  end loop;
+  -- Beyond that the prompt is sent without a hold, so that nobody is kept from paying by others of the same network. Units that
+  -- are sold before the money comes are handled as with late money.
+  if may_hold then
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = waiting.id and p.id = i.product_id;
+    update public.orders as o
+    set reserved_until = least(now() + prompt_time, o.expires_at)
+    where o.id = waiting.id;
+  end if;
+end
+$$;
+comment on function private.reserve_for_prompt(uuid) is
+  'Before a prompt is sent for an unpaid order: takes its units for five minutes where it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) when it cannot be paid any more.';
+
+create function private.is_paying(order_id uuid, expiry_limit timestamptz) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return exists (
+    select from public.payments as p
+    where p.order_id = is_paying.order_id and (
+      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(is_paying.expiry_limit > now(), true))
+    )
+  );
+end
+$$;
+comment on function private.is_paying(uuid, timestamptz) is
+  'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
+
+create trigger orders_count_held_units after update on public.orders
+  for each row
+  when (
+    (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  )
+  execute function private.count_held_units();
+
+create trigger orders_take_held_units_along before delete on public.orders
+  for each row execute function private.count_held_units();
+
+create trigger order_items_count_held_units after insert on public.order_items
+  for each row when (new.product_id is not null)
+  execute function private.count_held_item();
+
+create trigger orders_move_their_units before update of status on public.orders
+  for each row
+  when (
+    old.payment_status = new.payment_status
+    and old.status <> new.status
+    -- An unpaid order that staff hand on takes its units even when it has held none so far.
+    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
+  )
+  execute function private.move_units_with_status();

@@ -1,0 +1,406 @@
+-- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+
+-- Following an order
+create function private.told_status(status text) returns text
+language sql immutable
+set search_path = ''
+return case status when 'shipped' then 'out_for_delivery' else status end;
+comment on function private.told_status(text) is 'An order status in the storefront''s words.';
+
+create function public.track_order(
+  tracking_number text,
+  access_key text default null,
+  phone_last_four text default null
+) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened record;
+begin
+  select * into opened
+  from private.open_order(track_order.tracking_number, track_order.access_key, track_order.phone_last_four);
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if (opened.found_order).id is null then
+    return null;
+  end if;
+  return private.describe_order(opened.found_order, opened.is_open);
+end
+$$;
+comment on function public.track_order(text, text, text) is
+  'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_amount and part_paid. Null when there is none.';
+grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
+
+create function private.tell_order_followers() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(new);
+  return null;
+end
+$$;
+
+create function public.order_receipt(
+  tracking_number text,
+  access_key text default null,
+  phone_last_four text default null
+) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened record;
+  receipt_of public.orders;
+begin
+  select * into opened
+  from private.open_order(order_receipt.tracking_number, order_receipt.access_key, order_receipt.phone_last_four);
+  receipt_of := opened.found_order;
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if receipt_of.id is null then
+    return null;
+  end if;
+  if not opened.is_open then
+    return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
+  end if;
+  return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
+    'order_number', receipt_of.order_number,
+    -- As it was sold, whatever the product is called now.
+    'order_items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = receipt_of.id
+    ), '[]'::jsonb),
+    'payments', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', p.id,
+          'amount', p.amount,
+          'receipt', p.receipt,
+          'completed_at', p.completed_at,
+          'is_surplus', p.needs_refund,
+          'refunded_at', p.refunded_at,
+          'refund_receipt', p.refund_receipt
+        )
+        order by p.completed_at, p.id
+      )
+      from public.payments as p where p.order_id = receipt_of.id and p.status = 'completed'
+    ), '[]'::jsonb)
+  );
+end
+$$;
+comment on function public.order_receipt(text, text, text) is
+  'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
+grant execute on function public.order_receipt(text, text, text) to anon, authenticated, service_role;
+
+create function private.tell_followers_of_check() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(o) from public.orders as o where o.id = new.order_id;
+  return null;
+end
+$$;
+
+create function private.notify_order_followers(changed public.orders) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- No personal data, since anyone may follow the second channel; and no id there, since the id opens the payment.
+  perform realtime.send(
+    jsonb_build_object(
+      'id', channel.id,
+      'tracking_number', changed.tracking_number,
+      'status', private.told_status(changed.status),
+      'payment_status', changed.payment_status,
+      'updated_at', changed.updated_at
+    ),
+    'UPDATE',
+    'order-' || channel.id,
+    false
+  )
+  from (values (changed.id), (changed.live_handle)) as channel (id);
+end
+$$;
+comment on function private.notify_order_followers(public.orders) is
+  'Announces an order''s status on its two live channels, order-{id} and order-{live_handle}.';
+
+create function private.count_order_lookup(tracking_number text) returns boolean
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
+begin
+  if not private.count_call('order_lookups') then
+    return false;
+  end if;
+  -- The same number again shows nothing new, so a page that stays open costs one number a day.
+  if number_of_caller is null or private.hits_so_far('order_looked_up', number_of_caller, interval '1 day') > 0 then
+    return true;
+  end if;
+  if not private.count_call('orders_looked_up') then
+    return false;
+  end if;
+  perform private.count_hit('order_looked_up', number_of_caller, interval '1 day');
+  return true;
+end
+$$;
+comment on function private.count_order_lookup(text) is
+  'Counts a lookup without proof, of an order or of none, and returns whether it may be answered: per network 60 in 10 minutes, and 300 different numbers a day.';
+
+create function private.open_order(
+  tracking_number text,
+  access_key text,
+  phone_digits text,
+  out found_order public.orders,
+  out is_open boolean,
+  out refusal jsonb
+)
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
+  digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
+  needs_whole_phone boolean;
+begin
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_open := exists (
+    select from private.order_keys as k
+    where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
+  );
+  if is_open then
+    return;
+  end if;
+
+  if digits is not null then
+    -- One guess after the other, so that each is counted before the next is compared. Numbers that do not exist take the same
+    -- way: the answer must not tell them apart.
+    perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    if not private.is_within_limit('order_digits', wanted) then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    if not private.is_within_limit('digits') then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    -- Many networks together could try all 10,000 endings. They cannot lock the customer out: the whole number still opens the
+    -- order.
+    needs_whole_phone := private.hits_so_far('order_digits_of_all', wanted, interval '30 days') >= 200;
+    is_open := coalesce(
+      private.normalised_phone(digits) = found_order.customer_phone
+        or (right(found_order.customer_phone, 4) = digits and not needs_whole_phone),
+      false
+    );
+    if is_open then
+      return;
+    end if;
+    perform private.count_call('order_digits', wanted);
+    perform private.count_call('digits');
+    if found_order.id is not null then
+      perform private.count_hit('order_digits_of_all', wanted, interval '30 days');
+    end if;
+    if needs_whole_phone then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please enter the whole phone number',
+        'too_many_guesses', '');
+      return;
+    end if;
+  end if;
+
+  if not private.count_order_lookup(wanted) then
+    refusal := private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+end
+$$;
+comment on function private.open_order(text, text, text) is
+  'Finds an order for a caller who may prove that it is theirs, by its access key, the last four digits of its phone, or the whole number. is_open: the proof is right; that counts nothing. refusal: the answer instead, when the caller''s networks are over a limit.';
+
+create function private.describe_order(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+begin
+  if not is_open and described.created_at < now() - interval '30 days' then
+    return answer;
+  end if;
+
+  answer := answer || jsonb_build_object(
+    'delivery_fee', described.delivery_fee,
+    'created_at', described.created_at,
+    'customer_name', case when is_open then described.customer_name else private.masked_name(described.customer_name) end,
+    'customer_phone', case when is_open then described.customer_phone else private.masked_phone(described.customer_phone) end,
+    'order_items', coalesce((
+      select jsonb_agg(jsonb_build_object(
+        'id', i.id,
+        'quantity', i.quantity,
+        'unit_price', i.unit_price,
+        'product', jsonb_build_object(
+          'name', coalesce(p.name, i.product_name),
+          'image_url', p.image_url,
+          'category', p.category,
+          'slug', case when p.is_active then p.slug end
+        )
+      ) order by i.created_at, i.id)
+      from public.order_items as i
+      left join public.products as p on p.id = i.product_id
+      where i.order_id = described.id
+    ), '[]'::jsonb)
+  );
+  if not is_open then
+    return answer;
+  end if;
+  return answer || jsonb_build_object(
+    'id', described.id,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
+    'shipping_address', described.shipping_address,
+    'delivery_notes', described.delivery_notes
+  );
+end
+$$;
+comment on function private.describe_order(public.orders, boolean) is
+  'What a caller learns of an order: with proof everything, else status, items and total with name and phone masked, and of orders older than 30 days only the status.';
+
+create function private.order_facts(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+  doubt text;
+  cancelled record;
+  amount bigint;
+begin
+  answer := jsonb_build_object(
+    'tracking_number', described.tracking_number,
+    'live_handle', described.live_handle,
+    'status', private.told_status(described.status),
+    'payment_status', described.payment_status,
+    'updated_at', described.updated_at
+  );
+  -- Staff checking a payment is as little a secret as whether the order is paid; how much came is.
+  if described.payment_status = 'unpaid' then
+    select case
+      when bool_or(p.status = 'review') then 'review'
+      -- Money of an unpaid order was on its way back already when it turned out to be the order's.
+      when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
+      when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
+      when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
+    end into doubt
+    from public.payments as p
+    where p.order_id = described.id;
+    if doubt is not null then
+      answer := answer || jsonb_build_object('payment_check', doubt);
+    end if;
+  elsif described.payment_status in ('paid', 'needs_decision') and exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')
+  ) then
+    answer := answer || '{"is_refunding": true}';
+  end if;
+  if described.status = 'cancelled' then
+    select e.actor, e.details ->> 'reason' as reason into cancelled
+    from public.order_events as e
+    where e.order_id = described.id and e.kind = 'status_changed' and e.details ->> 'to' = 'cancelled'
+    order by e.id desc limit 1;
+    if cancelled.reason = 'not_paid_in_time' or cancelled.actor = 'staff' then
+      answer := answer || jsonb_build_object(
+        'cancelled_because', case when cancelled.reason = 'not_paid_in_time' then 'not_paid_in_time' else 'by_shop' end
+      );
+    end if;
+  end if;
+  if is_open or described.created_at >= now() - interval '30 days' then
+    answer := answer || jsonb_build_object('total_amount', described.total_amount);
+  end if;
+  if not is_open then
+    return answer;
+  end if;
+
+  if described.payment_status = 'unpaid' then
+    if described.status = 'pending' then
+      answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
+    end if;
+  else
+    select sum(p.amount) into amount
+    from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
+    if amount > 0 then
+      answer := answer || jsonb_build_object('paid_amount', amount);
+    end if;
+  end if;
+  -- Less than the charge that came under the order's number: shown to the customer alone, because anyone can send it.
+  select sum(t.amount) into amount
+  from public.mpesa_transactions as t
+  where t.order_id = described.id and t.payment_id is null and t.resolution is null;
+  if amount > 0 then
+    answer := answer || jsonb_build_object('part_paid', amount);
+  end if;
+  return answer;
+end
+$$;
+comment on function private.order_facts(public.orders, boolean) is
+  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_amount) and what came in part (part_paid).';
+
+-- Orders of one device
+create function public.orders_by_access_key(access_keys text[]) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+-- The embedded database never analyzes: it would read all keys.
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+begin
+  select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
+  from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
+  join private.order_keys as k on k.access_key = asked.access_key
+  join public.orders as o on o.id = k.order_id;
+  -- A right key counts nothing, as in track_order.
+  if answer is null and not private.count_call('order_lookups') then
+    return private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+  return coalesce(answer, '[]'::jsonb);
+end
+$$;
+comment on function public.orders_by_access_key(text[]) is
+  'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
+grant execute on function public.orders_by_access_key(text[]) to anon, authenticated, service_role;
+
+create function private.tell_followers_of_refund() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(o)
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.id = new.payment_id;
+  return null;
+end
+$$;
+
+create trigger orders_tell_followers after update on public.orders
+  for each row
+  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
+  execute function private.tell_order_followers();

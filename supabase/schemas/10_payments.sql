@@ -1,0 +1,209 @@
+-- Payments: attempts to collect an order's money, and how they end (docs/decisions/payments.md). Amounts are in cents.
+
+-- Payments: every attempt to collect an order's money, every raw message about one, and the one way they end.
+create table public.payments (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id),
+  phone text not null,
+  amount integer not null,
+  status text not null default 'initiating',
+  result_code text,
+  result_description text,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text,
+  needs_refund boolean not null default false,
+  query_count integer not null default 0,
+  next_query_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  completed_at timestamptz,
+  method text not null default 'prompt',
+  confirmed_by uuid,
+  presumption text,
+  refunded_at timestamptz,
+  refund_receipt text,
+  constraint "a payment status is one of the life cycle"
+    check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
+  constraint "M-PESA charges whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "a checkout request belongs to one payment" unique (checkout_request_id),
+  constraint "a receipt pays once" unique (receipt),
+  constraint "a payment method is known" check (method in ('prompt', 'till')),
+  constraint "a presumption is known" check (presumption in ('attempt', 'receipt'))
+);
+
+comment on table public.payments is
+  'Attempts to collect an order''s money by an M-PESA prompt. amount is what was charged, in cents. failed only on a code known to be final; unresolved when no answer can be had.';
+comment on column public.payments.method is
+  'prompt: M-PESA asked the phone for amount. till: the money came without a prompt of ours, or beyond one; staff or M-PESA itself told of it; amount is what came, and the phone is not known ('''').';
+comment on column public.payments.confirmed_by is
+  'The member of staff who confirmed the money by its receipt, or gave it to the order. Null where M-PESA told of it.';
+comment on column public.payments.presumption is
+  'What follows only from money that came for the order under its reference. attempt: that this prompt was paid at all; receipt: that this receipt is the prompt''s. Null where M-PESA or staff said so themselves.';
+comment on column public.payments.refunded_at is 'When its money was sent back. needs_refund stays: it tells whose money it is.';
+
+alter table public.payments enable row level security;
+grant select on public.payments to authenticated;
+grant select (id) on public.payments to anon;
+
+create policy "staff read every payment" on public.payments for select to authenticated using ((select public.is_admin()));
+
+create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
+create index payments_by_order on public.payments (order_id);
+create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
+create index payments_without_receipt on public.payments (amount, created_at) where receipt is null and method = 'prompt';
+create index payments_by_completion on public.payments (completed_at) where status = 'completed';
+create index payments_in_review on public.payments (updated_at) where status = 'review';
+-- M-PESA takes the same amount from one phone only once in two minutes and calls anything else result 17: then no prompt is
+-- sent that would fail in the same way, and that might be paid twice if it did not.
+create index payments_of_the_same_amount on public.payments (phone, amount, updated_at) where result_code = '17';
+create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
+
+create table private.payment_secrets (
+  payment_id uuid primary key references public.payments (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one payment" unique (notice_secret)
+);
+
+comment on table private.payment_secrets is 'The unguessable last part of the address at which M-PESA tells us about one attempt.';
+
+alter table private.payment_secrets enable row level security;
+
+create function private.hold_same_amount() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  told_at timestamptz;
+begin
+  select max(p.updated_at) into told_at
+  from public.payments as p
+  where p.phone = new.phone and p.amount = new.amount and p.result_code = '17' and p.status = 'failed'
+    and p.updated_at > now() - interval '2 minutes';
+  if told_at is not null then
+    perform private.refuse(429, 'same_amount_too_soon', format(
+      'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again. Otherwise please try again in %s seconds',
+      ceil(extract(epoch from told_at + interval '2 minutes' - now()))::integer
+    ));
+  end if;
+  return new;
+end
+$$;
+
+create function public.begin_payment(
+  order_id uuid,
+  tracking_number text,
+  phone text,
+  notice_secret text,
+  expected_amount integer default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(left(begin_payment.phone, 40));
+  paid_order public.orders;
+  current_attempt public.payments;
+  charge integer;
+  detail text;
+  hint text;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  -- The order's row is the lock: attempts, settlements and expiry of one order happen one after another.
+  select * into paid_order from public.orders as o
+  where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
+  for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into current_attempt from public.payments as p
+  where p.order_id = paid_order.id and (
+    p.status in ('initiating', 'processing', 'review')
+    -- Money that does not pay the order is no answer to who wants to pay it.
+    or (p.status = 'completed' and not p.needs_refund and (
+      paid_order.payment_status in ('paid', 'refunded')
+      or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
+    ))
+  )
+  order by (p.status = 'completed') desc, p.created_at desc
+  limit 1;
+  if found then
+    return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
+  end if;
+  if paid_order.payment_status = 'needs_decision' then
+    perform private.refuse(409, 'payment_to_decide',
+      'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
+  end if;
+  if paid_order.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  end if;
+  if paid_order.status = 'cancelled' then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if charge < 100 then
+    perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  end if;
+  if begin_payment.expected_amount is not null and begin_payment.expected_amount not in (paid_order.total_amount, charge) then
+    perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  end if;
+
+  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  if not private.count_call('payment_prompts') then
+    return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
+      'too_many_payments', '');
+  end if;
+  if not private.count_call('payment_prompts_of_order', paid_order.id::text) then
+    return private.refusal_answer('PT429', 'Too many payment attempts for this order. Please wait a few minutes',
+      'too_many_attempts', '');
+  end if;
+  if not private.count_call('payment_prompts_to_phone', payer) then
+    return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
+      'too_many_prompts', '');
+  end if;
+
+  -- What is refused from here on stays counted.
+  begin
+    insert into public.payments (order_id, phone, amount, next_query_at)
+    values (paid_order.id, payer, charge, null)
+    returning * into current_attempt;
+    insert into private.payment_secrets (payment_id, notice_secret)
+    values (current_attempt.id, begin_payment.notice_secret);
+    -- Products are locked last, as everywhere.
+    perform private.reserve_for_prompt(paid_order.id);
+  exception when sqlstate 'PT000' then
+    get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
+    return private.refusal_answer(sqlstate, sqlerrm, detail, hint);
+  end;
+  return jsonb_build_object(
+    'is_new', true,
+    'payment', to_jsonb(current_attempt),
+    'tracking_number', paid_order.tracking_number
+  );
+end
+$$;
+comment on function public.begin_payment(uuid, text, text, text, integer) is
+  'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
+grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
+
+create trigger payments_hold_the_same_amount before insert on public.payments
+  for each row
+  when (new.status = 'initiating' and new.method = 'prompt')
+  execute function private.hold_same_amount();
+
+create trigger payments_tell_followers_of_a_prompt after insert on public.payments
+  for each row when (new.status in ('initiating', 'processing'))
+  execute function private.tell_followers_of_check();
+
+-- A payment that succeeds changes the order, which is announced by itself.
+create trigger payments_tell_followers_of_a_check after update of status, refunded_at on public.payments
+  for each row
+  when (
+    old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
+      old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
+    ))
+  )
+  execute function private.tell_followers_of_check();

@@ -1,0 +1,454 @@
+-- Settlement: what a message means for a payment attempt, and what follows from it (docs/decisions/payments.md).
+
+-- Settling a payment in two steps: what a message means for its attempt is decided by a pure function, and applied in one place.
+-- The decisions are a table in docs/decisions/payments.md.
+create type private.payment_report as (
+  source text,
+  verdict text,
+  result_code text,
+  result_description text,
+  amount integer,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text
+);
+comment on type private.payment_report is
+  'What a message says about a payment attempt. amount in cents, null where the message names none. verdict: succeeded, failed or pending.';
+
+create type private.settlement as (
+  decision text,
+  parts_receipt boolean
+);
+comment on type private.settlement is
+  'What a message means for an attempt. parts_receipt: the receipt that the attempt has by presumption is other money, and becomes a payment of its own first.';
+
+create function public.settle_payment(
+  payment_id uuid,
+  source text,
+  body text,
+  verdict text,
+  result_code text default null,
+  result_description text default null,
+  amount integer default null,
+  receipt text default null,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  source_address text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  report private.payment_report := (
+    settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
+    settle_payment.amount, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+  );
+  message_id bigint;
+  attempt public.payments;
+  receipt_owner public.payments;
+  settlement private.settlement;
+  outcome text;
+  settled_id uuid;
+begin
+  if report.verdict not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  -- Lock the order first, then its payment, and both before the message is stored: its reference would take a weaker lock that two
+  -- concurrent settlements cannot raise.
+  perform from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
+  for update;
+  select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
+  if attempt.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, source_address, body, receipt)
+  values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
+  returning id into message_id;
+  -- Two settlements that name one receipt or request id take their turn.
+  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
+  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
+  where known.id is not null;
+
+  -- What the message means.
+  select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
+  settlement := private.decide_settlement(
+    attempt, report, receipt_owner,
+    is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
+      select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
+    ),
+    is_receipt_of_test => exists (select from public.payment_tests as t where t.receipt = report.receipt),
+    attempt_goes_back => private.is_being_refunded(attempt.id),
+    owner_goes_back => private.is_being_refunded(receipt_owner.id)
+  );
+
+  -- What follows from it.
+  if settlement.parts_receipt then
+    perform private.take_receipt_away(attempt.id, failed => settlement.decision = 'failed');
+    select * into strict attempt from public.payments as p where p.id = attempt.id;
+  end if;
+  outcome := case settlement.decision
+    when 'second_money' then 'paid_twice'
+    when 'adds_details' then 'already_completed'
+    when 'completes' then private.complete_attempt(attempt, report)
+    else settlement.decision
+  end;
+  settled_id := attempt.id;
+  case settlement.decision
+    when 'failed' then
+      perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
+    when 'wrong_amount' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.amount::text, 'no'), attempt.amount));
+      perform private.keep_unexplained_money(attempt, report);
+    when 'superseded' then
+      if report.verdict = 'succeeded' then
+        perform private.keep_unexplained_money(attempt, report);
+      end if;
+    when 'confirmed_by_hand' then
+      perform private.join_owner_of_receipt(attempt, report, receipt_owner);
+    when 'second_money' then
+      settled_id := private.add_second_money(attempt, report);
+      update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
+    when 'adds_details' then
+      perform private.add_details(attempt, report);
+    else
+      null;
+  end case;
+  update public.payment_messages as m
+  set outcome = settled.outcome
+  from (select outcome) as settled (outcome)
+  where m.id = message_id and m.outcome is null;
+  if settlement.decision = 'completes' then
+    perform private.join_receipts(attempt.order_id);
+    -- The attempt, or the one that its money was joined to.
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
+  end if;
+  if report.verdict = 'succeeded' then
+    perform private.tidy_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+  end if;
+  select * into strict attempt from public.payments as p where p.id = settled_id;
+  return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
+end
+$$;
+comment on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) is
+  'The one way a payment ends. Keeps the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
+grant execute on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) to service_role;
+
+create function private.mark_order_paid(order_id uuid) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  is_short boolean;
+begin
+  select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
+  -- Money by hand may be too little or too much: then it waits for a person, and what waits holds no units.
+  if paid_order.payment_status = 'unpaid' and exists (
+    select from public.payments as p
+    where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
+      and p.amount <> (paid_order.total_amount + 99) / 100 * 100
+  ) then
+    if paid_order.reserved_until is not null then
+      perform private.return_units(paid_order.id);
+    end if;
+    update public.orders as o
+    set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    where o.id = paid_order.id;
+    return 'paid_needs_decision';
+  end if;
+  if paid_order.reserved_until is null then
+    -- Late money: the units were given back. Take them again if they are still there, else a person decides.
+    perform from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
+    order by p.id
+    for update of p;
+    select coalesce(bool_or(p.id is null or p.stock_quantity < i.quantity), true) into is_short
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id
+    where i.order_id = paid_order.id;
+    if is_short then
+      update public.orders as o
+      set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+      where o.id = paid_order.id;
+      return 'paid_needs_decision';
+    end if;
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = paid_order.id and p.id = i.product_id;
+  end if;
+  update public.orders as o
+  set payment_status = 'paid',
+      payment_method = 'mpesa',
+      status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
+      reserved_until = null,
+      updated_at = now()
+  where o.id = paid_order.id;
+  perform private.make_delivery(paid_order.id);
+  return 'paid';
+end
+$$;
+
+create function private.decide_settlement(
+  attempt public.payments,
+  report private.payment_report,
+  receipt_owner public.payments,
+  is_other_request boolean,
+  is_receipt_of_test boolean,
+  attempt_goes_back boolean,
+  owner_goes_back boolean
+) returns private.settlement
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  is_completed boolean := attempt.status = 'completed';
+  names_other_amount boolean := report.amount <> attempt.amount or (report.amount is null and report.source = 'notice');
+  -- A reference that anyone can type disproves nothing.
+  is_by_reference boolean := report.source in ('confirmation', 'statement');
+  parts_receipt boolean := coalesce(
+    report.receipt <> attempt.receipt and attempt.presumption is not null and not is_by_reference and not attempt_goes_back, false
+  );
+  -- As the attempt will be without the receipt it was presumed to have.
+  stays_completed boolean := is_completed and not (parts_receipt and attempt.presumption = 'attempt');
+  own_receipt text := case when not parts_receipt then attempt.receipt end;
+  decision text := case
+    when is_other_request then 'other_request'
+    when report.verdict = 'pending' then 'pending'
+    -- Also where money that came for the order completed the attempt by presumption: it was not this prompt's.
+    when report.verdict = 'failed' and (
+      attempt.status in ('initiating', 'processing', 'unresolved')
+      or (is_completed and attempt.presumption = 'attempt' and not attempt_goes_back)
+    ) then 'failed'
+    when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
+    when names_other_amount then 'wrong_amount'
+    -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
+    when attempt.status = 'review' and report.amount is null then 'needs_review'
+    when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
+      then 'receipt_replayed'
+    -- A staff member's own shilling is no order's.
+    when is_receipt_of_test then 'receipt_replayed'
+    -- It is in the books already, and what goes back keeps its place.
+    when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
+    -- Both have their receipts already.
+    when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
+    -- The receipt is in the books: as money of its own, or as what another attempt was presumed to have brought.
+    when receipt_owner.id is not null then 'confirmed_by_hand'
+    -- A second success under another receipt is money of its own.
+    when stays_completed and report.receipt <> own_receipt then 'second_money'
+    when stays_completed then 'adds_details'
+    else 'completes'
+  end;
+begin
+  return (
+    decision,
+    case
+      when decision = 'failed' then is_completed
+      else parts_receipt and decision in ('confirmed_by_hand', 'second_money', 'adds_details', 'completes')
+    end
+  )::private.settlement;
+end
+$$;
+comment on function private.decide_settlement(public.payments, private.payment_report, public.payments, boolean, boolean, boolean, boolean) is
+  'What a message means for a payment attempt, from facts alone; writes nothing. receipt_owner: the other payment that has the receipt. is_other_request: its request id belongs to another attempt. attempt_goes_back, owner_goes_back: a refund of that money is requested or done.';
+
+create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
+returns public.payments
+language sql
+set search_path = ''
+as $$
+  update public.payments as p
+  set status = new_status,
+      result_code = report.result_code,
+      result_description = description,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      next_query_at = null,
+      updated_at = now()
+  where p.id = attempt_id
+  returning p.*;
+$$;
+comment on function private.fail_attempt(uuid, text, private.payment_report, text) is
+  'Ends an attempt without money for its order: failed, or review when the amount is not the one charged.';
+
+create function private.keep_unexplained_money(attempt public.payments, report private.payment_report) returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.mpesa_transactions as t (receipt, amount, reference, transacted_at, heard_by_notice_at, attempt_id)
+  select report.receipt, report.amount, o.tracking_number, now(), now(), attempt.id
+  from public.orders as o
+  where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.amount > 0
+    and report.receipt is not null
+    and not exists (select from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id)
+  on conflict (receipt) do update set
+    attempt_id = coalesce(t.attempt_id, excluded.attempt_id),
+    heard_by_notice_at = coalesce(t.heard_by_notice_at, excluded.heard_by_notice_at),
+    updated_at = now();
+$$;
+comment on function private.keep_unexplained_money(public.payments, private.payment_report) is
+  'Money of another amount than charged, under a receipt that no payment has, is kept for staff.';
+
+create function private.join_owner_of_receipt(attempt public.payments, report private.payment_report, receipt_owner public.payments)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  own_id uuid := receipt_owner.id;
+begin
+  if receipt_owner.method = 'prompt' then
+    own_id := private.take_receipt_away(receipt_owner.id);
+  end if;
+  perform private.absorb(own_id, attempt.id);
+  update public.payments as p
+  set result_code = report.result_code,
+      result_description = report.result_description,
+      presumption = null,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      updated_at = now()
+  where p.id = attempt.id;
+  if receipt_owner.amount <> attempt.amount and not receipt_owner.needs_refund
+    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
+  then
+    -- Staff had typed another amount, which was all there was to decide.
+    perform private.mark_order_paid(attempt.order_id);
+  end if;
+  perform private.join_receipts(attempt.order_id);
+end
+$$;
+comment on function private.join_owner_of_receipt(public.payments, private.payment_report, public.payments) is
+  'The attempt and the payment that has its receipt become one: the attempt stays. The order must be locked.';
+
+create function private.add_second_money(attempt public.payments, report private.payment_report) returns uuid
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  own_id uuid;
+begin
+  insert into public.payments (order_id, phone, amount, status, method)
+  values (attempt.order_id, '', report.amount, 'unresolved', 'till')
+  returning id into own_id;
+  update public.payments as p
+  set status = 'completed',
+      result_code = report.result_code,
+      result_description = report.result_description,
+      receipt = report.receipt,
+      needs_refund = true,
+      completed_at = now(),
+      updated_at = now()
+  where p.id = own_id;
+  return own_id;
+end
+$$;
+comment on function private.add_second_money(public.payments, private.payment_report) is
+  'A payment of its own for a second success of an attempt, to be sent back. Returns its id.';
+
+create function private.add_details(attempt public.payments, report private.payment_report) returns void
+language sql
+set search_path = ''
+as $$
+  update public.payments as p
+  set receipt = coalesce(p.receipt, report.receipt),
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      result_code = case
+        when p.presumption = 'attempt' and report.source not in ('confirmation', 'statement') then report.result_code
+        else p.result_code
+      end,
+      presumption = case
+        when report.source in ('confirmation', 'statement') and p.receipt is null and p.method = 'prompt' then 'receipt'
+        when report.source in ('confirmation', 'statement') or p.presumption is null then p.presumption
+        when report.receipt is null then 'receipt'
+      end,
+      updated_at = now()
+  where p.id = attempt.id;
+$$;
+comment on function private.add_details(public.payments, private.payment_report) is
+  'What a further message about a completed attempt adds: its receipt and ids, and whether it is still presumed only.';
+
+create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  charge integer;
+  part integer;
+  -- Money that goes back to its payer, or has gone, pays nothing.
+  is_free boolean := report.receipt is null or private.take_back_refunds(report.receipt);
+  pays_order boolean;
+  is_extra boolean;
+  outcome text;
+begin
+  select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  pays_order := is_free and paid_order.payment_status = 'unpaid';
+  if is_free and paid_order.payment_status = 'needs_decision' and not exists (
+    select from public.payments as p
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
+  ) then
+    if attempt.amount = charge then
+      -- The whole charge settles what a part, or too much, had left to decide: that is sent back.
+      pays_order := true;
+      update public.payments as p
+      set needs_refund = true, updated_at = now()
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+      perform private.tidy_outcomes(p.id) from public.payments as p
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
+    elsif report.source = 'till' then
+      -- Parts that staff give to one order pay it once they add up to its charge.
+      select attempt.amount + coalesce(sum(p.amount), 0) into part
+      from public.payments as p
+      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+        and not private.is_being_refunded(p.id);
+      pays_order := part = charge and not exists (
+        select from public.payments as p
+        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+          and private.is_being_refunded(p.id)
+      );
+    end if;
+  end if;
+  is_extra := not pays_order and coalesce(part, charge) >= charge;
+  update public.payments as p
+  set status = 'completed',
+      result_code = report.result_code,
+      result_description = report.result_description,
+      receipt = coalesce(p.receipt, report.receipt),
+      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      needs_refund = is_extra,
+      next_query_at = null,
+      completed_at = now(),
+      updated_at = now()
+  where p.id = attempt.id;
+  outcome := case
+    when pays_order then private.mark_order_paid(paid_order.id)
+    when not is_free then 'goes_back'
+    when is_extra then 'paid_twice'
+    else 'paid_needs_decision'
+  end;
+  if outcome = 'paid_twice' and attempt.method = 'till' then
+    -- Only money with a receipt can be sent back, and this may well be the receipt of what the order was paid with.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+      and not p.needs_refund and p.amount = attempt.amount and not private.is_being_refunded(p.id);
+    if found then
+      update public.payments as p set needs_refund = false where p.id = attempt.id;
+    end if;
+  end if;
+  return outcome;
+end
+$$;
+comment on function private.complete_attempt(public.payments, private.payment_report) is
+  'Money came with an open attempt: completes it and pays its order, or marks the money as too much, too little or on its way back. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The order must be locked.';

@@ -1,0 +1,175 @@
+-- M-PESA prompts: what the payment function records about them and asks again.
+
+create function public.record_push(
+  payment_id uuid,
+  body text,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  refusal_code text default null,
+  refusal_description text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  attempt public.payments;
+begin
+  -- Locked before its message is kept: the message's reference would hold a weaker lock that two at once cannot raise.
+  perform from public.payments as p where p.id = record_push.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, body, outcome)
+  values (
+    record_push.payment_id, 'push', record_push.body,
+    case
+      when record_push.checkout_request_id is not null then 'accepted'
+      when record_push.refusal_code is not null then 'refused'
+      else 'unknown'
+    end
+  );
+  -- A notice may have come before the push was answered: what it settled stays settled.
+  update public.payments as p
+  set status = case
+        when p.status <> 'initiating' then p.status
+        when record_push.refusal_code is not null then 'failed'
+        else 'processing'
+      end,
+      result_code = case when p.status = 'initiating' then coalesce(record_push.refusal_code, p.result_code) else p.result_code end,
+      result_description = case
+        when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
+        else p.result_description
+      end,
+      merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
+      next_query_at = case
+        when p.status <> 'initiating' then p.next_query_at
+        when record_push.refusal_code is null then now() + interval '10 seconds'
+      end,
+      updated_at = now()
+  where p.id = record_push.payment_id
+  returning * into attempt;
+  return to_jsonb(attempt);
+end
+$$;
+comment on function public.record_push(uuid, text, text, text, text, text) is
+  'Keeps what the push was answered. Without request ids and without a refusal the answer was lost: the attempt stays open.';
+grant execute on function public.record_push(uuid, text, text, text, text, text) to service_role;
+
+create function public.find_payment(reference text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  wanted text := left(find_payment.reference, 200);
+  own_id uuid := case
+    when wanted ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then wanted::uuid
+  end;
+  found_payment jsonb;
+begin
+  -- M-PESA's ids are made of the time and the phone, so they could be guessed.
+  if not private.is_within_limit('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
+  end if;
+  -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
+  select to_jsonb(p) || case
+    -- Money that came and goes back again has not paid: a person tells the customer.
+    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
+    else '{}'
+  end::jsonb into found_payment
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.checkout_request_id = wanted or p.id = own_id
+  limit 1;
+  if found_payment is null then
+    perform private.count_call('unknown_payments');
+  end if;
+  return found_payment;
+end
+$$;
+comment on function public.find_payment(text) is
+  'An attempt by M-PESA''s checkout request id or by its own id, for who polls its status; null when there is none. Unknown references count for the networks of the caller.';
+grant execute on function public.find_payment(text) to service_role;
+
+create function public.find_payment_by_secret(notice_secret text) returns uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
+$$;
+grant execute on function public.find_payment_by_secret(text) to service_role;
+
+-- M-PESA answers few questions per minute. Prompts of one network, which anyone can cause, must not keep the payments of others waiting.
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  -- Whoever polls, in whichever process: one at a time, and each attempt at growing intervals.
+  perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
+  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come. And
+  -- what M-PESA does not know after a day it will never know.
+  update public.payments as p
+  set status = 'unresolved', next_query_at = null, updated_at = now()
+  where p.status in ('initiating', 'processing')
+    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- Nor may all processes together ask more often than M-PESA lets one merchant ask: as many as are wanted at once, and
+  -- then nobody until so many may be asked again.
+  if not exists (
+    select from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
+  ) > 1 then
+    return;
+  end if;
+  return query
+  with waiting as materialized (
+    select p.id, p.next_query_at, (
+      select k.network from private.order_networks as k
+      where k.order_id = p.order_id
+      order by private.allowance_factor(k.network) desc
+      limit 1
+    ) as widest_network
+    from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ), asked as materialized (
+    select w.widest_network, (
+      select sum(p.query_count)
+      from private.order_networks as k
+      join public.payments as p on p.order_id = k.order_id
+      where k.network = w.widest_network and p.created_at > now() - interval '15 minutes'
+    ) as queries
+    from waiting as w
+    where w.widest_network is not null
+    group by w.widest_network
+  ), due as (
+    select p.id
+    from waiting as w
+    join public.payments as p on p.id = w.id
+    left join asked as a on a.widest_network = w.widest_network
+    where p.status = 'processing'
+    -- The network that was asked about least comes first, then the attempt that has waited longest.
+    order by coalesce(a.queries, 0), w.next_query_at
+    limit lease_payment_queries.at_most
+    -- What is being settled at this moment has its answer.
+    for update of p skip locked
+  )
+  update public.payments as p
+  set query_count = p.query_count + 1,
+      -- The exponent is kept small: a long wait would be no interval any more.
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
+      updated_at = now()
+  from due
+  where p.id = due.id
+  returning to_jsonb(p);
+end
+$$;
+comment on function public.lease_payment_queries(integer, integer) is
+  'Attempts to ask M-PESA about now, at most so many at once and so many a minute; of the networks it was asked about least in the last quarter of an hour first. Each is leased: it comes up again later, at growing intervals, if no answer settles it.';
+grant execute on function public.lease_payment_queries(integer, integer) to service_role;

@@ -1,0 +1,272 @@
+-- Till payments: money that customers send by hand, confirmed by its receipt.
+
+create table private.till_secret (
+  id boolean primary key default true check (id),
+  secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+
+comment on table private.till_secret is 'The unguessable part of the address at which M-PESA tells us of money without a prompt. One, since it is registered once.';
+
+alter table private.till_secret enable row level security;
+
+-- Money by till
+create function public.confirm_till_payment(order_id uuid, receipt text, amount integer) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  confirmed_order public.orders;
+  known public.payments;
+  told public.mpesa_transactions;
+  came integer := confirm_till_payment.amount;
+  settled jsonb;
+begin
+  perform private.expect_staff();
+  perform private.expect_till_receipt(code, came);
+  -- The order's row is the lock of all its payments, as everywhere.
+  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into known from public.payments as p where p.receipt = code;
+  if known.order_id = confirmed_order.id then
+    update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
+    return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
+  end if;
+  perform private.expect_free_receipt(code, known.id is null);
+  -- What M-PESA said came is what came.
+  select * into told from public.mpesa_transactions as t where t.receipt = code;
+  if told.amount >= 100 and told.amount % 100 = 0
+    and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+  then
+    came := told.amount;
+  end if;
+
+  insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+  -- Not among the open attempts: a prompt may be on the phone meanwhile, and its answer stays awaited.
+  values (confirmed_order.id, '', came, 'unresolved', 'till', member)
+  returning * into known;
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  settled := public.settle_payment(
+    payment_id => known.id,
+    source => 'till',
+    body => jsonb_build_object(
+      'receipt', code,
+      'amount', confirm_till_payment.amount,
+      'confirmed_by', member,
+      'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    verdict => 'succeeded',
+    amount => came,
+    receipt => code
+  );
+  perform set_config('private.is_typed_by_staff', '', true);
+  if settled ->> 'outcome' = 'receipt_replayed' then
+    -- Nothing of it stays.
+    perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+  end if;
+  return settled;
+end
+$$;
+comment on function public.confirm_till_payment(uuid, text, integer) is
+  'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
+grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
+
+-- Money without a prompt
+create function public.keep_till_message(body text, source_address text default null) returns bigint
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.payment_messages (source, body, source_address)
+  values ('confirmation', keep_till_message.body, keep_till_message.source_address)
+  returning id;
+$$;
+comment on function public.keep_till_message(text, text) is
+  'Keeps a confirmation word for word, before anything is made of it. Returns its number, for receive_mpesa_transaction.';
+grant execute on function public.keep_till_message(text, text) to service_role;
+
+create function public.list_till_messages_to_take_up(at_most integer default 50) returns table (id bigint, body text)
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.id, m.body from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_till_messages_to_take_up.at_most;
+$$;
+comment on function public.list_till_messages_to_take_up(integer) is
+  'Confirmations that were kept but not taken up: the process died in between, or the database was away.';
+grant execute on function public.list_till_messages_to_take_up(integer) to service_role;
+
+create function public.judge_till_payment(reference text, amount integer) returns text
+language sql stable security definer
+set search_path = ''
+as $$
+  select case
+    when not s.refuses_unknown_payments then 'accepted'
+    when coalesce(judge_till_payment.amount, 0) < 100 or judge_till_payment.amount % 100 <> 0 then 'amount'
+    when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
+    when exists (
+      select from public.orders as o
+      where o.id = private.order_of_reference(judge_till_payment.reference)
+        and judge_till_payment.amount <> (o.total_amount + 99) / 100 * 100
+    ) then 'amount'
+    else 'accepted'
+  end
+  from public.store_settings as s;
+$$;
+comment on function public.judge_till_payment(text, integer) is
+  'Whether M-PESA may take money that somebody is about to pay by hand: accepted, or what is wrong with it (reference, amount). Everything is, unless the settings say otherwise.';
+grant execute on function public.judge_till_payment(text, integer) to service_role;
+
+create function public.read_till_secret() returns text
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  insert into private.till_secret default values on conflict do nothing;
+  return (select t.secret from private.till_secret as t);
+end
+$$;
+comment on function public.read_till_secret() is 'The secret of the till''s addresses; drawn when it is asked for the first time.';
+grant execute on function public.read_till_secret() to service_role;
+
+create function private.expect_till_receipt(receipt text, amount integer) returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  if amount is null or amount < 100 or amount % 100 <> 0 then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+end
+$$;
+comment on function private.expect_till_receipt(text, integer) is 'Refuses what is no M-PESA receipt, or no amount of whole shillings in cents.';
+
+create function private.expect_free_receipt(receipt text, is_new boolean) returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if exists (select from public.payment_tests as t where t.receipt = expect_free_receipt.receipt) then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  end if;
+  if is_new and exists (
+    select from public.refunds as r where r.receipt = expect_free_receipt.receipt and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+end
+$$;
+comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being sent back.';
+
+create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_amount integer, receipt text, amount integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  told public.mpesa_transactions;
+  came integer := correct_till_payment.amount;
+  charge integer;
+begin
+  perform private.expect_staff();
+  perform private.expect_till_receipt(code, came);
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if (known.receipt, known.amount) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_amount) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  end if;
+  if exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_decision'
+      -- What was handed over was handed over for this money.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.amount))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  end if;
+  if code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code) then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.expect_free_receipt(code, true);
+    -- What M-PESA said came is what came.
+    select * into told from public.mpesa_transactions as t where t.receipt = code;
+    if told.amount >= 100 and told.amount % 100 = 0
+      and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+    then
+      came := told.amount;
+    end if;
+  end if;
+  if (code, came) = (known.receipt, known.amount) then
+    return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
+  end if;
+
+  update public.payments as p set receipt = code, amount = came, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages about money follow its receipt; their bodies stay as they came.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'amount', correct_till_payment.amount, 'instead_of', jsonb_build_object('receipt', known.receipt, 'amount', known.amount),
+      'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.tell_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'amount', came, 'receipt', code, 'amount_before', known.amount, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_decision' and came = charge and known.amount <> charge then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and came <> known.amount then
+    -- As when M-PESA reports less than staff typed: what has not left the shop waits for a person.
+    update public.orders as o
+    set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+    where o.id = paid_order.id;
+    perform private.return_units(paid_order.id);
+    delete from public.deliveries as d where d.order_id = paid_order.id;
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  -- Not sent yet and no longer true; what is sent again later is queued again.
+  delete from public.outbox_messages as m
+  where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.join_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  return jsonb_build_object('outcome', paid_order.payment_status);
+end
+$$;
+comment on function public.correct_till_payment(uuid, text, integer, text, integer) is
+  'For staff: corrects the receipt and the amount (in cents) of money that staff confirmed by hand, as long as M-PESA has not confirmed it and it is the only money of its order. Refuses when receipt or amount are not those that were seen. The order follows: paid when the amount is its charge, otherwise it needs a decision.';
+grant execute on function public.correct_till_payment(uuid, text, integer, text, integer) to authenticated, service_role;

@@ -1,0 +1,496 @@
+-- Refunds: money that goes back, requested and approved by staff (docs/decisions/refunds.md).
+
+create table private.refund_limit_raises (
+  id bigint generated always as identity primary key,
+  raised_by uuid not null,
+  raised_by_email text,
+  raised_from integer not null,
+  raised_to integer not null,
+  raised_at timestamptz not null default now()
+);
+
+comment on table private.refund_limit_raises is
+  'Whoever raised the limit: the old one binds everybody for a day, so that two can see it before it lifts anything out of the way.';
+
+alter table private.refund_limit_raises enable row level security;
+
+create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
+
+create table public.refunds (
+  id uuid primary key default gen_random_uuid(),
+  payment_id uuid,
+  test_id uuid references public.payment_tests (id),
+  transaction_receipt text,
+  receipt text,
+  amount integer not null,
+  reason text not null,
+  method text not null,
+  status text not null,
+  needs_approval boolean not null default false,
+  requested_by uuid,
+  requested_by_email text,
+  approved_by uuid,
+  approved_by_email text,
+  conversation_id text,
+  originator_conversation_id text,
+  result_code text,
+  result_description text,
+  refund_receipt text,
+  check_count integer not null default 0,
+  next_check_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  sent_at timestamptz,
+  completed_at timestamptz,
+  tries integer not null default 0,
+  sent_twice_at timestamptz,
+  sent_twice_seen_at timestamptz,
+  sent_twice_seen_by uuid,
+  sent_twice_seen_by_email text,
+  sent_twice_note text,
+  -- A payment that staff entered by hand becomes one with M-PESA's own within a transaction: its refund moves along.
+  constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
+  constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
+  constraint "a refund is of one thing" check (num_nonnulls(payment_id, test_id, transaction_receipt) = 1),
+  constraint "a refund has a known status" check (status in (
+    'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
+  )),
+  constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
+  constraint "M-PESA sends back what it knows by its receipt" check (method = 'by_hand' or receipt is not null),
+  constraint "a refund by hand has happened" check (method = 'reversal' or status = 'completed'),
+  constraint "a refund is of whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
+  constraint "above the limit a second member approves" check (
+    method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
+    or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
+  ),
+  constraint "only what was sent is asked about" check (next_check_at is null or status in ('sent', 'unknown')),
+  constraint "a receipt sends back once" unique (refund_receipt),
+  constraint "what is dealt with has happened" check (sent_twice_seen_at is null or sent_twice_at is not null),
+  constraint "how it was dealt with is said" check (
+    (sent_twice_seen_at is null) = (sent_twice_note is null) and char_length(trim(sent_twice_note)) between 3 and 200
+  )
+);
+
+comment on table public.refunds is
+  'Money that is sent back: of a payment, of a test, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
+comment on column public.refunds.needs_approval is 'Whether its amount was above the limit when it was asked for.';
+comment on column public.refunds.sent_twice_note is
+  'How a member of staff dealt with money that went back twice: the customer paid one of the two back, or it is given up.';
+
+alter table public.refunds enable row level security;
+grant select on public.refunds to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.refunds to anon;
+
+create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
+
+create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
+create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
+create unique index "a test is sent back once" on public.refunds (test_id) where status not in ('failed', 'withdrawn');
+create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
+create index refunds_of_a_payment on public.refunds (payment_id);
+create index refunds_of_a_receipt on public.refunds (receipt);
+create index refunds_under_way on public.refunds (created_at) where status not in ('completed', 'failed', 'withdrawn');
+create index refunds_sent_twice_and_not_seen on public.refunds (sent_twice_at)
+  where sent_twice_at is not null and sent_twice_seen_at is null;
+
+create table private.refund_secrets (
+  refund_id uuid primary key references public.refunds (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one refund" unique (notice_secret)
+);
+
+comment on table private.refund_secrets is 'The unguessable part of the address at which M-PESA tells us about one refund.';
+
+alter table private.refund_secrets enable row level security;
+
+create function private.keep_refund_limit_raise() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+  select member.id, (select u.email from auth.users as u where u.id = member.id),
+    old.refund_approval_above, new.refund_approval_above
+  from (select auth.uid() as id) as member
+  where member.id is not null;
+  return null;
+end
+$$;
+
+create function private.refund_limit() returns integer
+language sql stable
+set search_path = ''
+as $$
+  select least(s.refund_approval_above, (
+    select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
+  ))
+  from public.store_settings as s;
+$$;
+comment on function private.refund_limit() is 'In cents, what binds now: a raise of the last day does not count yet, whoever made it.';
+
+-- What follows from it
+-- A paid order is delivered or its money sent back, never both.
+create function private.hold_refunded_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = new.id and not p.needs_refund
+      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+        -- Of an order that was paid in parts, one part may have gone back already.
+        or (r.status = 'completed' and new.payment_status = 'paid'))
+  ) then
+    perform private.refuse(409, 'refund_under_way',
+      'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
+  end if;
+  return new;
+end
+$$;
+
+-- Whoever notes that an order's money was sent back: its payment's books follow.
+create function private.note_refund_of_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  with sent_back as (
+    update public.payments as p
+    set refunded_at = now(), updated_at = now()
+    where p.order_id = new.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+    returning p.id, p.amount, p.receipt
+  )
+  insert into public.refunds (
+    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, completed_at
+  )
+  select s.id, s.receipt, s.amount, 'Noted with the order', 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member), now()
+  from sent_back as s;
+  return null;
+end
+$$;
+
+-- The money of an order went back: what is decided about the order follows the rules of decide_paid_order.
+create function private.follow_refunded_payment() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  refunded_order public.orders;
+  refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
+begin
+  select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
+  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
+    if new.needs_refund then
+      perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    end if;
+    return null;
+  end if;
+  if exists (
+    select from public.payments as p
+    where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+  ) then
+    -- It was paid in parts: it is refunded with the last one.
+    perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    return null;
+  end if;
+  -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
+  -- stay in the house.
+  if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
+    perform private.return_units(refunded_order.id);
+  end if;
+  update public.orders as o
+  set payment_status = 'refunded',
+      status = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        else o.status
+      end,
+      units_returned_at = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then now()
+        else o.units_returned_at
+      end,
+      updated_at = now()
+  where o.id = refunded_order.id;
+  return null;
+end
+$$;
+
+-- Two entries of one receipt became one payment: its refund belongs to the one that stays.
+create function private.move_refund_with_receipt() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  moved public.refunds;
+begin
+  update public.refunds as r
+  set payment_id = new.id, transaction_receipt = null, updated_at = now()
+  where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
+    -- What was sent back before by hand, as money of this payment, stays the payment's own refund.
+    and (r.status in ('failed', 'withdrawn') or not exists (
+      select from public.refunds as own
+      where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
+    ));
+  select * into moved from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
+  if found then
+    new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
+    new.refund_receipt := coalesce(new.refund_receipt, moved.refund_receipt);
+  end if;
+  -- What was noted by hand before the receipt was known is of this receipt.
+  update public.refunds as r
+  set receipt = new.receipt, updated_at = now()
+  where r.payment_id = new.id and r.receipt is null and not exists (
+    select from public.refunds as known
+    where known.receipt = new.receipt and known.id <> r.id and known.status not in ('failed', 'withdrawn')
+  );
+  return new;
+end
+$$;
+
+-- The payment whose money may go back, its order locked before it.
+create function private.refundable_payment(payment_id uuid) returns public.payments
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  paid public.payments;
+begin
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = refundable_payment.payment_id)
+  for update;
+  select * into paid from public.payments as p where p.id = refundable_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if paid.refunded_at is not null or exists (
+    select from public.refunds as r
+    where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if paid.status <> 'completed' or not (
+    paid.needs_refund
+    or paid_order.payment_status = 'needs_decision'
+    or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
+  ) then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  return paid;
+end
+$$;
+
+create function private.open_refund(
+  payment_id uuid, test_id uuid, receipt text, amount integer, reason text, member uuid
+) returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened public.refunds;
+  must_wait boolean := open_refund.amount > private.refund_limit();
+  member_email text := (select u.email from auth.users as u where u.id = open_refund.member);
+begin
+  if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    payment_id, test_id, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+  ) values (
+    open_refund.payment_id, open_refund.test_id, open_refund.receipt, open_refund.amount, trim(open_refund.reason), 'reversal',
+    case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
+  )
+  returning * into opened;
+  return to_jsonb(opened);
+end
+$$;
+
+-- Staff confirm by what they read; where M-PESA has told of the same receipt itself, no more goes back than it told.
+create function public.request_refund(payment_id uuid, reason text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  paid public.payments := private.refundable_payment(request_refund.payment_id);
+  told integer;
+begin
+  if paid.receipt is null then
+    perform private.refuse(409, 'receipt_unknown',
+      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  select t.amount into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if told < paid.amount then
+    perform private.refuse(409, 'amount_differs',
+      'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
+  end if;
+  return private.open_refund(paid.id, null, paid.receipt, paid.amount, request_refund.reason, member);
+end
+$$;
+comment on function public.request_refund(uuid, text) is
+  'A member of staff asks to send a payment''s money back by M-PESA, all of it. Up to store_settings.refund_approval_above it is sent next; above, it waits for another member.';
+grant execute on function public.request_refund(uuid, text) to authenticated;
+
+create function public.request_test_refund(test_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  test public.payment_tests;
+begin
+  select * into test from public.payment_tests as t where t.id = request_test_refund.test_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if test.refunded_at is not null or exists (
+    select from public.refunds as r where (r.test_id = test.id or r.receipt = test.receipt) and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if test.status <> 'completed' then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if test.receipt is null then
+    perform private.refuse(409, 'receipt_unknown',
+      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  return private.open_refund(null, test.id, test.receipt, test.amount, 'Test with KSh 1', member);
+end
+$$;
+comment on function public.request_test_refund(uuid) is 'A member of staff asks to send the shilling of a test back.';
+grant execute on function public.request_test_refund(uuid) to authenticated;
+
+create function public.approve_refund(refund_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  approved public.refunds := private.locked_refund(approve_refund.refund_id);
+begin
+  if approved.status <> 'requested' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if approved.requested_by = member then
+    perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
+  end if;
+  update public.refunds as r
+  set status = 'approved', approved_by = member,
+      approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
+  where r.id = approved.id
+  returning * into approved;
+  return to_jsonb(approved);
+end
+$$;
+comment on function public.approve_refund(uuid) is 'A second member of staff agrees to a refund above the limit. It is sent next.';
+grant execute on function public.approve_refund(uuid) to authenticated;
+
+create function public.withdraw_refund(refund_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  withdrawn public.refunds := private.locked_refund(withdraw_refund.refund_id);
+begin
+  if withdrawn.status = 'withdrawn' then
+    return to_jsonb(withdrawn);
+  end if;
+  if withdrawn.status not in ('requested', 'approved') then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
+  return to_jsonb(withdrawn);
+end
+$$;
+comment on function public.withdraw_refund(uuid) is 'Any member of staff takes a refund back that M-PESA was not asked for yet.';
+grant execute on function public.withdraw_refund(uuid) to authenticated;
+
+create function private.keep_refund_decision(receipt text, note text, member uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
+  values (
+    keep_refund_decision.receipt, 'refund', keep_refund_decision.note, keep_refund_decision.member,
+    (select u.email from auth.users as u where u.id = keep_refund_decision.member)
+  );
+end
+$$;
+comment on function private.keep_refund_decision(text, text, uuid) is
+  'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
+
+-- Every refund of a payment is in the history of its money, wherever it was asked for or noted: at the order as in the reconciliation.
+create function private.keep_refund_of_payment() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  select new.receipt, p.id, p.order_id, 'refund',
+    case when new.method = 'by_hand' and new.refund_receipt is not null
+      then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
+    new.requested_by, new.requested_by_email
+  from public.payments as p
+  where p.id = new.payment_id;
+  return null;
+end
+$$;
+
+create trigger store_settings_keep_who_raised_the_refund_limit after update on public.store_settings
+  for each row
+  when (new.refund_approval_above > old.refund_approval_above)
+  execute function private.keep_refund_limit_raise();
+
+create trigger orders_are_held_while_their_money_goes_back before update of status, payment_status on public.orders
+  for each row
+  when (
+    (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
+    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (
+      old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered')
+    )
+  )
+  execute function private.hold_refunded_order();
+
+create trigger orders_note_their_refund after update of payment_status on public.orders
+  for each row
+  when (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+  execute function private.note_refund_of_order();
+
+create trigger payments_take_their_order_along after update on public.payments
+  for each row
+  when (new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)))
+  execute function private.follow_refunded_payment();
+
+create trigger payments_take_the_refund_of_their_receipt before insert or update of receipt on public.payments
+  for each row
+  when (new.receipt is not null)
+  execute function private.move_refund_with_receipt();
+
+create trigger refunds_of_payments_are_remembered after insert on public.refunds
+  for each row when (new.payment_id is not null)
+  execute function private.keep_refund_of_payment();
+
+create trigger refunds_tell_followers after insert or update of status on public.refunds
+  for each row when (new.payment_id is not null)
+  execute function private.tell_followers_of_refund();

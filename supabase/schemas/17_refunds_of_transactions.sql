@@ -1,0 +1,142 @@
+-- Refunds of money that belongs to no payment.
+
+create function private.reopen_transaction_of_refund() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  update public.mpesa_transactions as t
+  set resolution = null, resolved_by = null, resolved_at = null, updated_at = now()
+  where t.receipt = new.receipt and t.resolution = 'refund';
+  if found or new.transaction_receipt is not null or 'refund' = (
+    select e.kind from public.reconciliation_events as e where e.payment_id = new.payment_id order by e.id desc limit 1
+  ) then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      new.receipt, new.payment_id, (select p.order_id from public.payments as p where p.id = new.payment_id), 'reopened',
+      case new.status
+        when 'withdrawn' then 'The refund was withdrawn'
+        else 'The refund failed'
+      end || coalesce(': ' || new.result_description, ''),
+      member, (select u.email from auth.users as u where u.id = member)
+    );
+  end if;
+  return null;
+end
+$$;
+
+-- Money that nobody knows what it was for goes back as well; and the shillings of tests are no riddle for reconciliation.
+-- Money without an order
+create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(open_transaction_refund.receipt));
+  told public.mpesa_transactions;
+begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into told from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.payment_tests as t where t.receipt = code)
+    or told.amount < 100 or told.amount % 100 <> 0
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if not coalesce(open_transaction_refund.is_sure, false) and exists (select private.orders_of_lost_receipts(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_of_lost_receipts(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return told;
+end
+$$;
+
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions := private.open_transaction_refund(
+    request_transaction_refund.receipt, request_transaction_refund.is_sure
+  );
+  asked public.refunds;
+  must_wait boolean := told.amount > private.refund_limit();
+begin
+  if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(request_transaction_refund.reason), 'reversal',
+    case when must_wait then 'requested' else 'approved' end, must_wait, member,
+    (select u.email from auth.users as u where u.id = member)
+  )
+  returning * into asked;
+  perform private.keep_refund_decision(told.receipt, asked.reason, member);
+  return to_jsonb(asked);
+end
+$$;
+comment on function public.request_transaction_refund(text, text, boolean) is
+  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund. What may be an order''s, whose prompt lost its receipt, only when is_sure.';
+grant execute on function public.request_transaction_refund(text, text, boolean) to authenticated;
+
+create function public.note_transaction_refund_by_hand(
+  receipt text, refund_receipt text, reason text, is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions;
+  noted public.refunds;
+begin
+  select r.* into noted from public.refunds as r
+  where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return to_jsonb(noted);
+  end if;
+  told := private.open_transaction_refund(
+    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
+  );
+  if char_length(trim(coalesce(note_transaction_refund_by_hand.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member),
+    private.checked_refund_receipt(note_transaction_refund_by_hand.refund_receipt), now()
+  )
+  returning * into noted;
+  perform private.keep_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
+  return to_jsonb(noted);
+end
+$$;
+comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
+  'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
+grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;
+
+create trigger refunds_that_end_reopen_their_transaction after update of status on public.refunds
+  for each row
+  when (new.status in ('failed', 'withdrawn') and old.status <> new.status)
+  execute function private.reopen_transaction_of_refund();

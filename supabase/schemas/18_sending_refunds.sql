@@ -1,0 +1,482 @@
+-- Sending refunds: reversals asked of M-PESA, and their results.
+
+create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  done public.refunds;
+begin
+  update public.refunds as r
+  set status = 'completed',
+      refund_receipt = coalesce(r.refund_receipt, complete_refund.refund_receipt),
+      next_check_at = null,
+      completed_at = coalesce(r.completed_at, now()),
+      updated_at = now()
+  where r.id = complete_refund.refund_id
+  returning * into strict done;
+  update public.payments as p
+  set refunded_at = coalesce(p.refunded_at, done.completed_at), refund_receipt = coalesce(p.refund_receipt, done.refund_receipt),
+      updated_at = now()
+  where p.id = done.payment_id;
+  update public.payment_tests as t
+  set refunded_at = coalesce(t.refunded_at, done.completed_at), refund_receipt = coalesce(t.refund_receipt, done.refund_receipt),
+      updated_at = now()
+  where t.id = done.test_id;
+  return done;
+end
+$$;
+comment on function private.complete_refund(uuid, text) is 'Its order, payment and row must be locked.';
+
+-- One order in which everybody takes locks, so that nobody waits for whom he keeps waiting: the order, the receipt (its advisory
+-- lock, then its row of mpesa_transactions), the payment, the refund; products by their id, after all of these.
+create function private.locked_refund(refund_id uuid) returns public.refunds
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  seen public.refunds;
+  locked public.refunds;
+begin
+  -- What it is of is known only by looking, and locked before it. What changes in between is looked at again.
+  loop
+    select * into seen from public.refunds as r where r.id = locked_refund.refund_id;
+    if not found then
+      perform private.refuse(404, 'refund_not_found', 'This refund does not exist');
+    end if;
+    begin
+      perform from public.orders as o
+      where o.id = (select p.order_id from public.payments as p where p.id = seen.payment_id)
+      for update;
+      if seen.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || seen.receipt));
+        perform from public.mpesa_transactions as t where t.receipt = seen.receipt for update;
+      end if;
+      perform from public.payments as p where p.id = seen.payment_id for update;
+      select * into strict locked from public.refunds as r where r.id = seen.id for update;
+      if (locked.payment_id, locked.receipt) is distinct from (seen.payment_id, seen.receipt) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      return locked;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+end
+$$;
+comment on function private.locked_refund(uuid) is
+  'A refund with everything it is about locked before it: its order, its receipt, its payment.';
+
+create function private.checked_refund_receipt(typed text) returns text
+language plpgsql
+set search_path = ''
+as $$
+declare
+  code text := upper(regexp_replace(checked_refund_receipt.typed, '\s', '', 'g'));
+begin
+  if code is null or code !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  -- One at a time: settlements take the same lock for the receipts they are told of.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  if exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.payment_tests as t where t.receipt = code)
+  then
+    perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
+  end if;
+  if exists (select from public.refunds as r where r.refund_receipt = code) then
+    perform private.refuse(409, 'refund_receipt_used', 'This receipt belongs to another refund already');
+  end if;
+  return code;
+end
+$$;
+
+create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  paid public.payments;
+  noted public.refunds;
+  code text;
+begin
+  select r.* into noted from public.refunds as r
+  where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return to_jsonb(noted);
+  end if;
+  paid := private.refundable_payment(note_refund_by_hand.payment_id);
+  if char_length(trim(coalesce(note_refund_by_hand.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  code := private.checked_refund_receipt(note_refund_by_hand.refund_receipt);
+  insert into public.refunds (
+    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+  ) values (
+    paid.id, paid.receipt, paid.amount, trim(note_refund_by_hand.reason), 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member), code, now()
+  )
+  returning * into noted;
+  return to_jsonb(private.complete_refund(noted.id, code));
+end
+$$;
+comment on function public.note_refund_by_hand(uuid, text, text) is
+  'A member of staff notes that a payment''s money was sent back outside the shop, with M-PESA''s receipt of that. Repeatable by receipt.';
+grant execute on function public.note_refund_by_hand(uuid, text, text) to authenticated;
+
+create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  closed public.refunds := private.locked_refund(close_unknown_refund.refund_id);
+begin
+  if closed.status <> 'unknown' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if close_unknown_refund.refund_receipt is not null then
+    return to_jsonb(private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt)));
+  end if;
+  -- M-PESA may still be at it.
+  if closed.sent_at > now() - interval '30 minutes' then
+    perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
+  end if;
+  update public.refunds as r
+  set status = 'failed', next_check_at = null, updated_at = now(),
+      result_description = 'A member of staff found that nothing was sent'
+  where r.id = closed.id
+  returning * into closed;
+  return to_jsonb(closed);
+end
+$$;
+comment on function public.close_unknown_refund(uuid, text) is
+  'What a member of staff found out about a refund of which M-PESA tells nothing: the receipt by which it was sent, or, half an hour after it was tried, that nothing was sent.';
+grant execute on function public.close_unknown_refund(uuid, text) to authenticated;
+
+create function public.lease_refunds(at_most integer default 1) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  leased public.refunds;
+  too_much record;
+  left_over integer := lease_refunds.at_most;
+  secret text;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_refunds'));
+  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came. First of all, since it
+  -- takes the locks of more than the refund.
+  for too_much in
+    select r.id, told.amount
+    from public.refunds as r
+    join public.mpesa_transactions as told on told.receipt = r.receipt and told.amount < r.amount
+    where r.status in ('requested', 'approved')
+    order by r.id
+  loop
+    perform private.locked_refund(too_much.id);
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(),
+        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', too_much.amount, r.amount)
+    where r.id = too_much.id and r.status in ('requested', 'approved') and too_much.amount < r.amount;
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    -- Surely not carried out: it is tried again, at growing intervals.
+    where r.status = 'approved'
+      and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
+    order by r.created_at limit left_over for update skip locked
+  loop
+    left_over := left_over - 1;
+    insert into private.refund_secrets (refund_id, notice_secret)
+    values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
+    on conflict (refund_id) do nothing;
+    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    update public.refunds as r
+    set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
+    where r.id = leased.id returning * into leased;
+    return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+      -- Whoever had it never told what M-PESA answered: it may have been sent.
+      or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    order by coalesce(r.next_check_at, r.sent_at) limit left_over for update skip locked
+  loop
+    -- Once: the references of a row that one transaction changes twice are checked, which waits for who has those.
+    update public.refunds as r
+    set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
+        result_description = case
+          when r.status = 'sending' then 'The shop was interrupted while it asked M-PESA'
+          else r.result_description
+        end,
+        check_count = r.check_count + 1,
+        -- The exponent is kept small: a long wait would be no interval any more.
+        next_check_at = now() + least(interval '1 minute' * power(1.6, least(r.check_count, 15)), interval '1 hour'),
+        updated_at = now()
+    where r.id = leased.id
+    returning * into leased;
+    return next jsonb_build_object(
+      'work', 'ask', 'refund', to_jsonb(leased),
+      'secret', (select s.notice_secret from private.refund_secrets as s where s.refund_id = leased.id)
+    );
+  end loop;
+end
+$$;
+comment on function public.lease_refunds(integer) is
+  'Refunds to send now, each only ever once (work = send), and refunds to ask M-PESA about, at growing intervals (work = ask); each with the secret of its addresses.';
+grant execute on function public.lease_refunds(integer) to service_role;
+
+create function public.record_reversal_push(
+  refund_id uuid,
+  body text,
+  conversation_id text default null,
+  originator_conversation_id text default null,
+  refusal_code text default null,
+  refusal_description text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
+  outcome text := case
+    when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
+    -- Nothing was carried out, and the reason passes.
+    when record_reversal_push.refusal_code in (
+      'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
+    ) and pushed.tries < 20 then 'busy'
+    when record_reversal_push.refusal_code is not null then 'refused'
+    when record_reversal_push.conversation_id is not null or record_reversal_push.originator_conversation_id is not null then 'accepted'
+    else 'unknown'
+  end;
+begin
+  insert into public.payment_messages (refund_id, source, body, outcome)
+  values (pushed.id, 'reversal', record_reversal_push.body, outcome);
+  -- A result may have come before the request was answered: what it settled stays settled.
+  update public.refunds as r
+  set status = case
+        when r.status <> 'sending' then r.status
+        when outcome = 'refused' then 'failed'
+        when outcome = 'accepted' then 'sent'
+        when outcome = 'busy' then 'approved'
+        else 'unknown'
+      end,
+      result_code = case when r.status = 'sending' then record_reversal_push.refusal_code else r.result_code end,
+      result_description = case when r.status = 'sending' then record_reversal_push.refusal_description else r.result_description end,
+      conversation_id = coalesce(r.conversation_id, record_reversal_push.conversation_id),
+      originator_conversation_id = coalesce(r.originator_conversation_id, record_reversal_push.originator_conversation_id),
+      next_check_at = case
+        when r.status <> 'sending' then r.next_check_at
+        when outcome = 'accepted' then now() + interval '2 minutes'
+        when outcome = 'unknown' then now() + interval '1 minute'
+        when outcome = 'already_reversed' then now()
+      end,
+      updated_at = now()
+  where r.id = pushed.id
+  returning * into pushed;
+  return to_jsonb(pushed);
+end
+$$;
+comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
+  'Keeps what the request to reverse was answered. A refusal that passes leaves it agreed on, to be tried again. Without conversation ids and without a refusal the answer was lost: it is asked about, never sent again.';
+grant execute on function public.record_reversal_push(uuid, text, text, text, text, text) to service_role;
+
+-- A refund that is completed already learns its receipt only from a result about the same amount.
+-- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
+-- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
+create function public.settle_reversal(
+  refund_id uuid,
+  source text,
+  body text,
+  verdict text,
+  result_code text default null,
+  result_description text default null,
+  refund_receipt text default null,
+  amount integer default null,
+  originator_conversation_id text default null,
+  source_address text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  settled public.refunds;
+  message_id bigint;
+  outcome text;
+  code text := nullif(settle_reversal.refund_receipt, '');
+begin
+  if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  settled := private.locked_refund(settle_reversal.refund_id);
+  insert into public.payment_messages (refund_id, source, source_address, body)
+  values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
+  returning id into message_id;
+  if code is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || code));
+    if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
+      outcome := 'receipt_replayed';
+    elsif settle_reversal.verdict = 'succeeded' and (
+      code = settled.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.payment_tests as t where t.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then
+      outcome := 'receipt_of_payment';
+    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
+      and settle_reversal.amount is distinct from settled.amount then
+      outcome := 'pending';
+    end if;
+  end if;
+
+  if outcome is not null then
+    null;
+  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
+    outcome := 'other_request';
+  elsif settle_reversal.verdict = 'pending' then
+    outcome := 'pending';
+  elsif settle_reversal.verdict = 'succeeded' then
+    if settled.status = 'completed' then
+      outcome := 'already_completed';
+      -- What names another amount is not the receipt of this.
+      if settled.refund_receipt is null and code is not null and settled.amount = settle_reversal.amount then
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    elsif settled.tries = 0 then
+      -- Nothing was asked for yet: whoever tells this does not know the refund.
+      outcome := 'not_sent';
+    elsif settle_reversal.amount <> settled.amount then
+      outcome := 'wrong_amount';
+      update public.refunds as r
+      set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
+          result_code = settle_reversal.result_code,
+          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.amount, r.amount),
+          next_check_at = null, updated_at = now()
+      where r.id = settled.id
+      returning * into settled;
+    else
+      -- Supersedes a failure as well: the money has gone back. A second refund of the same money, begun after that
+      -- failure, has lost its reason.
+      update public.refunds as r
+      set status = 'withdrawn', updated_at = now()
+      where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+      if exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
+          and (r.method = 'by_hand' or r.refund_receipt <> code)
+      ) then
+        outcome := 'sent_twice';
+        if settled.sent_twice_at is null then
+          update public.refunds as r
+          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
+              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+              next_check_at = null, updated_at = now()
+          where r.id = settled.id
+          returning * into settled;
+          if settled.payment_id is not null then
+            perform private.tell_order_event(
+              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
+              jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
+            );
+          end if;
+        end if;
+      elsif exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
+      ) then
+        outcome := 'sent_by_another';
+      else
+        outcome := 'completed';
+        update public.refunds as r
+        set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
+        where r.id = settled.id;
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    end if;
+  elsif settled.status not in ('sending', 'sent', 'unknown') then
+    outcome := 'superseded';
+  elsif settle_reversal.verdict = 'already_reversed' then
+    outcome := 'already_reversed';
+    update public.refunds as r
+    set status = 'unknown', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = now(), updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  elsif settle_reversal.verdict = 'not_reversed' and (
+    -- M-PESA may not have got to it yet; what it has taken it may have carried out, however it calls the payment since; and
+    -- who was told that it is reversed already does not believe the contrary.
+    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
+    or settled.result_code is not distinct from 'R000001'
+  ) then
+    outcome := 'pending';
+  else
+    outcome := 'failed';
+    update public.refunds as r
+    set status = 'failed', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = null, updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  end if;
+  update public.payment_messages as m set outcome = outcome_of.word from (select outcome as word) as outcome_of where m.id = message_id;
+  return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
+end
+$$;
+comment on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) is
+  'The one way a refund by M-PESA ends. Keeps the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
+grant execute on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) to service_role;
+
+create function public.find_refund_by_secret(notice_secret text) returns uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
+$$;
+grant execute on function public.find_refund_by_secret(text) to service_role;
+
+create function public.acknowledge_sent_twice(refund_id uuid, note text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  seen public.refunds := private.locked_refund(acknowledge_sent_twice.refund_id);
+begin
+  if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  update public.refunds as r
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member,
+      sent_twice_seen_by_email = (select u.email from auth.users as u where u.id = member),
+      sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
+  where r.id = seen.id
+  returning * into seen;
+  if seen.payment_id is not null then
+    perform private.tell_order_event(
+      (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
+      jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
+    );
+  end if;
+  return to_jsonb(seen);
+end
+$$;
+comment on function public.acknowledge_sent_twice(uuid, text) is
+  'A member of staff has dealt with money that went back twice, and says how. It is shown with the refund, and waits for nobody any more.';
+grant execute on function public.acknowledge_sent_twice(uuid, text) to authenticated;

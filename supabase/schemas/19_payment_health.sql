@@ -1,0 +1,279 @@
+-- Payment health: a pause of prompts while M-PESA refuses them, and the access token that all processes share.
+
+-- The access token of M-PESA's interface, shared by all processes: a new one makes the one before invalid, so one asks
+-- for all, and one at a time.
+create unlogged table private.daraja_tokens (
+  account text primary key,
+  token text,
+  fresh_until timestamptz,
+  lease uuid,
+  leased_until timestamptz
+);
+
+comment on table private.daraja_tokens is
+  'The access token of each M-PESA account (a digest of its credentials), and who is asking for the next one. Of no worth after an hour.';
+
+alter table private.daraja_tokens enable row level security;
+
+-- When M-PESA says that the shop's own settings are wrong, no further prompt is tried for a while: customers are told to
+-- pay in another way, staff what to look at.
+create table private.prompt_pause (
+  id boolean primary key default true,
+  code text not null,
+  description text,
+  times integer not null default 1,
+  since timestamptz not null default now(),
+  until timestamptz not null,
+  caused_by text not null,
+  probe_at timestamptz,
+  constraint "there is one pause" check (id)
+);
+
+comment on table private.prompt_pause is
+  'Until when no prompt is sent, and the answer that caused it. After it one is let through; a success ends it, the same fault makes the next one longer.';
+comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
+comment on column private.prompt_pause.probe_at is
+  'When the one prompt was let through that tries whether M-PESA works again; null when none is out.';
+
+alter table private.prompt_pause enable row level security;
+
+create table private.prompt_faults (
+  phone text primary key,
+  at timestamptz not null
+);
+
+comment on table private.prompt_faults is
+  'Phones whose prompts ended with a result code that tells of the shop''s own account, since the last success. One phone alone proves nothing: it may be the phone.';
+
+alter table private.prompt_faults enable row level security;
+
+create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  known private.daraja_tokens;
+begin
+  insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
+  -- The row is the lock: two that ask at once are answered one after the other.
+  select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
+  if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
+    return jsonb_build_object(
+      'token', known.token,
+      'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
+    );
+  end if;
+  if known.leased_until > now() then
+    return '{}';
+  end if;
+  -- Whoever asks is killed now and then: after ten seconds somebody else may.
+  update private.daraja_tokens as t
+  set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
+  where t.account = known.account
+  returning t.lease into known.lease;
+  return jsonb_build_object('lease', known.lease);
+end
+$$;
+comment on function public.lease_daraja_token(text, text) is
+  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while somebody else asks.';
+grant execute on function public.lease_daraja_token(text, text) to service_role;
+
+create function public.keep_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update private.daraja_tokens as t
+  set token = coalesce(keep_daraja_token.token, t.token),
+      fresh_until = case
+        when keep_daraja_token.token is null then t.fresh_until
+        else now() + keep_daraja_token.fresh_for_ms * interval '1 millisecond'
+      end,
+      lease = null,
+      leased_until = null
+  -- Whose lease ran out may hold a token that the next one has made invalid.
+  where t.account = keep_daraja_token.account and t.lease = keep_daraja_token.lease;
+  return found;
+end
+$$;
+comment on function public.keep_daraja_token(text, uuid, text, bigint) is
+  'Ends a lease: keeps the token it was for, or gives it up (token null) so that the next one may ask at once. Says whether it was still ours.';
+grant execute on function public.keep_daraja_token(text, uuid, text, bigint) to service_role;
+
+create function private.is_credential_fault(result_code text, result_description text) returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(
+    result_code in ('400.008.01', '400.008.02')
+    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
+    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
+    false
+  );
+$$;
+comment on function private.is_credential_fault(text, text) is 'What M-PESA says before it looks at any phone.';
+
+create function private.is_configuration_fault(result_code text, result_description text) returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- M-PESA's result codes for the merchant's own account, and Daraja's errors for its own credentials.
+  select coalesce(
+    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_fault(result_code, result_description),
+    false
+  );
+$$;
+
+-- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
+create function private.pause_prompts() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if new.status = 'completed' then
+    delete from private.prompt_pause where true;
+    delete from private.prompt_faults where true;
+    return null;
+  end if;
+  if not private.is_configuration_fault(new.result_code, new.result_description) then
+    -- It neither proved that M-PESA works nor that it does not: the next one tries it.
+    update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+    return null;
+  end if;
+  -- What is refused at once has reached no phone; what comes later may be about the phone.
+  if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
+    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    on conflict (phone) do update set at = excluded.at;
+    -- A second phone says so as well, now or when it was the one that tried it after a pause.
+    if not exists (
+      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+    ) and not exists (
+      select from private.prompt_pause as paused
+      where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
+    ) then
+      update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+      return null;
+    end if;
+  end if;
+  insert into private.prompt_pause as paused (code, description, caused_by, until)
+  values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
+  on conflict (id) do update
+  set code = excluded.code,
+      description = excluded.description,
+      caused_by = excluded.caused_by,
+      probe_at = null,
+      times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
+      since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
+      until = now() + case
+        when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
+        else interval '5 minutes'
+      end
+  -- Prompts that were on their way already fail for the same reason: they make it no longer.
+  where paused.until <= now();
+  return null;
+end
+$$;
+
+create function private.end_pause_by_test() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+  return null;
+end
+$$;
+
+create function private.refuse_prompt_in_pause() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  must_wait boolean;
+begin
+  select paused.until > now()
+    or coalesce(paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes', false)
+  into must_wait
+  from private.prompt_pause as paused for update;
+  if not must_wait then
+    -- This one tries it; the others wait for what becomes of it.
+    update private.prompt_pause as paused set probe_at = now() where true;
+  elsif must_wait then
+    perform private.refuse(409, 'prompts_paused',
+      'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
+  end if;
+  return new;
+end
+$$;
+
+create function public.resume_prompts() returns void
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+end
+$$;
+comment on function public.resume_prompts() is 'Staff have set right what was wrong: prompts are sent again at once.';
+grant execute on function public.resume_prompts() to authenticated;
+
+create function public.payment_health() returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select private.expect_staff();
+  select jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'pause', (
+      select jsonb_build_object('code', p.code, 'description', p.description, 'since', p.since, 'until', p.until)
+      from private.prompt_pause as p where p.until > now()
+    ),
+    'refunds_to_approve', (select count(*) from public.refunds as r where r.status = 'requested'),
+    'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
+    'refunds_stuck', (
+      select count(*) from public.refunds as r
+      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+    ),
+    'limit_raise', (
+      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
+        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
+      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+      order by r.raised_at desc, r.id desc limit 1
+    ),
+    'refunds_sent_twice', (
+      select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
+    ),
+    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
+    'last_push', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
+      from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
+    ),
+    'last_notice', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome, 'address', m.source_address)
+      from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+    )
+  );
+$$;
+comment on function public.payment_health() is
+  'What the database knows of the way to M-PESA and back: whether prompts are paused and why, refunds that wait for somebody, the last prompt and the last notice. For staff.';
+grant execute on function public.payment_health() to authenticated;
+
+create trigger payments_pause_prompts after update of status on public.payments
+  for each row
+  when (old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed'))
+  execute function private.pause_prompts();
+
+create trigger payment_tests_end_the_pause after update of status on public.payment_tests
+  for each row
+  when (old.status <> new.status and new.status = 'completed')
+  execute function private.end_pause_by_test();
+
+create trigger payments_respect_the_pause before insert on public.payments
+  for each row
+  when (new.status = 'initiating' and new.method = 'prompt')
+  execute function private.refuse_prompt_in_pause();

@@ -1,0 +1,170 @@
+-- Statement pulls: reading M-PESA's statement of the last 48 hours.
+
+-- The statement of the last 48 hours, pulled by one process at a time; what no pull has covered is said plainly.
+create table public.statement_pulls (
+  id bigint generated always as identity primary key,
+  window_from timestamptz not null,
+  window_to timestamptz not null,
+  missed_since timestamptz,
+  outcome text not null default 'running',
+  payments integer,
+  news integer,
+  unreadable integer,
+  problem text,
+  started_at timestamptz not null default now(),
+  leased_until timestamptz not null,
+  finished_at timestamptz,
+  constraint "a window has a length" check (window_from < window_to),
+  constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
+  constraint "a pull that ended says when" check ((outcome = 'running') = (finished_at is null))
+);
+
+comment on table public.statement_pulls is
+  'Every pull of M-PESA''s statement. missed_since: M-PESA gives 48 hours only, and from then until window_from no pull has seen anything.';
+comment on column public.statement_pulls.news is 'How many of the payments no statement had told of before.';
+
+alter table public.statement_pulls enable row level security;
+grant select on public.statement_pulls to authenticated;
+grant select (id) on public.statement_pulls to anon;
+
+create policy "staff read every pull" on public.statement_pulls
+  for select to authenticated using ((select public.is_admin()));
+
+create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
+create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
+
+create function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  covered_until timestamptz;
+  reach timestamptz := now() - interval '48 hours';
+  leased public.statement_pulls;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
+  if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
+    return null;
+  end if;
+  -- Whoever held the lease is gone.
+  update public.statement_pulls as s
+  set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
+  where s.outcome = 'running' and s.leased_until < now();
+  if exists (
+    select from public.statement_pulls as s
+    where s.outcome = 'running'
+      or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
+      -- What failed is tried again sooner, but not at once.
+      or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
+  ) then
+    return null;
+  end if;
+  select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
+  insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  values (
+    -- Overlapping, for what M-PESA entered late. A little within its 48 hours, whose clock is not ours.
+    greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
+    now(),
+    case when covered_until < reach + interval '5 minutes' then covered_until end,
+    now() + interval '10 minutes'
+  )
+  returning * into leased;
+  return to_jsonb(leased);
+end
+$$;
+comment on function public.lease_statement_pull(interval) is
+  'The stretch of M-PESA''s statement to pull now, leased to one process: from a few hours before where the last complete pull ended, at most 48 hours. Null when none is due, or when no statement is registered.';
+grant execute on function public.lease_statement_pull(interval) to service_role;
+
+create function public.extend_statement_pull(pull_id bigint) returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update public.statement_pulls as s
+  set leased_until = now() + interval '10 minutes'
+  where s.id = extend_statement_pull.pull_id and s.outcome = 'running';
+  return found;
+end
+$$;
+comment on function public.extend_statement_pull(bigint) is 'Whoever works on a pull still does. False when it was taken from him.';
+grant execute on function public.extend_statement_pull(bigint) to service_role;
+
+create function public.finish_statement_pull(
+  pull_id bigint,
+  payments integer default null,
+  news integer default null,
+  unreadable integer default null,
+  problem text default null
+) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  update public.statement_pulls as s
+  set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
+      payments = finish_statement_pull.payments,
+      news = finish_statement_pull.news,
+      unreadable = finish_statement_pull.unreadable,
+      problem = finish_statement_pull.problem,
+      finished_at = now()
+  where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
+  -- Those of half a year are kept, and whatever missed something.
+  delete from public.statement_pulls as s
+  where s.started_at < now() - interval '190 days' and s.missed_since is null;
+$$;
+comment on function public.finish_statement_pull(bigint, integer, integer, integer, text) is
+  'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
+grant execute on function public.finish_statement_pull(bigint, integer, integer, integer, text) to service_role;
+
+-- The two books side by side
+create function private.statement_coverage() returns tstzmultirange
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
+  from public.statement_pulls as s
+  where s.outcome = 'complete';
+$$;
+comment on function private.statement_coverage() is 'All the time that complete pulls of the statement have seen.';
+
+-- The state of what M-PESA tells us
+create function public.statement_status() returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
+    'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
+    'last_confirmation_at', (select max(t.heard_by_confirmation_at) from public.mpesa_transactions as t
+      where t.transacted_at > now() - interval '30 days'),
+    'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
+    'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
+    'problem', (
+      select s.problem from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1
+    ),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id desc)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    ), '[]'),
+    -- Notices and confirmations that are kept and could not be settled.
+    'left', (
+      select count(*) from public.payment_messages as m
+      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
+    ),
+    'unmatched', (
+      select count(*) from public.mpesa_transactions as t
+      where t.payment_id is null and t.resolution is null
+        and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
+    )
+  );
+end
+$$;
+comment on function public.statement_status() is
+  'For staff: whether M-PESA tells us of money by confirmations and by its statement, until when the statement is read, what of the last 14 days no statement will ever tell, and how much of what it told could not be settled (left).';
+grant execute on function public.statement_status() to authenticated, service_role;

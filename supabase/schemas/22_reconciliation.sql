@@ -1,0 +1,455 @@
+-- Reconciliation: M-PESA's books beside the shop's, day by day, and what staff decide about differences.
+
+-- Reconciliation: our payments beside M-PESA's, per day in Nairobi; what differs is decided by staff, with its history.
+create table public.reconciliation_events (
+  id bigint generated always as identity primary key,
+  receipt text,
+  payment_id uuid,
+  order_id uuid,
+  kind text not null,
+  note text,
+  actor_id uuid,
+  actor_email text,
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "a decision is known" check (kind in ('given', 'not_an_order', 'refund', 'accepted', 'reopened')),
+  constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
+);
+
+comment on table public.reconciliation_events is
+  'What staff decided about differences between the books and M-PESA: who, what, when, why. Only added to, by resolve_difference. actor_email is the address at that moment.';
+
+alter table public.reconciliation_events enable row level security;
+revoke all on public.reconciliation_events from anon, authenticated, service_role;
+grant select on public.reconciliation_events to authenticated, service_role;
+grant select (id) on public.reconciliation_events to anon;
+
+create policy "staff read every decision" on public.reconciliation_events
+  for select to authenticated using ((select public.is_admin()));
+
+create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
+create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
+
+create function private.keep_reconciliation_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
+end
+$$;
+
+create function private.reconciliation_rows(since timestamptz, until timestamptz)
+returns table (
+  id text,
+  happened_at timestamptz,
+  kind text,
+  is_open boolean,
+  receipt text,
+  our_amount integer,
+  their_amount integer,
+  payment_id uuid,
+  payment_status text,
+  method text,
+  needs_refund boolean,
+  refunded_at timestamptz,
+  refund_status text,
+  order_id uuid,
+  order_number text,
+  tracking_number text,
+  customer_name text,
+  charge integer,
+  order_payment_status text,
+  reference text,
+  payer_name text,
+  payer_phone text,
+  heard_by_confirmation_at timestamptz,
+  heard_by_statement_at timestamptz,
+  resolution text
+)
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  coverage tstzmultirange := private.statement_coverage();
+begin
+  return query
+  with theirs as (
+    select t.receipt, t.amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
+      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
+    from public.mpesa_transactions as t
+    where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
+      -- A member's own shilling is no order's.
+      and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
+  ),
+  ours as (
+    select p.id
+    from public.payments as p
+    where p.status = 'completed'
+      and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+    union all
+    select p.id
+    from public.payments as p
+    where (p.status = 'review' or (p.status = 'failed' and exists (
+        -- Looked at, and ended by that.
+        select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
+      )))
+      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+  ),
+  beside as (
+    select t.receipt as told, t.amount as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
+      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
+    from theirs as t
+    union all
+    select null, null, null, null, null, null, null, null, (
+      -- Of what is only in our books the decision is the last word of its history.
+      select nullif(e.kind, 'reopened') from public.reconciliation_events as e
+      where e.payment_id = o.id order by e.id desc limit 1
+    ), null, null, o.id
+    from ours as o
+  ),
+  known as (
+    select b.*, p.id as p_id, p.receipt as p_receipt, p.amount as p_amount, p.status as p_status, p.method as p_method,
+      p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
+      p.created_at as p_created_at, p.updated_at as p_updated_at,
+      o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
+      (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
+      (
+        select r.status from public.refunds as r
+        where r.payment_id = p.id or r.receipt = coalesce(b.told, p.receipt)
+        order by r.status in ('failed', 'withdrawn'), r.created_at desc
+        limit 1
+      ) as r_status
+    from beside as b
+    -- The attempt that was told of with a wrong amount stands beside it.
+    left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
+    -- Less than the charge stands beside the order that its reference names.
+    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
+  ),
+  judged as (
+    select k.*,
+      case
+        when k.told is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
+        when k.p_status in ('review', 'failed') then 'wrong_amount'
+        when k.p_needs_refund then 'double'
+        when k.came <> k.p_amount or k.p_amount <> k.o_charge then 'wrong_amount'
+        when k.told is not null then 'matched'
+        when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
+        else 'not_compared'
+      end as verdict,
+      coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
+    from known as k
+  )
+  select
+    coalesce(j.told, j.p_id::text),
+    coalesce(j.transacted_at, j.p_completed_at, j.p_updated_at),
+    j.verdict,
+    case
+      when j.verdict in ('matched', 'not_compared') or j.is_refunding or j.resolution in ('accepted', 'not_an_order') then false
+      when j.verdict = 'double' then j.p_refunded_at is null
+      when j.verdict = 'wrong_amount' and j.money is not null and j.p_status = 'completed'
+        then j.came <> j.p_amount or j.o_payment_status = 'needs_decision'
+      else true
+    end,
+    coalesce(j.told, j.p_receipt),
+    case when j.p_status in ('completed', 'review') then j.p_amount end,
+    j.came,
+    j.p_id,
+    j.p_status,
+    j.p_method,
+    coalesce(j.p_needs_refund, false),
+    j.p_refunded_at,
+    j.r_status,
+    j.o_id,
+    j.o_number,
+    j.o_tracking,
+    j.o_customer,
+    j.o_charge,
+    j.o_payment_status,
+    j.reference,
+    j.payer_name,
+    j.payer_phone,
+    j.heard_by_confirmation_at,
+    j.heard_by_statement_at,
+    j.resolution
+  from judged as j;
+end
+$$;
+comment on function private.reconciliation_rows(timestamptz, timestamptz) is
+  'Our payments and M-PESA''s of a stretch of time, joined by receipt. kind: matched, missing_here (M-PESA has it, no payment is it), missing_there (the statement covers it and lacks it), not_compared (no statement covers it yet), double, wrong_amount.';
+
+create function public.reconciliation_day(day date) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return jsonb_build_object(
+    'day', reconciliation_day.day,
+    'rows', coalesce((
+      select jsonb_agg(to_jsonb(r) order by r.is_open desc, r.happened_at desc, r.id)
+      from private.reconciliation_rows(since, until) as r
+    ), '[]'),
+    'is_covered', private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
+    ), '[]')
+  );
+end
+$$;
+comment on function public.reconciliation_day(date) is
+  'For staff: both books of a day in Nairobi, what is open first; whether complete statements cover the day; and what no statement will ever tell of it.';
+grant execute on function public.reconciliation_day(date) to authenticated, service_role;
+
+create function public.reconciliation_days(since date, until date) returns table (
+  day date,
+  ours bigint,
+  theirs bigint,
+  payments bigint,
+  matched bigint,
+  missing_here bigint,
+  missing_there bigint,
+  not_compared bigint,
+  doubles bigint,
+  wrong_amounts bigint,
+  open bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  if reconciliation_days.until - reconciliation_days.since not between 0 and 366 then
+    perform private.refuse(400, 'range_invalid', 'A range has up to 366 days');
+  end if;
+  return query
+  select
+    d.day::date,
+    coalesce(sum(r.our_amount) filter (where r.payment_status = 'completed'), 0),
+    coalesce(sum(r.their_amount), 0),
+    count(r.id),
+    count(*) filter (where r.kind = 'matched'),
+    count(*) filter (where r.kind = 'missing_here'),
+    count(*) filter (where r.kind = 'missing_there'),
+    count(*) filter (where r.kind = 'not_compared'),
+    count(*) filter (where r.kind = 'double'),
+    count(*) filter (where r.kind = 'wrong_amount'),
+    count(*) filter (where r.is_open)
+  from generate_series(reconciliation_days.since::timestamp, reconciliation_days.until::timestamp, interval '1 day') as d (day)
+  left join private.reconciliation_rows(
+    reconciliation_days.since::timestamp at time zone 'Africa/Nairobi',
+    (reconciliation_days.until + 1)::timestamp at time zone 'Africa/Nairobi'
+  ) as r on (r.happened_at at time zone 'Africa/Nairobi')::date = d.day::date
+  group by d.day
+  order by d.day desc;
+end
+$$;
+comment on function public.reconciliation_days(date, date) is
+  'For staff: the days of a range in Nairobi, newest first, with the sums of both books in cents and how many differences of each kind there are and are open.';
+grant execute on function public.reconciliation_days(date, date) to authenticated, service_role;
+
+create function public.suggest_orders(receipt text) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  told public.mpesa_transactions;
+begin
+  perform private.expect_staff();
+  select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  return coalesce((
+    select jsonb_agg(to_jsonb(o)) from (
+      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+        o.id in (select private.orders_of_lost_receipts(told.receipt)) as lacks_receipt
+      from public.orders as o
+      where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
+        and (
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
+          or o.id = private.order_of_reference(told.reference)
+          or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          -- Paid, maybe, by this very money, whose receipt was lost.
+          or o.id in (select private.orders_of_lost_receipts(told.receipt))
+        )
+      order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      limit 5
+    ) as o
+  ), '[]');
+end
+$$;
+comment on function public.suggest_orders(text) is
+  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
+grant execute on function public.suggest_orders(text) to authenticated, service_role;
+
+create function public.resolve_difference(
+  decision text,
+  receipt text default null,
+  payment_id uuid default null,
+  order_id uuid default null,
+  note text default null,
+  is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid;
+  member_email text;
+  told public.mpesa_transactions;
+  money public.payments;
+  reason text := nullif(trim(resolve_difference.note), '');
+  answer jsonb := '{}';
+  happened text;
+  of_order uuid;
+begin
+  perform private.expect_staff();
+  member := private.expect_member();
+  select u.email into member_email from auth.users as u where u.id = member;
+  -- As the reason of a refund, which it may become.
+  if char_length(reason) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
+  end if;
+  happened := case resolve_difference.decision
+    when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
+    when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
+  if happened is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+    perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
+  end if;
+
+  -- The order first, as everywhere; then the receipt; then what is known of it is read. Whose the receipt is by then is looked
+  -- at again: nobody waits for an order with its receipt in his hands.
+  loop
+    of_order := coalesce(
+      resolve_difference.order_id,
+      (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+      (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+    );
+    begin
+      perform from public.orders as o where o.id = of_order for update;
+      if not found and resolve_difference.decision = 'give' then
+        perform private.refuse(404, 'order_not_found', 'This order does not exist');
+      end if;
+      if resolve_difference.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
+        select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+      end if;
+      -- By the same words as before: in others it might never be the same.
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+      ) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, told.payment_id,
+    -- What staff typed has a receipt that M-PESA may not have told of yet.
+    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+  );
+  if told.receipt is null and money.id is null then
+    perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
+  end if;
+
+  if happened = 'given' then
+    if told.receipt is null or told.payment_id is not null or told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if told.amount < 100 or told.amount % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if exists (select from public.payment_tests as t where t.receipt = told.receipt) then
+      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', told.amount, 'unresolved', 'till', member)
+    returning * into money;
+    answer := public.settle_payment(
+      payment_id => money.id,
+      source => 'till',
+      body => jsonb_build_object('receipt', told.receipt, 'amount', told.amount, 'confirmed_by', member, 'email', member_email)::text,
+      verdict => 'succeeded',
+      amount => told.amount,
+      receipt => told.receipt
+    );
+    money.id := (answer -> 'payment' ->> 'id')::uuid;
+    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
+      answer := answer || '{"outcome": "joined"}';
+    end if;
+  elsif happened = 'refund' and money.id is not null then
+    -- The refunds' own rules: what may be sent back, who must agree, once.
+    answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
+  elsif happened = 'refund' then
+    if told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    if told.amount < 100 or told.amount % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if not coalesce(resolve_difference.is_sure, false) and exists (select private.orders_of_lost_receipts(told.receipt)) then
+      perform private.refuse(409, 'may_be_of_order', format(
+        'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+        (select o.order_number from public.orders as o
+         where o.id in (select private.orders_of_lost_receipts(told.receipt)) order by o.created_at desc limit 1)
+      ));
+    end if;
+    insert into public.refunds (
+      transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+    )
+    select told.receipt, told.receipt, told.amount, coalesce(reason, 'Not for any order'), 'reversal',
+      case when told.amount > private.refund_limit() then 'requested' else 'approved' end,
+      told.amount > private.refund_limit(), member, member_email;
+  elsif happened = 'reopened' then
+    if exists (
+      select from public.refunds as r
+      where (r.receipt = told.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
+    ) or told.resolution = 'given' then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+  elsif happened = 'not_an_order' and told.payment_id is not null then
+    perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+  end if;
+
+  if told.receipt is not null then
+    update public.mpesa_transactions as t
+    set resolution = nullif(happened, 'reopened'),
+        resolved_by = case when happened <> 'reopened' then member end,
+        resolved_at = case when happened <> 'reopened' then now() end,
+        updated_at = now()
+    where t.receipt = told.receipt;
+  end if;
+  -- A refund of a payment tells itself.
+  if happened <> 'refund' or money.id is null then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      coalesce(told.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      happened, reason, member, member_email
+    );
+  end if;
+  return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
+end
+$$;
+comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
+  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
+grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
+
+create trigger reconciliation_events_stay before update or delete on public.reconciliation_events
+  for each row execute function private.keep_reconciliation_events();

@@ -1,0 +1,327 @@
+-- Deliveries: one per paid order; its status and its order's move together (docs/decisions/deliveries-and-inquiries.md).
+
+-- Deliveries: one per paid order, in step with its status.
+create table public.deliveries (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  delivery_status text not null default 'pending',
+  delivery_person text,
+  delivery_phone text,
+  delivery_vehicle text,
+  delivery_notes text,
+  pickup_time timestamptz,
+  delivery_time timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "an order is delivered once" unique (order_id),
+  constraint "a delivery status is known"
+    check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
+  constraint "who delivers is told in short" check (
+    char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
+    and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
+  )
+);
+
+comment on table public.deliveries is 'How a paid order gets to its customer. Made with the payment, filled when staff assign it.';
+comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
+comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
+comment on column public.deliveries.updated_at is
+  'Moves with every change. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+
+alter table public.deliveries enable row level security;
+grant select,
+  insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
+  update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
+  on public.deliveries to authenticated;
+grant select (id) on public.deliveries to anon;
+
+create policy "staff read every delivery" on public.deliveries
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff assign deliveries" on public.deliveries
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff update deliveries" on public.deliveries
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
+create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
+create index deliveries_by_words on public.deliveries using gin (
+  translate(
+    lower(coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+create index deliveries_open on public.deliveries (created_at desc, id desc)
+  where delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
+create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
+  where delivery_person is not null;
+
+create function private.make_delivery(order_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
+$$;
+
+-- Always the order first, then what hangs on it: a settlement holds the order while it makes the delivery, so staff who
+-- assign it at that moment must not hold the delivery while its reference waits for the order.
+create function private.lock_order_of_delivery() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform from public.orders as o where o.id = new.order_id for no key update;
+  return new;
+end
+$$;
+
+create function private.move_order_with_delivery() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  wanted text := private.order_status_of_delivery(new.delivery_status);
+  had_wanted text := case when tg_op = 'UPDATE' then private.order_status_of_delivery(old.delivery_status) end;
+begin
+  if wanted is not null then
+    update public.orders as o
+    set status = wanted, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.told_status(o.status) is distinct from wanted;
+  elsif had_wanted is not null then
+    update public.orders as o
+    set status = 'processing', updated_at = now()
+    where o.id = new.order_id and private.told_status(o.status) = had_wanted;
+  end if;
+  return null;
+end
+$$;
+
+create function private.follow_delivery_status() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  moment timestamptz := clock_timestamp();
+  of_order text;
+begin
+  -- Before the delivery is written, whatever it becomes: who holds the order may be about to make sure of its delivery.
+  select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
+  if tg_op = 'UPDATE' then
+    -- Whatever a device's clock says: there is one clock, and it never shows the same time for two changes.
+    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    if current_setting('private.is_undoing', true) = 'yes' then
+      return new;
+    end if;
+    new.pickup_time := old.pickup_time;
+    new.delivery_time := old.delivery_time;
+    if new.delivery_status = old.delivery_status then
+      -- The order may have been changed while somebody had the delivery in his hands.
+      new.delivery_status := private.delivery_status_beside(of_order, old.delivery_status, new.delivery_person);
+      if new.delivery_status = old.delivery_status then
+        return new;
+      end if;
+    elsif private.delivery_status_beside(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- Overtaken by that change. One that moves the order itself is the later word, unless the order is cancelled.
+      new.delivery_status := private.delivery_status_beside(of_order,
+        case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
+    end if;
+  elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
+    new.delivery_status := private.delivery_status_beside(of_order, new.delivery_status, new.delivery_person);
+  end if;
+  if new.delivery_status not in ('pending', 'failed') and of_order = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order',
+      'This order was cancelled. To deliver it after all, change the order first');
+  end if;
+  -- A step back takes back the times it undoes.
+  case new.delivery_status
+    when 'picked_up' then
+      new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'delivered' then
+      new.delivery_time := moment;
+    when 'pending', 'assigned' then
+      new.pickup_time := null;
+      new.delivery_time := null;
+    else
+      new.delivery_time := null;
+  end case;
+  return new;
+end
+$$;
+
+create function private.order_status_of_delivery(delivery_status text) returns text
+language sql immutable
+set search_path = ''
+return case
+  when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
+  when delivery_status = 'delivered' then 'delivered'
+end;
+
+create function public.assign_delivery(
+  order_id uuid,
+  delivery_person text,
+  delivery_phone text,
+  delivery_vehicle text,
+  delivery_notes text default null,
+  seen_updated_at timestamptz default null
+) returns public.deliveries
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person text := nullif(trim(assign_delivery.delivery_person), '');
+  phone text := nullif(trim(assign_delivery.delivery_phone), '');
+  vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
+  notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  delivery public.deliveries;
+begin
+  perform private.expect_staff();
+  if person is null then
+    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
+  end if;
+  if phone is null then
+    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
+  end if;
+  if vehicle is null then
+    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
+  end if;
+  if char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
+  end if;
+
+  loop
+    -- Looked at without being held: who holds a delivery changes it.
+    select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
+    if found then
+      -- The same again, because the first answer was lost or the button pressed twice, is no change.
+      if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+        is not distinct from (person, phone, vehicle, notes) then
+        return delivery;
+      end if;
+      if delivery.delivery_status in ('pending', 'failed') and exists (
+        select from public.orders as o where o.id = assign_delivery.order_id and o.status = 'cancelled'
+      ) then
+        perform private.refuse(409, 'delivery_of_cancelled_order',
+          'This order was cancelled. To deliver it after all, change the order first');
+      end if;
+      if assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+        perform private.refuse(409, 'delivery_already_assigned',
+          format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+      end if;
+      if assign_delivery.seen_updated_at <> delivery.updated_at then
+        perform private.refuse(409, 'delivery_changed',
+          'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
+      end if;
+      begin
+        update public.deliveries as d
+        set delivery_person = person,
+            delivery_phone = phone,
+            delivery_vehicle = vehicle,
+            delivery_notes = notes,
+            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+        where d.id = delivery.id and d.updated_at = delivery.updated_at
+        returning * into delivery;
+        if found then
+          return delivery;
+        end if;
+        -- Somebody was first. Leaving this block lets go of the delivery, which nobody holds without changing it.
+        raise exception using errcode = 'JJ001';
+      exception when sqlstate 'JJ001' then
+        continue;
+      end;
+    end if;
+    if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
+      perform private.refuse(404, 'order_not_found', 'This order does not exist');
+    end if;
+    begin
+      insert into public.deliveries
+        (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+      values (assign_delivery.order_id, 'assigned', person, phone, vehicle, notes)
+      returning * into delivery;
+      return delivery;
+    exception when unique_violation then
+      -- It was made meanwhile. Leaving this block lets go of the order, which is never held while waiting for its delivery.
+      null;
+    end;
+  end loop;
+end
+$$;
+comment on function public.assign_delivery(uuid, text, text, text, text, timestamptz) is
+  'Says who delivers an order. An assignment that is there already is only changed by who names the updated_at they saw.';
+grant execute on function public.assign_delivery(uuid, text, text, text, text, timestamptz) to authenticated, service_role;
+
+-- An order and its delivery never contradict each other, whichever of the two staff change: the delivery follows its order as well.
+create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
+language sql immutable
+set search_path = ''
+return case private.told_status(order_status)
+  when 'delivered' then 'delivered'
+  -- Whether somebody came to pick it up is not known: it is on its way.
+  when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
+  -- Who is on the way is not back by it.
+  when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
+  else case
+    when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+    when delivery_person is null then 'pending'
+    else 'assigned'
+  end
+end;
+comment on function private.delivery_status_beside(text, text, text) is
+  'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
+
+create function private.move_delivery_with_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  delivery public.deliveries;
+  wanted text;
+begin
+  -- Who changes a delivery waits for its order, and looks at it then: to wait for him would be a deadlock.
+  select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
+  if found then
+    wanted := private.delivery_status_beside(
+      new.status,
+      -- An order that is taken up again is brought anew.
+      case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
+        then case when delivery.delivery_person is null then 'pending' else 'assigned' end
+        else delivery.delivery_status
+      end,
+      delivery.delivery_person
+    );
+    update public.deliveries as d
+    set delivery_status = wanted
+    where d.id = delivery.id and d.delivery_status <> wanted;
+  end if;
+  return null;
+end
+$$;
+
+create trigger deliveries_wait_for_orders before insert on public.deliveries
+  for each row execute function private.lock_order_of_delivery();
+
+create trigger deliveries_follow_their_status before insert or update on public.deliveries
+  for each row execute function private.follow_delivery_status();
+
+create trigger deliveries_move_new_orders after insert on public.deliveries
+  for each row execute function private.move_order_with_delivery();
+
+create trigger deliveries_move_orders after update of delivery_status on public.deliveries
+  for each row
+  when (
+    old.delivery_status is distinct from new.delivery_status
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  )
+  execute function private.move_order_with_delivery();
+
+create trigger orders_then_move_their_delivery after update of status on public.orders
+  for each row
+  when (
+    old.status is distinct from new.status
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  )
+  execute function private.move_delivery_with_order();

@@ -1,0 +1,495 @@
+-- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
+
+create function private.order_search_pattern(search text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- Every sign stands for itself. A line break, which would reach across two of the columns, is looked for as a space.
+  select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
+$$;
+comment on function private.order_search_pattern(text) is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
+
+-- Reading a search
+create function private.delivery_promise() returns interval
+language sql immutable
+set search_path = ''
+return interval '60 minutes';
+comment on function private.delivery_promise() is
+  'How long after its payment an order is late: the shop promises 15 to 60 minutes. deliveryPromiseMinutes in domain/delivery-status.ts.';
+
+create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
+  typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
+begin
+  if coalesce(written, '') = '' then
+    return;
+  end if;
+  order_ids := array(
+    select found.id from (
+      select private.order_of_reference(written) as id
+      union
+      select p.order_id from public.payments as p where p.receipt = typed_receipt
+      union
+      select coalesce(t.order_id, p.order_id)
+      from public.mpesa_transactions as t
+      left join public.payments as p on p.id = t.payment_id
+      where t.receipt = typed_receipt
+      union
+      select p.order_id
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.refund_receipt = typed_receipt
+    ) as found
+    where found.id is not null
+  );
+  words := array(
+    select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
+    from regexp_split_to_table(written, '\s+') as w (word)
+    where w.word <> ''
+    limit 8
+  );
+  -- A phone number in any spelling, whole or in part: its digits without the prefix.
+  if char_length(written) <= 60 and written !~ '[a-z]' then
+    digits := regexp_replace(regexp_replace(written, '[^0-9]', '', 'g'), '^(00)?2540?([17])|^0([17])', '\2\3');
+    digits := case when char_length(digits) >= 4 then '%' || digits || '%' end;
+  end if;
+end
+$$;
+comment on function private.read_list_search(text) is
+  'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
+
+-- Filters
+create function private.list_conditions(
+  list text,
+  search text,
+  status text,
+  payment text,
+  from_day date,
+  until_day date,
+  rider text,
+  due text,
+  out by_index text,
+  out by_row text,
+  out candidates text,
+  out is_broad boolean
+)
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  is_orders constant boolean := list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
+  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
+  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
+  asked record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  rarest text;
+begin
+  asked := private.read_list_search(search);
+  is_broad := true;
+
+  if from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, from_day);
+  end if;
+  if until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', status)
+      else format('o.status = %L', status)
+    end;
+    indexed := indexed || case payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled order that nobody paid owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'needs_review' then $sql$o.payment_status = 'needs_decision'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'refund_due' then null
+      else case when payment is not null then 'false' end
+    end;
+    indexed := indexed || case due
+      when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
+      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
+      ) < now() - private.delivery_promise()$sql$
+      else case when due is not null then 'false' end
+    end;
+  else
+    indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
+    indexed := indexed || case due
+      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
+        and not exists (select from public.orders as cancelled where cancelled.id = d.order_id and cancelled.status = 'cancelled')$sql$
+      else case when due is not null then 'false' end
+    end;
+  end if;
+
+  -- What no index has in the order of the list, the rarest last: it is where candidates come from.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'exists (select from public.deliveries as d where d.order_id = o.id and lower(d.delivery_person) = %L)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(asked.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+    is_broad := false;
+  elsif asked.words is not null then
+    checked := checked || format('(%s%s)',
+      (
+        select string_agg(
+          format('(%1$s like %2$L or exists (select from public.order_items as i where i.order_id = o.id and %3$s like %2$L)%4$s)',
+            order_text, w.pattern, item_text, case when not is_orders then format(' or %s like %L', rider_text, w.pattern) end),
+          ' and '
+        )
+        from unnest(asked.words) as w (pattern)
+      ),
+      case when asked.digits is not null then
+        format(' or %s like %L', order_text, asked.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      end
+    );
+    rarest := (select w.pattern from unnest(asked.words) as w (pattern) order by char_length(w.pattern) desc limit 1);
+    candidates := (
+      select string_agg(
+        format('select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+        || format(' union select i.order_id from public.order_items as i where %s like %L', item_text, p.pattern)
+        || case when is_orders then '' else
+          format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end,
+        ' union '
+      )
+      from unnest(array[rarest, asked.digits]) as p (pattern)
+      where p.pattern is not null
+    );
+  end if;
+  if is_orders and payment = 'refund_due' then
+    checked := checked || is_refund_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+      union
+      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+end
+$$;
+comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of; is_broad: whether the newest rows are worth a look first.';
+
+-- Finding and counting
+create function private.walk_list(
+  list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
+  out found_ids uuid[], out is_whole_list boolean
+)
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Walks along an index in its order and stops early. Without statistics, which the embedded database never gathers, the
+-- planner would gather and sort the whole list.
+set enable_sort = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  own constant text := case when list = 'orders' then 'o' else 'd' end;
+  near constant text := format(
+    'select %1$s.* from public.%2$I as %1$s where %3$s%4$s order by %1$s.created_at desc, %1$s.id desc limit $3',
+    own, list, by_index, case when before_id is not null then format(' and (%1$s.created_at, %1$s.id) < ($1, $2)', own) end
+  );
+begin
+  execute format(
+    'select array_agg(found.id) from (select %1$s.id from (%2$s) as %1$s%3$s where %4$s limit $4) as found',
+    own, near,
+    case when own = 'd' and by_row is not null then
+      ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end,
+    coalesce(by_row, 'true')
+  ) into found_ids using before_created_at, before_id, nearby, most;
+  is_whole_list := coalesce(cardinality(found_ids), 0) < most;
+  if is_whole_list and by_row is not null then
+    execute format('select count(*) < $3 from (%s) as near', near) into is_whole_list using before_created_at, before_id, nearby;
+  end if;
+end
+$$;
+comment on function private.walk_list(text, text, text, timestamptz, uuid, integer, integer) is
+  'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
+
+create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- The limits keep the planner from reading every row for the few that are asked for here.
+  select format(
+    'with candidates as materialized (%1$s)
+     select %2$s.id, %2$s.created_at
+     from candidates as c
+     cross join lateral (select o.* from public.orders as o where o.id = c.id limit 1) as o%3$s
+     where %4$s and %5$s',
+    candidates, case when list = 'orders' then 'o' else 'd' end,
+    case when list <> 'orders' then
+      ' cross join lateral (select d.* from public.deliveries as d where d.order_id = o.id limit 1) as d' end,
+    by_index, by_row
+  );
+$$;
+
+create function private.find_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
+  before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable
+set search_path = ''
+set jit = off
+as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  asked record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.is_broad then
+    select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+    from private.walk_list(
+      list, asked.by_index, asked.by_row, before_created_at, before_id, most,
+      -- So far through the newest a broad search has found its page; what is rarer is looked up.
+      case when asked.by_row is null then most else 40 * most end
+    ) as w;
+  end if;
+  if asked.by_row is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (%s)
+       select array_agg(newest.id)
+       from (
+         select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
+         order by f.created_at desc, f.id desc limit $3
+       ) as newest',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+comment on function private.find_in_list(text, text, text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'The ids of a page of a staff list, newest first.';
+
+create function private.count_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+) returns integer
+language plpgsql stable
+set search_path = ''
+set jit = off
+as $$
+declare
+  asked record;
+  count integer;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.by_row is null then
+    execute format(
+      'select count(*) from public.%I as %s where %s',
+      list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
+    ) into count;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 1001) as bounded',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+comment on function private.count_in_list(text, text, text, text, date, date, text, text) is
+  'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
+
+-- The procedures
+-- Row level security cannot use the indexes by words: LIKE might tell of rows that must not be seen. So these ask who calls
+-- and then read with their owner's rights.
+create function public.search_orders(
+  search text default '',
+  status text default null,
+  payment text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.orders
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'orders', search_orders.search, search_orders.status, search_orders.payment, search_orders.from_day,
+    search_orders.until_day, search_orders.rider, search_orders.due, search_orders.before_created_at,
+    search_orders.before_id, search_orders.page_size
+  );
+  return query
+    select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
+end
+$$;
+comment on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of orders, newest first, after the order named by before_created_at and before_id. search: words that must all be found, in any case and literally, in number, name, e-mail, phone, address, area or drinks; or a phone number in any spelling; or a whole tracking number or M-PESA receipt. status (shipped includes out_for_delivery); payment: paid, unpaid, needs_review, refund_due, refunded; from_day and until_day, in Nairobi; rider: the name of who delivers; due: prepare (paid, not sent yet) or late.';
+grant execute on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.count_orders(
+  search text default '',
+  status text default null,
+  payment text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null
+) returns integer
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'orders', count_orders.search, count_orders.status, count_orders.payment, count_orders.from_day,
+    count_orders.until_day, count_orders.rider, count_orders.due
+  );
+end
+$$;
+comment on function public.count_orders(text, text, text, date, date, text, text) is
+  'For staff: how many orders search_orders finds on all its pages; 1001 stands for more than 1000 where a text or a rider is searched.';
+grant execute on function public.count_orders(text, text, text, date, date, text, text) to authenticated, service_role;
+
+create function public.search_deliveries(
+  search text default '',
+  status text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'deliveries', search_deliveries.search, search_deliveries.status, null, search_deliveries.from_day,
+    search_deliveries.until_day, search_deliveries.rider, search_deliveries.due, search_deliveries.before_created_at,
+    search_deliveries.before_id, search_deliveries.page_size
+  );
+  return query
+    select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
+end
+$$;
+comment on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of deliveries, newest first, after the delivery named by before_created_at and before_id. search: as in search_orders, and in the name and phone of who delivers. status; from_day and until_day of the payment, in Nairobi; rider; due: late.';
+grant execute on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.count_deliveries(
+  search text default '',
+  status text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null
+) returns integer
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'deliveries', count_deliveries.search, count_deliveries.status, null, count_deliveries.from_day,
+    count_deliveries.until_day, count_deliveries.rider, count_deliveries.due
+  );
+end
+$$;
+comment on function public.count_deliveries(text, text, date, date, text, text) is
+  'For staff: how many deliveries search_deliveries finds on all its pages; 1001 stands for more than 1000 where a text is searched.';
+grant execute on function public.count_deliveries(text, text, date, date, text, text) to authenticated, service_role;
+
+create function public.count_work() returns table (
+  to_prepare integer,
+  late integer,
+  unpaid integer,
+  refunds_due integer,
+  to_assign integer,
+  late_deliveries integer
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return query select
+    private.count_in_list('orders', null, null, null, null, null, null, 'prepare'),
+    private.count_in_list('orders', null, null, null, null, null, null, 'late'),
+    private.count_in_list('orders', null, null, 'unpaid', null, null, null, null),
+    private.count_in_list('orders', null, null, 'refund_due', null, null, null, null),
+    private.count_in_list('deliveries', null, 'pending', null, null, null, null, null),
+    private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
+end
+$$;
+comment on function public.count_work() is 'For staff: how many orders and deliveries wait for them, by what they wait for. One row.';
+grant execute on function public.count_work() to authenticated, service_role;
+
+create function public.recent_riders() returns table (
+  name text,
+  phone text,
+  vehicle text,
+  open_deliveries integer,
+  last_assigned_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle, latest.open_deliveries, latest.updated_at
+    from (
+      select distinct on (lower(d.delivery_person))
+        d.delivery_person, d.delivery_phone, d.delivery_vehicle, d.updated_at,
+        (count(*) filter (where d.delivery_status in ('assigned', 'picked_up', 'in_transit'))
+          over (partition by lower(d.delivery_person)))::integer as open_deliveries
+      from public.deliveries as d
+      where d.created_at > now() - interval '60 days' and d.delivery_person is not null
+      order by lower(d.delivery_person), d.created_at desc, d.id
+    ) as latest
+    order by latest.updated_at desc
+    limit 20;
+end
+$$;
+comment on function public.recent_riders() is
+  'For staff: who delivered in the last 60 days, with the phone and vehicle of their newest delivery and how many deliveries they have now.';
+grant execute on function public.recent_riders() to authenticated, service_role;

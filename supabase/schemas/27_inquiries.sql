@@ -1,0 +1,156 @@
+-- Inquiries: messages from the contact form.
+
+-- Inquiries: messages from the contact form.
+create table public.inquiries (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  email text not null,
+  phone text,
+  subject text,
+  message text not null,
+  is_read boolean not null default false,
+  created_at timestamptz not null default now(),
+  constraint "an inquiry has a name" check (char_length(trim(name)) between 1 and 200),
+  constraint "an inquiry's phone is short" check (char_length(phone) <= 40),
+  constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
+  constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
+);
+
+comment on table public.inquiries is 'Messages of visitors to the seller.';
+comment on column public.inquiries.email is 'Checked by the trigger inquiries_are_limited with private.is_email.';
+
+alter table public.inquiries enable row level security;
+grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
+grant select on public.inquiries to authenticated;
+grant select (id) on public.inquiries to anon;
+
+create policy "everyone sends inquiries" on public.inquiries for insert to anon, authenticated with check (not is_read);
+
+create policy "staff read every inquiry" on public.inquiries
+  for select to authenticated using ((select public.is_admin()));
+
+create index inquiries_newest_first on public.inquiries (created_at desc, id desc);
+create index inquiries_unread on public.inquiries (created_at desc) where not is_read;
+create index inquiries_by_part_of_their_text on public.inquiries
+  using gin (lower(name || E'\n' || email || E'\n' || coalesce(subject, '')) extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.limit_inquiries() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if cardinality(private.caller_networks()) > 0 then
+    -- Visitors send one inquiry per request: one insert of thousands would be thousands of checks.
+    if current_setting('private.has_inquiry', true) = 'yes' then
+      perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
+    end if;
+    perform set_config('private.has_inquiry', 'yes', true);
+    if not private.count_call('inquiries') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. Please try again in a few minutes');
+    elsif not private.count_call('inquiries_of_day') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. Please call us, or try again tomorrow');
+    end if;
+  end if;
+  if not private.is_email(new.email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  end if;
+  return new;
+end
+$$;
+
+create function public.mark_inquiry_read(inquiry_id uuid) returns text
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true where i.id = mark_inquiry_read.inquiry_id and not i.is_read;
+  if found then
+    return 'marked';
+  end if;
+  return case
+    when exists (select from public.inquiries as i where i.id = mark_inquiry_read.inquiry_id) then 'already_read'
+    else 'not_found'
+  end;
+end
+$$;
+comment on function public.mark_inquiry_read(uuid) is 'There is no way back. Answers marked, already_read or not_found.';
+grant execute on function public.mark_inquiry_read(uuid) to authenticated, service_role;
+
+create function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  count integer;
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true
+  where not i.is_read and i.created_at <= coalesce(mark_all_inquiries_read.seen_until, 'infinity');
+  get diagnostics count = row_count;
+  return count;
+end
+$$;
+comment on function public.mark_all_inquiries_read(timestamptz) is
+  'Marks every unread inquiry, or those that had come by the time of the newest that was seen. Returns how many.';
+grant execute on function public.mark_all_inquiries_read(timestamptz) to authenticated, service_role;
+
+create function public.search_inquiries(
+  search text default '',
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.inquiries
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  pattern text := private.order_search_pattern(search_inquiries.search);
+  most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
+  nearby integer := 40 * most;
+  in_list text := case when search_inquiries.before_id is null then 'true' else '(i.created_at, i.id) < ($2, $3)' end;
+  matches constant text := $sql$lower(i.name || E'\n' || i.email || E'\n' || coalesce(i.subject, '')) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select i.* from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $4', in_list)
+      using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select i.id, i.created_at, i.name, i.email, i.subject
+       from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $5
+     )
+     select
+       (select array_agg(found.id) from (
+         select i.id from near as i where %s order by i.created_at desc, i.id desc limit $4
+       ) as found),
+       (select count(*) < $5 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (select i.id, i.created_at from public.inquiries as i where %s and %s)
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $4) as newest',
+      in_list, matches
+    ) into found_ids
+    using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+  end if;
+  return query
+    select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
+end
+$$;
+comment on function public.search_inquiries(text, timestamptz, uuid, integer) is
+  'For staff: a page of the inquiries whose name, e-mail or subject contains a text, in any case and literally; newest first, after the inquiry named by before_created_at and before_id.';
+grant execute on function public.search_inquiries(text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create trigger inquiries_are_limited before insert on public.inquiries
+  for each row execute function private.limit_inquiries();

@@ -1,0 +1,456 @@
+-- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
+
+-- Messages to customers: put into the outbox in the transaction of what they tell, and sent afterwards by the shop's jobs.
+create table public.outbox_messages (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid,
+  kind text not null,
+  occasion text not null default '',
+  channel text not null,
+  recipient text not null,
+  order_number text not null,
+  tracking_number text not null,
+  customer_name text not null,
+  status text not null default 'waiting',
+  attempts integer not null default 0,
+  subject text,
+  body text,
+  problem text,
+  next_attempt_at timestamptz default now(),
+  give_up_at timestamptz not null default now() + interval '1 day',
+  sending_since timestamptz,
+  sent_at timestamptz,
+  gateway_reference text,
+  resent_by text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  has_priority boolean not null default false,
+  constraint "a customer is told once of each occasion" unique (order_id, kind, occasion, channel),
+  constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
+  constraint "only what waits is tried again" check ((next_attempt_at is not null) = (status = 'waiting')),
+  constraint "a message status is known"
+    check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
+  constraint "a message is about an order or the newsletter"
+    check ((order_id is null) = (kind = 'newsletter_confirmation')),
+  constraint "a kind of message is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+
+comment on table public.outbox_messages is
+  'Messages to customers and their status. sending: being handed over. unsure: it may have left, so only staff send it again. over_budget: a limit or a daily budget kept it back; staff may send it later. subject and body are those of the last attempt.';
+comment on column public.outbox_messages.order_id is
+  'The order, or null for a newsletter mail. The messages of an order are deleted with it.';
+comment on column public.outbox_messages.occasion is
+  'Tells messages of one kind and order apart: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
+comment on column public.outbox_messages.recipient is 'A mail address, or a phone as +254….';
+comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
+comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
+comment on column public.outbox_messages.has_priority is
+  'Whether the message may use the whole daily budget. False for messages that a visitor can cause without paying: they may use half of it.';
+
+alter table public.outbox_messages enable row level security;
+grant select on public.outbox_messages to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.outbox_messages to anon;
+
+create policy "staff read every message" on public.outbox_messages
+  for select to authenticated using ((select public.is_admin()));
+
+create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
+create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
+-- Messages in the hands of staff: found as orders are found, and sent again where only a person can decide that.
+create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
+create index outbox_messages_by_part_of_their_text on public.outbox_messages
+  using gin (
+    lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
+  )
+  with (fastupdate = off);
+-- Counters that count nothing any more go; of old messages it stays known that they were sent, not to whom and in what words:
+-- those open the order's page.
+create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
+create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
+
+create table private.outbox_queue (
+  message_id uuid primary key references public.outbox_messages (id) on delete cascade,
+  due_at timestamptz not null,
+  lease uuid,
+  channel text not null
+);
+
+comment on table private.outbox_queue is
+  'The messages that wait, and since when or until when. Apart from them, so that staff screens hear of messages, not of who looks after them.';
+comment on column private.outbox_queue.lease is 'Of whoever took it last, and has it to himself until due_at.';
+
+alter table private.outbox_queue enable row level security;
+
+create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
+
+-- What the messages say: texts that staff may change, with placeholders for what differs from order to order.
+create table public.message_templates (
+  id uuid primary key default gen_random_uuid(),
+  kind text not null,
+  channel text not null,
+  subject text,
+  body text not null,
+  is_on boolean not null default true,
+  default_subject text,
+  default_body text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a kind of message is worded once per channel" unique (kind, channel),
+  constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
+  constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
+  constraint "a template is of a kind that is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+
+comment on table public.message_templates is
+  'The words of each kind of message. {name} stands for what differs; a part in [ ] is left out where one of its placeholders is empty.';
+comment on column public.message_templates.is_on is 'Whether messages of this kind are sent this way at all.';
+comment on column public.message_templates.updated_at is
+  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+
+alter table public.message_templates enable row level security;
+grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.message_templates to anon;
+
+create policy "staff read the templates" on public.message_templates
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff edit the templates" on public.message_templates
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create table private.messages_sent (
+  day date not null,
+  channel text not null,
+  total integer not null default 0,
+  without_priority integer not null default 0,
+  constraint "one count per day and channel" primary key (day, channel)
+);
+
+comment on table private.messages_sent is
+  'Messages handed over per day in Nairobi and channel. Sent again counts again; refused by the mail server or gateway does not count.';
+comment on column private.messages_sent.without_priority is 'Those of total whose has_priority is false.';
+
+alter table private.messages_sent enable row level security;
+
+create function private.tell_customer() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  -- What staff typed about a payment can be corrected as long as a status can be undone.
+  due_at timestamptz := now() + case
+    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_time() else interval '0'
+  end;
+begin
+  if old.payment_status <> new.payment_status then
+    if new.payment_status = 'paid' then
+      perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
+    elsif new.payment_status = 'needs_decision' then
+      perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
+    elsif new.payment_status = 'refunded' then
+      perform private.queue_order_messages(new.id, 'order_refunded');
+    end if;
+  end if;
+  if old.status <> new.status then
+    if new.status in ('shipped', 'out_for_delivery') then
+      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_time());
+    elsif new.status = 'delivered' then
+      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_time());
+    elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
+      -- Only expire_reservations empties expires_at.
+      if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
+        -- An order without a prompt may name anybody's address.
+        if exists (select from public.payments as p where p.order_id = new.id) then
+          perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
+        end if;
+      else
+        -- A text costs money: orders that nobody paid for cost the seller none.
+        perform private.queue_order_messages(new.id, 'order_cancelled',
+          channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
+          due_at => now() + private.undo_time());
+      end if;
+    end if;
+  end if;
+  return null;
+end
+$$;
+
+create function private.forget_messages() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from public.outbox_messages as m where m.order_id = old.id;
+  return null;
+end
+$$;
+
+create function private.check_message_template() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  written text := coalesce(new.subject, '') || E'\n' || new.body;
+  is_newsletter boolean := new.kind = 'newsletter_confirmation';
+  placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
+    when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    else array[
+      'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
+      'link', 'receipt_link'
+    ]
+  end;
+  unknown text;
+  missing text;
+begin
+  if trim(new.body) = '' or (new.channel = 'mail' and trim(new.subject) = '') then
+    perform private.refuse(400, 'template_empty', 'A message needs words');
+  end if;
+  if char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+    perform private.refuse(400, 'template_too_long', 'This message is too long');
+  end if;
+  if new.subject ~ '[\n\r]' then
+    perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
+  end if;
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (placeholders)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  end if;
+  if is_newsletter then
+    select wanted.word into missing
+    from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
+    where position('{' || wanted.word || '}' in new.body) = 0
+    limit 1;
+    if found then
+      perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
+    end if;
+  end if;
+  -- What is left once everything that is whole is taken away.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  end if;
+  return new;
+end
+$$;
+
+create function public.search_messages(
+  search text default '',
+  status text default null,
+  channel text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.outbox_messages
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  pattern text := private.order_search_pattern(search_messages.search);
+  most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
+  -- How far a search goes through the newest before it looks a text up: so far, a broad one has found its page.
+  nearby integer := 40 * most;
+  in_list text := concat_ws(' and ', 'true',
+    case when search_messages.status is not null then 'm.status = $2' end,
+    case when search_messages.channel is not null then 'm.channel = $3' end,
+    case when search_messages.before_id is not null then '(m.created_at, m.id) < ($4, $5)' end
+  );
+  matches constant text :=
+    $sql$lower(m.customer_name || E'\n' || m.recipient || E'\n' || m.order_number || E'\n' || m.tracking_number) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select m.* from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $6', in_list)
+      using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+        search_messages.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select m.id, m.created_at, m.customer_name, m.recipient, m.order_number, m.tracking_number
+       from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $7
+     )
+     select
+       (select array_agg(found.id) from (
+         select m.id from near as m where %s order by m.created_at desc, m.id desc limit $6
+       ) as found),
+       (select count(*) < $7 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+    search_messages.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (
+         select m.id, m.created_at from public.outbox_messages as m where %s and %s
+       )
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
+      -- The status is hidden from the planner, who would take its index to be the better one.
+      matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
+    ) into found_ids
+    using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+      search_messages.before_id, most;
+  end if;
+  return query
+    select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
+end
+$$;
+comment on function public.search_messages(text, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
+grant execute on function public.search_messages(text, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function private.send_link_with_prompt() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.queue_order_messages(
+    new.order_id,
+    'order_received',
+    channels => case
+      -- Another phone than the one that rings gets no text: it may be a stranger's.
+      when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
+      else array['mail']
+    end
+  );
+  return null;
+end
+$$;
+
+create function private.add_to_outbox(
+  ordered public.orders,
+  kind text,
+  occasion text,
+  channel text,
+  recipient text,
+  due_at timestamptz
+) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  -- All others follow a payment, or a change made by staff to an order that was paid.
+  has_priority boolean := add_to_outbox.kind not in ('order_received', 'order_expired')
+    and (add_to_outbox.kind <> 'order_cancelled' or ordered.payment_status <> 'unpaid');
+  problem text;
+  added uuid;
+begin
+  -- The next prompt for an order counts for no limit: its customer has been notified.
+  select m.id into added from public.outbox_messages as m
+  where m.order_id = ordered.id and m.kind = add_to_outbox.kind
+    and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
+  if found then
+    -- Set again before the message left: the last change can be undone for as long as the first.
+    if add_to_outbox.due_at > now() then
+      update public.outbox_messages as m set next_attempt_at = add_to_outbox.due_at
+      where m.id = added and m.status = 'waiting' and m.attempts = 0;
+      if found then
+        update private.outbox_queue as q set due_at = add_to_outbox.due_at, lease = null where q.message_id = added;
+      end if;
+    end if;
+    return;
+  end if;
+  if not has_priority then
+    -- The network first: what a network over its limit causes does not use up the recipient's limit. Orders are ended by the shop
+    -- and by staff, whose networks say nothing about the customer.
+    problem := case
+      when add_to_outbox.kind = 'order_received'
+        and not private.count_call(case add_to_outbox.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+        then 'Not sent: too many unpaid orders from one network today'
+      when private.count_hit('unpaid_orders_of_recipient', lower(add_to_outbox.recipient), interval '1 hour') > 5
+        then 'Not sent: too many unpaid orders for this recipient in one hour'
+    end;
+  end if;
+  insert into public.outbox_messages (
+    order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name,
+    has_priority, status, next_attempt_at, problem
+  ) values (
+    ordered.id, add_to_outbox.kind, add_to_outbox.occasion, add_to_outbox.channel, add_to_outbox.recipient,
+    ordered.order_number, ordered.tracking_number, ordered.customer_name,
+    has_priority,
+    case when problem is null then 'waiting' else 'over_budget' end,
+    case when problem is null then add_to_outbox.due_at end,
+    problem
+  )
+  on conflict do nothing
+  returning id into added;
+  if problem is null and added is not null then
+    insert into private.outbox_queue (message_id, channel, due_at) values (added, add_to_outbox.channel, add_to_outbox.due_at);
+  end if;
+end
+$$;
+comment on function private.add_to_outbox(public.orders, text, text, text, text, timestamptz) is
+  'Adds one message of an order to the outbox, once per order, kind, occasion and channel; it leaves at due_at. Messages about unpaid orders are kept back (over_budget) above the limits of the caller''s networks and above five per recipient and hour.';
+
+create function private.queue_order_messages(
+  order_id uuid,
+  kind text,
+  occasion text default '',
+  channels text[] default array['mail', 'text'],
+  due_at timestamptz default now()
+) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  ordered public.orders;
+begin
+  select * into ordered from public.orders as o where o.id = queue_order_messages.order_id;
+  perform private.add_to_outbox(
+    ordered, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
+    queue_order_messages.due_at
+  )
+  from (values ('mail', ordered.customer_email), ('text', ordered.customer_phone)) as way (channel, recipient)
+  join public.message_templates as template
+    on template.kind = queue_order_messages.kind and template.channel = way.channel and template.is_on
+  where way.recipient <> '' and way.channel = any (queue_order_messages.channels);
+exception when others then
+  -- The order has changed, whether or not its customer can be notified.
+  raise warning 'no message % of order % could be put into the outbox: %',
+    queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
+end
+$$;
+comment on function private.queue_order_messages(uuid, text, text, text[], timestamptz) is
+  'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
+
+-- Which messages wait, and which are still true
+create function private.is_status_message(kind text) returns boolean
+language sql immutable
+set search_path = ''
+return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
+comment on function private.is_status_message(text) is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
+
+create trigger orders_tell_customers_what_happened after update on public.orders
+  for each row
+  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
+  execute function private.tell_customer();
+
+create trigger orders_take_their_messages_along after delete on public.orders
+  for each row execute function private.forget_messages();
+
+create trigger message_templates_are_checked before insert or update on public.message_templates
+  for each row execute function private.check_message_template();
+
+create trigger message_templates_date_their_edit before update on public.message_templates
+  for each row execute function private.date_settings_edit();
+
+create trigger payments_send_the_link_to_their_order after insert on public.payments
+  for each row
+  when (new.method = 'prompt' and new.status = 'initiating')
+  execute function private.send_link_with_prompt();

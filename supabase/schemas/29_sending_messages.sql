@@ -1,0 +1,364 @@
+-- Sending messages: the queue of the outbox and the daily budgets.
+
+create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  shop jsonb := (
+    select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
+    from public.store_settings as s
+  );
+begin
+  if message_facts.kind = 'newsletter_confirmation' then
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.occasion);
+  end if;
+  return (select jsonb_build_object(
+    'shop', shop,
+    'order_number', o.order_number,
+    'tracking_number', o.tracking_number,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
+    'customer_name', o.customer_name,
+    'delivery_fee', o.delivery_fee,
+    'total_amount', o.total_amount,
+    'items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = o.id
+    ), '[]'::jsonb),
+    'payment', (
+      select jsonb_build_object(
+        'amount', p.amount, 'receipt', p.receipt, 'paid_at', p.completed_at,
+        -- Known once money can be sent back.
+        'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
+      )
+      from public.payments as p
+      where p.order_id = o.id and p.status = 'completed'
+        and case
+          when message_facts.occasion = '' then not p.needs_refund
+          -- A payment that was entered twice becomes one; its refund stays.
+          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+        end
+      order by p.completed_at desc
+      limit 1
+    )
+  )
+  from public.orders as o
+  where o.id = message_facts.order_id);
+end
+$$;
+comment on function private.message_facts(uuid, text, text) is
+  'Values of the placeholders of a message. Of an order: payment is the one that paid it, or the one whose refund the occasion names. Of a newsletter mail: the shop and the subscription.';
+
+create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  most integer := least(greatest(coalesce(lease_messages.at_most, 10), 1), 100);
+begin
+  -- The process that was sending it has died: it may have left.
+  with lost as (
+    select m.id from public.outbox_messages as m
+    where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
+    for update skip locked
+  )
+  update public.outbox_messages as m
+  set status = 'unsure', problem = 'The shop stopped while it was sending this. It may have arrived.', updated_at = now()
+  from lost
+  where m.id = lost.id;
+
+  return query
+  with due as (
+    select next.message_id
+    from unnest(case when lease_messages.channel is null then array['mail', 'text'] else array[lease_messages.channel] end)
+      as wanted (channel)
+    cross join lateral (
+      select q.message_id from private.outbox_queue as q
+      where q.channel = wanted.channel and q.due_at <= now()
+      order by q.due_at
+      limit most
+      for update skip locked
+    ) as next
+    limit most
+  ), taken as (
+    -- A process that dies before it begins the message delays it by a minute.
+    update private.outbox_queue as q
+    set due_at = now() + interval '1 minute', lease = gen_random_uuid()
+    from due
+    where q.message_id = due.message_id
+    returning q.message_id, q.lease
+  )
+  select jsonb_build_object(
+    'id', m.id,
+    'lease', taken.lease,
+    'kind', m.kind,
+    'channel', m.channel,
+    'recipient', m.recipient,
+    'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
+    'facts', private.message_facts(m.order_id, m.kind, m.occasion)
+  )
+  from taken
+  join public.outbox_messages as m on m.id = taken.message_id
+  join public.message_templates as worded on worded.kind = m.kind and worded.channel = m.channel;
+end
+$$;
+comment on function public.lease_messages(integer, text) is
+  'Messages to send now, of one channel or of both, each reserved for the caller for a minute, with their template and the facts that fill it. Messages whose process died while sending them become unsure.';
+grant execute on function public.lease_messages(integer, text) to service_role;
+
+create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  message public.outbox_messages;
+  final_status text;
+  reason text;
+  attempt integer;
+begin
+  select * into message from public.outbox_messages as m where m.id = begin_message.message_id for update;
+  delete from private.outbox_queue as q where q.message_id = begin_message.message_id and q.lease = begin_message.lease;
+  if not found or message.status <> 'waiting' then
+    return null;
+  end if;
+  if message.order_id is not null and not private.is_message_true(message.order_id, message.kind) then
+    -- Deleted, so that it is sent once it is true again.
+    delete from public.outbox_messages as m where m.id = message.id;
+    return null;
+  end if;
+  if message.give_up_at < now() then
+    final_status := 'failed';
+    reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
+  elsif not exists (
+    select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
+  ) then
+    final_status := 'failed';
+    reason := 'Messages of this kind are switched off';
+  else
+    reason := private.take_from_budget(message.channel, message.has_priority);
+    final_status := case when reason is not null then 'over_budget' end;
+  end if;
+  if final_status is not null then
+    update public.outbox_messages as m
+    set status = final_status, next_attempt_at = null, problem = reason, updated_at = now()
+    where m.id = message.id;
+    return null;
+  end if;
+  update public.outbox_messages as m
+  set status = 'sending', attempts = m.attempts + 1, sending_since = now(), next_attempt_at = null,
+      subject = begin_message.subject, body = begin_message.body, updated_at = now()
+  where m.id = message.id
+  returning m.attempts into attempt;
+  return attempt;
+end
+$$;
+comment on function public.begin_message(uuid, uuid, text, text) is
+  'Marks a leased message as being sent, with the words it is sent with, and counts it in today''s budget. Returns the number of the attempt; only then may the caller send it. Null: another process has it, a day is over, its kind is switched off, the budget is used up, or the order no longer has the status that it reports; then the message is deleted.';
+grant execute on function public.begin_message(uuid, uuid, text, text) to service_role;
+
+create function public.finish_message(
+  message_id uuid,
+  attempt integer,
+  outcome text,
+  problem text default null,
+  gateway_reference text default null
+) returns text
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  sent public.outbox_messages;
+  next_at timestamptz;
+begin
+  if finish_message.outcome not in ('sent', 'refused', 'failed', 'unsure') then
+    perform private.refuse(400, 'outcome_unknown', 'A message is sent, refused, failed or unsure');
+  end if;
+  -- A slow process may still report its outcome, unless another attempt has followed.
+  select * into sent from public.outbox_messages as m
+  where m.id = finish_message.message_id and m.attempts = finish_message.attempt
+    and (m.status in ('sending', 'unsure') or (m.status = 'waiting' and finish_message.outcome = 'sent'))
+  for update;
+  if not found then
+    return null;
+  end if;
+  delete from private.outbox_queue as q where q.message_id = sent.id;
+  if finish_message.outcome in ('refused', 'failed') then
+    perform private.return_to_budget(sent.channel, sent.has_priority, sent.sending_since);
+  end if;
+  if finish_message.outcome = 'refused' then
+    next_at := now() + least(interval '30 seconds' * power(2, least(sent.attempts - 1, 10)), interval '2 hours');
+    if next_at <= sent.give_up_at then
+      insert into private.outbox_queue (message_id, channel, due_at) values (sent.id, sent.channel, next_at) on conflict do nothing;
+    else
+      next_at := null;
+    end if;
+  end if;
+  update public.outbox_messages as m
+  set status = case
+        when finish_message.outcome <> 'refused' then finish_message.outcome
+        when next_at is null then 'failed'
+        else 'waiting'
+      end,
+      next_attempt_at = next_at,
+      problem = case
+        when finish_message.outcome = 'sent' then null
+        when finish_message.outcome = 'refused' and next_at is null
+          then 'Given up after a day: ' || coalesce(finish_message.problem, 'refused without a reason')
+        else finish_message.problem
+      end,
+      gateway_reference = coalesce(finish_message.gateway_reference, m.gateway_reference),
+      sent_at = case when finish_message.outcome = 'sent' then now() end,
+      updated_at = now()
+  where m.id = sent.id
+  returning * into sent;
+  return sent.status;
+end
+$$;
+comment on function public.finish_message(uuid, integer, text, text, text) is
+  'Records how an attempt to send a message ended: sent; refused, to be tried again with growing delays until a day is over; failed for good; or unsure whether it left. What was refused or failed is returned to the budget. Returns the message''s status, null when a later attempt has begun.';
+grant execute on function public.finish_message(uuid, integer, text, text, text) to service_role;
+
+create function public.send_message_again(message_id uuid) returns public.outbox_messages
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  again public.outbox_messages;
+begin
+  perform private.expect_staff();
+  update public.outbox_messages as m
+  set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
+      -- Staff ask for it now, no visitor.
+      has_priority = true,
+      resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
+      updated_at = now()
+  where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
+    -- What is forgotten has nobody to go to.
+    and m.recipient <> ''
+  returning * into again;
+  if not found then
+    if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then
+      perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
+    end if;
+    perform private.refuse(409, 'message_not_to_send_again', 'This message waits already, or was sent meanwhile');
+  end if;
+  if private.daily_budget(again.channel) <= coalesce((
+    select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
+  ), 0) then
+    perform private.refuse(409, 'message_budget_used_up', format(
+      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', again.channel || 's'
+    ));
+  end if;
+  insert into private.outbox_queue (message_id, channel, due_at) values (again.id, again.channel, now());
+  return again;
+end
+$$;
+comment on function public.send_message_again(uuid) is
+  'For staff: sends a message that failed, that may have left, or that was over budget. It has another day to get through and may use the whole budget of the day.';
+grant execute on function public.send_message_again(uuid) to authenticated, service_role;
+
+create function private.daily_budget(channel text) returns integer
+language sql stable
+set search_path = ''
+as $$
+  select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
+$$;
+
+create function private.take_from_budget(channel text, has_priority boolean) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+  budget integer := private.daily_budget(take_from_budget.channel);
+  used private.messages_sent;
+begin
+  insert into private.messages_sent (day, channel) values (today, take_from_budget.channel) on conflict do nothing;
+  update private.messages_sent as counted
+  set total = counted.total + 1,
+      without_priority = counted.without_priority + case when take_from_budget.has_priority then 0 else 1 end
+  where counted.day = today and counted.channel = take_from_budget.channel
+    and counted.total < budget
+    and (take_from_budget.has_priority or counted.without_priority < budget / 2);
+  if found then
+    return null;
+  end if;
+  select * into used from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel;
+  return format(
+    case
+      when used.total < budget then 'Not sent: the half of today''s budget of %ss for visitors who have not paid is used up'
+      else 'Not sent: today''s budget of %ss is used up'
+    end,
+    take_from_budget.channel
+  );
+end
+$$;
+comment on function private.take_from_budget(text, boolean) is
+  'Counts one message of a channel in today''s budget. Null when it may be sent, otherwise the reason why not. Half of the budget is reserved for messages with priority.';
+
+create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
+language sql
+set search_path = ''
+as $$
+  update private.messages_sent as counted
+  set total = counted.total - 1,
+      without_priority = counted.without_priority - case when return_to_budget.has_priority then 0 else 1 end
+  where counted.day = private.nairobi_day(return_to_budget.taken_at) and counted.channel = return_to_budget.channel
+    and counted.total > 0;
+$$;
+
+create function public.message_budgets() returns table (
+  channel text,
+  sent integer,
+  sent_without_priority integer,
+  per_day integer,
+  over_budget bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+begin
+  perform private.expect_staff();
+  return query
+  select way.channel, coalesce(s.total, 0), coalesce(s.without_priority, 0), private.daily_budget(way.channel), (
+    select count(*) from public.outbox_messages as m
+    where m.status = 'over_budget' and m.channel = way.channel
+      and m.created_at >= today::timestamp at time zone 'Africa/Nairobi'
+  )
+  from (values ('text'), ('mail')) as way (channel)
+  left join private.messages_sent as s on s.day = today and s.channel = way.channel;
+end
+$$;
+comment on function public.message_budgets() is
+  'For staff: per channel the messages sent today, those of them without priority, the daily budget, and how many of today''s messages are over budget.';
+grant execute on function public.message_budgets() to authenticated, service_role;
+
+create function private.is_message_true(order_id uuid, kind text) returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select case is_message_true.kind
+    when 'order_on_its_way' then private.told_status(o.status) = 'out_for_delivery'
+    when 'order_delivered' then o.status = 'delivered'
+    -- The message about the refund says the same and more.
+    when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
+    when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
+    when 'order_paid' then o.payment_status in ('paid', 'refunded')
+    when 'order_payment_held' then o.payment_status = 'needs_decision'
+    else true
+  end
+  from public.orders as o where o.id = is_message_true.order_id;
+$$;
+comment on function private.is_message_true(uuid, text) is
+  'Whether what a message of this kind reports of the order still stands. Null without an order.';

@@ -1,0 +1,184 @@
+-- Newsletter: subscription, confirmation and unsubscribing by links.
+
+-- Newsletter: addresses of people who want to hear from the seller.
+create table public.newsletter_subscriptions (
+  id uuid primary key default gen_random_uuid(),
+  email text not null,
+  created_at timestamptz not null default now(),
+  confirmed_at timestamptz,
+  confirmation_queued_at timestamptz,
+  constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
+);
+
+comment on table public.newsletter_subscriptions is
+  'Subscriptions to the newsletter. Only confirmed ones (confirmed_at) may be written to. Only staff read them.';
+comment on column public.newsletter_subscriptions.confirmed_at is
+  'When the owner of the address confirmed it; null before. Set to created_at for addresses from before confirmation existed.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: one a day at most, and the address is deleted seven days after the last one.';
+
+alter table public.newsletter_subscriptions enable row level security;
+grant select on public.newsletter_subscriptions to authenticated;
+
+create policy "staff read every subscription" on public.newsletter_subscriptions
+  for select to authenticated using ((select public.is_admin()));
+
+create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
+create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
+
+create table private.newsletter_tokens (
+  token_hash bytea primary key,
+  subscription_id uuid not null references public.newsletter_subscriptions (id) on delete cascade,
+  purpose text not null,
+  created_at timestamptz not null default now(),
+  constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
+);
+
+comment on table private.newsletter_tokens is
+  'SHA-256 hashes of the tokens in newsletter links. The tokens themselves are only in the mails.';
+
+alter table private.newsletter_tokens enable row level security;
+
+create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
+
+-- A subscription that ends takes its mails along: they hold the address.
+create function private.forget_newsletter_mails() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from public.outbox_messages as m
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
+  return null;
+end
+$$;
+
+create function public.subscribe_to_newsletter(email text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  address text;
+  subscription_id uuid;
+begin
+  -- The limit of mails is read for every address: a refusal must not show which addresses need a mail.
+  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
+    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
+  end if;
+  if char_length(subscribe_to_newsletter.email) <= 300 then
+    address := trim(subscribe_to_newsletter.email);
+  end if;
+  if not private.is_email(address) then
+    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  -- A stranger who enters an address again and again causes one mail a day.
+  update public.newsletter_subscriptions as n
+  set confirmation_queued_at = now()
+  where lower(n.email) = lower(address) and n.confirmed_at is null
+    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
+  returning n.id into subscription_id;
+  if found then
+    perform private.count_call('newsletter_mails');
+    perform private.queue_newsletter_confirmation(subscription_id);
+  end if;
+  -- The same answer for every address: it must not show who is on the list.
+  return null;
+end
+$$;
+comment on function public.subscribe_to_newsletter(text) is
+  'Mails the address a link that puts it on the newsletter''s list, at most once a day. Always the same answer, null, whether the address is known or not.';
+grant execute on function public.subscribe_to_newsletter(text) to anon, authenticated, service_role;
+
+create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  with queued as (
+    insert into public.outbox_messages (
+      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
+    )
+    select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
+    from public.newsletter_subscriptions as n
+    join public.message_templates as template on template.kind = 'newsletter_confirmation' and template.is_on
+    where n.id = queue_newsletter_confirmation.subscription_id
+    returning id, channel
+  )
+  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
+$$;
+
+create function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  confirm text := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe text := replace(gen_random_uuid()::text, '-', '');
+begin
+  perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
+  if not found then
+    return null;
+  end if;
+  insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
+  values
+    (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
+    (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
+  return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
+end
+$$;
+comment on function public.issue_newsletter_tokens(uuid) is
+  'New tokens for the links of one newsletter mail; only their hashes are stored. Null when the subscription has ended.';
+grant execute on function public.issue_newsletter_tokens(uuid) to service_role;
+
+create function public.confirm_newsletter(token text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  of_subscription uuid;
+begin
+  if char_length(confirm_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(confirm_newsletter.token, 'UTF8')) and t.purpose = 'confirm'
+  returning t.subscription_id into of_subscription;
+  if not found then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t where t.subscription_id = of_subscription and t.purpose = 'confirm';
+  update public.newsletter_subscriptions as n
+  set confirmed_at = coalesce(n.confirmed_at, now())
+  where n.id = of_subscription;
+  return true;
+end
+$$;
+comment on function public.confirm_newsletter(text) is
+  'Puts the address to which this token was mailed on the list. False when the token was used, has expired or never existed.';
+grant execute on function public.confirm_newsletter(text) to anon, authenticated, service_role;
+
+create function public.unsubscribe_from_newsletter(token text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if char_length(unsubscribe_from_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from public.newsletter_subscriptions as n
+  using private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(unsubscribe_from_newsletter.token, 'UTF8')) and t.purpose = 'unsubscribe'
+    and n.id = t.subscription_id;
+  return found;
+end
+$$;
+comment on function public.unsubscribe_from_newsletter(text) is
+  'Deletes the address to which this token was mailed, with everything stored for it. False when the token is not, or no longer, known.';
+grant execute on function public.unsubscribe_from_newsletter(text) to anon, authenticated, service_role;
+
+create trigger newsletter_subscriptions_take_their_mails_along after delete on public.newsletter_subscriptions
+  for each row execute function private.forget_newsletter_mails();

@@ -1,0 +1,589 @@
+-- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
+
+-- The log
+create table private.person_hash_key (
+  id boolean primary key default true,
+  key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
+  constraint "there is one key" check (id)
+);
+
+comment on table private.person_hash_key is
+  'Key of the hashes in personal_data_requests. Without it, the few hundred million phone numbers could be tried.';
+
+alter table private.person_hash_key enable row level security;
+
+create table public.personal_data_requests (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  person_hash text not null,
+  counts jsonb not null,
+  requested_by uuid,
+  requested_by_email text,
+  requested_at timestamptz not null default clock_timestamp(),
+  constraint "a request is known" check (kind in ('export', 'erasure'))
+);
+
+comment on table public.personal_data_requests is
+  'Which member of staff exported or erased the data of a person, when, and how much there was. Only added to. Holds no personal data of customers: the person is a keyed hash.';
+
+alter table public.personal_data_requests enable row level security;
+revoke all on public.personal_data_requests from anon, authenticated, service_role;
+grant select on public.personal_data_requests to authenticated, service_role;
+
+create policy "staff read the requests" on public.personal_data_requests
+  for select to authenticated using ((select public.is_admin()));
+
+create index personal_data_requests_of_a_person on public.personal_data_requests (person_hash, requested_at desc);
+
+create function public.forget_old_rows() returns integer
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  forgotten integer;
+begin
+  perform private.forget_old_limits();
+  forgotten := private.forget_message_words();
+  perform private.forget_payment_words();
+  perform private.forget_order_details();
+  perform private.forget_inquiries();
+  perform private.forget_unconfirmed_subscriptions();
+  return forgotten;
+end
+$$;
+comment on function public.forget_old_rows() is
+  'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
+grant execute on function public.forget_old_rows() to service_role;
+
+-- Export and erasure of what the shop holds about one person, by phone or e-mail, for staff. Each request is logged without
+-- personal data.
+create function private.money_under_way(order_id uuid) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  asked public.orders;
+begin
+  select * into asked from public.orders as o where o.id = money_under_way.order_id;
+  return case
+    -- Whether or not units are held for it.
+    when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
+    when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
+    when exists (
+      select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
+    ) then 'A payment is being checked'
+    -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
+    ) then 'M-PESA may still report a payment'
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+    ) or exists (
+      select from public.payments as p
+      join public.refunds as r on r.payment_id = p.id
+      where p.order_id = asked.id and r.status not in ('completed', 'failed', 'withdrawn')
+    ) then 'Money is on its way back'
+    when exists (
+      select from public.mpesa_transactions as t
+      where t.order_id = asked.id and t.payment_id is null and t.resolution is null
+    ) then 'Money under its number waits for a decision'
+  end;
+end
+$$;
+comment on function private.money_under_way(uuid) is
+  'Why the money of an order is not settled yet, as a sentence; null when it is. Until then its customer''s details are needed.';
+
+create function private.anonymise_orders(order_ids uuid[]) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update public.orders as o
+  set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
+      anonymised_at = now()
+  where o.id = any (anonymise_orders.order_ids);
+  -- Links in old mails and texts open nothing any more, and the fingerprint of what was typed goes.
+  update private.order_keys as k
+  set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
+  where k.order_id = any (anonymise_orders.order_ids);
+  delete from private.order_networks as n where n.order_id = any (anonymise_orders.order_ids);
+  update public.payments as p set phone = '' where p.order_id = any (anonymise_orders.order_ids) and p.phone <> '';
+  update public.deliveries as d
+  set delivery_notes = null
+  where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';
+  perform private.anonymise_messages(array(
+    select m.id from public.outbox_messages as m where m.order_id = any (anonymise_orders.order_ids) and m.recipient <> ''
+  ));
+end
+$$;
+comment on function private.anonymise_orders(uuid[]) is
+  'Removes name, e-mail, phone, address and notes of the customer from orders and everything that belongs to them. M-PESA''s own messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
+
+create function private.anonymise_messages(message_ids uuid[]) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
+  update public.outbox_messages as m
+  set recipient = '', customer_name = '', subject = null, body = null, next_attempt_at = null, updated_at = now(),
+      status = case when m.status = 'waiting' then 'failed' else m.status end,
+      problem = case when m.status = 'waiting' then 'The recipient was erased' end
+  where m.id = any (anonymise_messages.message_ids);
+end
+$$;
+comment on function private.anonymise_messages(uuid[]) is
+  'Removes recipient and words from messages. Those that still waited are not sent.';
+
+-- The steps of forgetting, each bounded, so that none takes long
+create function private.forget_message_words() returns integer
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  due uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    order by m.created_at limit 5000
+    for update skip locked
+  );
+begin
+  perform private.anonymise_messages(due);
+  return cardinality(due);
+end
+$$;
+
+create function private.forget_payment_words() returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
+begin
+  -- That M-PESA had not decided yet is no evidence of anything.
+  delete from public.payment_messages as m
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.source = 'query' and old.outcome = 'pending' and old.received_at < now() - interval '90 days'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  -- It stays known that it came, when, of what and what it did; what could not be settled yet is kept whole.
+  update public.payment_messages as m
+  set body = '{}', source_address = null
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.received_at < kept_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  update public.mpesa_transactions as t
+  set payer_name = null, payer_phone = null
+  where t.receipt in (
+    select old.receipt from public.mpesa_transactions as old
+    where old.transacted_at < kept_since and (old.payer_name is not null or old.payer_phone is not null)
+    order by old.transacted_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.forget_order_details() returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  kept_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.created_at < kept_since and private.money_under_way(o.id) is null
+    order by o.created_at limit 1000
+    for update skip locked
+  ) || array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.erasure_requested_at is not null and private.reason_to_keep(o.id) is null
+    limit 1000
+    for update skip locked
+  );
+begin
+  -- Asked again under the lock: a payment may have begun in between.
+  perform private.anonymise_orders(array(
+    select id from unnest(due) as id where private.money_under_way(id) is null
+  ));
+  update public.payment_tests as t set phone = '' where t.created_at < kept_since and t.phone <> '';
+end
+$$;
+
+create function private.reason_to_keep(order_id uuid) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return coalesce(private.money_under_way(reason_to_keep.order_id), (
+    select 'It is paid and not delivered yet'
+    from public.orders as o
+    where o.id = reason_to_keep.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
+  ), (
+    select 'A message to its customer is being sent'
+    from public.outbox_messages as m
+    where m.order_id = reason_to_keep.order_id and m.status = 'sending'
+    limit 1
+  ));
+end
+$$;
+comment on function private.reason_to_keep(uuid) is
+  'Why an order cannot be anonymised on request yet, as a sentence; null when it can. The retention period does not wait for deliveries that nobody closed.';
+
+create function private.forget_inquiries() returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.forget_unconfirmed_subscriptions() returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.hash_person(identifier text) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  secret bytea := (select k.key from private.person_hash_key as k);
+begin
+  return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
+end
+$$;
+comment on function private.hash_person(text) is 'Keyed hash of a phone or e-mail address: it shows that a request was about the same one.';
+
+create function private.keep_personal_data_requests() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
+end
+$$;
+
+create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
+  values (
+    log_personal_data_request.kind,
+    private.hash_person(log_personal_data_request.identifier),
+    log_personal_data_request.counts,
+    (select auth.uid()),
+    (select u.email from auth.users as u where u.id = (select auth.uid()))
+  );
+end
+$$;
+
+-- Who is meant
+create function private.read_phone(written text) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(written) > 300 then
+    return null;
+  end if;
+  -- As domain/phone.ts reads it: with brackets and dots, 00254 and +254 (0).
+  return private.normalised_phone(
+    regexp_replace(regexp_replace(regexp_replace(written, '[^0-9+]', '', 'g'), '^00254', '+254'), '^\+?2540', '+254')
+  );
+end
+$$;
+
+create function private.read_person(identifier text, out email text, out phone text)
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
+    email := lower(trim(read_person.identifier));
+  else
+    phone := private.read_phone(read_person.identifier);
+  end if;
+  if email is null and phone is null then
+    perform private.refuse(400, 'person_invalid', 'Please enter a Kenyan mobile number or an email address');
+  end if;
+end
+$$;
+comment on function private.read_person(text) is 'A person as e-mail address in lower case, or as phone +254…. Refuses anything else.';
+
+create function private.orders_of_person(email text, phone text) returns uuid[]
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone
+    order by o.created_at desc, o.id
+  );
+end
+$$;
+
+-- Export
+create function private.describe_payment(payment_id uuid) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'phone', p.phone, 'amount', p.amount, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
+      'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
+      'refund_receipt', p.refund_receipt,
+      'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),
+      'mpesa_messages', coalesce((
+        select jsonb_agg(jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body) order by m.id)
+        from public.payment_messages as m where m.payment_id = p.id and m.body <> '{}'
+      ), '[]'::jsonb)
+    )
+    from public.payments as p
+    where p.id = describe_payment.payment_id
+  );
+end
+$$;
+
+create function private.describe_message(message public.outbox_messages) returns jsonb
+language sql immutable
+set search_path = ''
+return jsonb_build_object(
+  'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
+  'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at
+);
+
+create function public.export_person(identifier text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person record;
+  known_as text;
+  order_ids uuid[];
+  answer jsonb;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(export_person.identifier);
+  known_as := coalesce(person.email, person.phone);
+  order_ids := private.orders_of_person(person.email, person.phone);
+  answer := jsonb_build_object(
+    'identifier', known_as,
+    'exported_at', now(),
+    'shop', (select s.store_name from public.store_settings as s),
+    'orders', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+          'status', o.status, 'payment_status', o.payment_status,
+          'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+          'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+          'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+          'erasure_requested_at', o.erasure_requested_at,
+          'reason_to_keep', private.reason_to_keep(o.id),
+          'items', coalesce((
+            select jsonb_agg(
+              jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+              order by i.created_at, i.id
+            )
+            from public.order_items as i where i.order_id = o.id
+          ), '[]'::jsonb),
+          'payments', coalesce((
+            select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+            from public.payments as p where p.order_id = o.id
+          ), '[]'::jsonb),
+          -- Who delivered is another person's data.
+          'delivery', (
+            select jsonb_build_object(
+              'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+            )
+            from public.deliveries as d where d.order_id = o.id
+          ),
+          'history', coalesce((
+            select jsonb_agg(jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at) order by e.id)
+            from public.order_events as e where e.order_id = o.id
+          ), '[]'::jsonb),
+          'messages', coalesce((
+            select jsonb_agg(private.describe_message(m) order by m.created_at)
+            from public.outbox_messages as m where m.order_id = o.id
+          ), '[]'::jsonb)
+        )
+        order by o.created_at desc, o.id
+      )
+      from public.orders as o where o.id = any (order_ids)
+    ), '[]'::jsonb),
+    'payments_for_others', coalesce((
+      select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+      from public.payments as p where p.phone = person.phone and p.order_id <> all (order_ids)
+    ), '[]'::jsonb),
+    'inquiries', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'created_at', i.created_at, 'name', i.name, 'email', i.email, 'phone', i.phone, 'subject', i.subject, 'message', i.message
+        )
+        order by i.created_at desc
+      )
+      from public.inquiries as i
+      where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
+    ), '[]'::jsonb),
+    'newsletter', (
+      select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
+      from public.newsletter_subscriptions as n where lower(n.email) = person.email
+    ),
+    'newsletter_mails', coalesce((
+      select jsonb_agg(private.describe_message(m) order by m.created_at)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
+    ), '[]'::jsonb),
+    -- The same customer may have used others, which are asked for separately.
+    'also_used', coalesce((
+      select jsonb_agg(distinct other.identifier)
+      from public.orders as o
+      cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> known_as
+    ), '[]'::jsonb),
+    'earlier_requests', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
+      )
+      from public.personal_data_requests as r
+      where r.person_hash = private.hash_person(known_as) and r.kind = 'erasure'
+    ), '[]'::jsonb)
+  );
+  perform private.log_personal_data_request('export', known_as, jsonb_build_object(
+    'orders', cardinality(order_ids),
+    'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'inquiries', jsonb_array_length(answer -> 'inquiries'),
+    'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
+  ));
+  return answer;
+end
+$$;
+comment on function public.export_person(text) is
+  'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
+grant execute on function public.export_person(text) to authenticated, service_role;
+
+-- Erasure
+create function public.erase_person(identifier text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person record;
+  known_as text;
+  order_ids uuid[];
+  closed uuid[];
+  erased jsonb;
+  postponed jsonb;
+  touched integer;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(erase_person.identifier);
+  known_as := coalesce(person.email, person.phone);
+  -- The orders first, as everywhere; in one order, so that two requests do not wait for each other in a ring.
+  order_ids := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone
+      or exists (select from public.payments as p where p.order_id = o.id and p.phone = person.phone))
+    order by o.id
+    for no key update
+  );
+
+  closed := array(
+    select o.id from public.orders as o
+    where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
+      and private.reason_to_keep(o.id) is null
+  );
+  perform private.anonymise_orders(closed);
+  erased := jsonb_build_object('orders', cardinality(closed));
+  update public.orders as o
+  set erasure_requested_at = coalesce(o.erasure_requested_at, now())
+  where o.id = any (order_ids) and o.anonymised_at is null
+    and (lower(o.customer_email) = person.email or o.customer_phone = person.phone);
+
+  -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
+  update public.payments as p
+  set phone = ''
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.reason_to_keep(p.order_id) is null;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('payments_for_others', touched);
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
+    and private.reason_to_keep(e.order_id) is null;
+  update public.payment_tests as t set phone = '' where t.phone = person.phone and t.status not in ('initiating', 'processing');
+
+  delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('inquiries', touched);
+  -- Its mails go with it.
+  delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('newsletter', touched);
+
+  postponed := coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'reason', private.reason_to_keep(o.id),
+        'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+      )
+      order by o.created_at desc
+    )
+    from public.orders as o
+    where o.id = any (order_ids) and o.anonymised_at is null and private.reason_to_keep(o.id) is not null
+  ), '[]'::jsonb);
+  perform private.log_personal_data_request(
+    'erasure', known_as, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+  );
+  return jsonb_build_object('identifier', known_as, 'erased', erased, 'postponed', postponed);
+end
+$$;
+comment on function public.erase_person(text) is
+  'For staff: anonymises the orders of a phone or e-mail address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason; own ones (is_own) are anonymised once they are closed, for the others the request has to be repeated. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+grant execute on function public.erase_person(text) to authenticated, service_role;
+
+create trigger personal_data_requests_stay before update or delete on public.personal_data_requests
+  for each row execute function private.keep_personal_data_requests();
+
+create trigger personal_data_requests_stay_all before truncate on public.personal_data_requests
+  for each statement execute function private.keep_personal_data_requests();

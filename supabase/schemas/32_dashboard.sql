@@ -1,0 +1,228 @@
+-- Dashboard: page views, figures, backups and system status.
+
+-- What the dashboard shows: page views counted by day, without anything of who came, and the shop's figures.
+create table public.page_views (
+  day date not null,
+  path text not null,
+  views integer not null,
+  constraint "one count per day and page" primary key (day, path),
+  constraint "a view was counted" check (views > 0)
+);
+
+comment on table public.page_views is
+  'How often each page of the storefront was opened, per day in Nairobi. Nothing of who opened it: no address, no device, no cookie.';
+
+alter table public.page_views enable row level security;
+grant select on public.page_views to authenticated;
+
+create policy "staff read the page views" on public.page_views
+  for select to authenticated using ((select public.is_admin()));
+
+-- Backups: what became of each, and the state of the shop's machinery as far as the database knows it.
+create table public.backups (
+  id bigint generated always as identity primary key,
+  started_at timestamptz not null,
+  finished_at timestamptz not null default now(),
+  outcome text not null,
+  file_name text,
+  size bigint,
+  problem text,
+  constraint "an outcome of a backup is known" check (outcome in ('verified', 'readable', 'failed', 'impossible')),
+  constraint "a backup that was made has a file" check ((outcome in ('verified', 'readable')) = (file_name is not null)),
+  constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
+);
+
+comment on table public.backups is
+  'Every attempt to back the shop up. verified: restored elsewhere and compared; readable: read to its end, there was no place to restore it; failed; impossible: a program is missing.';
+comment on column public.backups.size is 'Bytes.';
+
+alter table public.backups enable row level security;
+grant select on public.backups to authenticated;
+
+create policy "staff read every backup" on public.backups
+  for select to authenticated using ((select public.is_admin()));
+
+create function private.counted_page(path text) returns text
+language sql stable
+set search_path = ''
+as $$
+  -- Only pages that exist have a count of their own: what strangers send cannot fill the table.
+  select case
+    when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
+    -- Who follows which order is nobody's business here.
+    when page like '/track-order/%' then '/track-order'
+    when page ~ '^/(admin|api)(/|$)' then null
+    when exists (select from public.products as p where page = '/shop/' || p.slug) then page
+    else 'other'
+  end
+  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
+$$;
+comment on function private.counted_page(text) is
+  'Under which page a view is counted: a page of the storefront, ''other'' for an address it does not have, null for staff screens.';
+
+create function public.record_page_views(views jsonb) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.page_views as counted (day, path, views)
+  select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
+  from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
+  where private.counted_page(seen.path) is not null and seen.views > 0
+  group by 2
+  -- Always in one order: two processes that write at once must not wait for each other.
+  order by 2
+  on conflict (day, path) do update set views = counted.views + excluded.views;
+$$;
+comment on function public.record_page_views(jsonb) is
+  'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
+grant execute on function public.record_page_views(jsonb) to service_role;
+
+create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := (now() at time zone 'Africa/Nairobi')::date;
+  first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
+begin
+  perform private.expect_staff();
+  return query
+  with seen as (
+    select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
+  ), placed as (
+    select (o.created_at at time zone 'Africa/Nairobi')::date as day, count(*) as count
+    from public.orders as o
+    where o.created_at >= first_day::timestamp at time zone 'Africa/Nairobi'
+    group by 1
+  )
+  select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
+  from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
+  left join seen on seen.day = d.day::date
+  left join placed on placed.day = d.day::date
+  order by 1;
+end
+$$;
+comment on function public.daily_figures(integer) is
+  'Page views and orders of the last days in Nairobi, today included, days without any as 0. For staff.';
+grant execute on function public.daily_figures(integer) to authenticated;
+
+create function public.record_backup(
+  started_at timestamptz,
+  outcome text,
+  file_name text default null,
+  size bigint default null,
+  problem text default null
+) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.backups (started_at, outcome, file_name, size, problem)
+  values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
+  -- Two per day for a year are kept.
+  delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
+$$;
+comment on function public.record_backup(timestamptz, text, text, bigint, text) is 'Writes down what became of a backup.';
+grant execute on function public.record_backup(timestamptz, text, text, bigint, text) to service_role;
+
+create function public.request_backup() returns void
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
+    perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
+  end if;
+  perform pg_catalog.pg_notify('backup_requests', '');
+end
+$$;
+comment on function public.request_backup() is
+  'Asks the shop for a backup now. Its outcome is a new row of backups. For staff and for programs with the secret key.';
+grant execute on function public.request_backup() to authenticated, service_role;
+
+create function public.system_status() returns table (
+  checked_at timestamptz,
+  last_backup_at timestamptz,
+  last_backup_outcome text,
+  last_attempt_at timestamptz,
+  last_attempt_outcome text,
+  last_attempt_problem text,
+  last_payment_answer_at timestamptz,
+  overdue_payments bigint
+)
+language sql stable security definer
+set search_path = ''
+as $$
+  select private.expect_staff();
+  select
+    clock_timestamp(),
+    made.finished_at,
+    made.outcome,
+    tried.finished_at,
+    tried.outcome,
+    tried.problem,
+    (select m.received_at from public.payment_messages as m order by m.id desc limit 1),
+    (
+      select count(*) from public.payments as p
+      where p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
+    )
+  from (select) as always
+  left join lateral (
+    select b.finished_at, b.outcome from public.backups as b
+    where b.outcome in ('verified', 'readable') order by b.id desc limit 1
+  ) as made on true
+  left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
+$$;
+comment on function public.system_status() is
+  'What the database knows of the machinery: the last good backup and the last attempt, the last word of M-PESA, prompts open for more than five minutes. For staff.';
+grant execute on function public.system_status() to authenticated;
+
+create function public.dashboard_figures() returns table (
+  products bigint,
+  orders bigint,
+  inquiries bigint,
+  revenue bigint,
+  received bigint,
+  received_this_week bigint,
+  received_today bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
+  today timestamptz := date_trunc('day', now_in_nairobi) at time zone 'Africa/Nairobi';
+  monday timestamptz := date_trunc('week', now_in_nairobi) at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with money (amount, moved_at) as (
+    select p.amount, p.completed_at from public.payments as p where p.status = 'completed'
+    union all
+    select -r.amount, r.completed_at from public.refunds as r where r.status = 'completed' and r.payment_id is not null
+  )
+  select
+    (select count(*) from public.products as p where p.is_active),
+    o.count,
+    (select count(*) from public.inquiries),
+    o.revenue,
+    m.in_all,
+    m.this_week,
+    m.today
+  from (
+    select count(*), coalesce(sum(total_amount), 0)::bigint as revenue from public.orders
+  ) as o
+  cross join (
+    select
+      coalesce(sum(amount), 0)::bigint as in_all,
+      coalesce(sum(amount) filter (where moved_at >= monday), 0)::bigint as this_week,
+      coalesce(sum(amount) filter (where moved_at >= today), 0)::bigint as today
+    from money
+  ) as m;
+end
+$$;
+comment on function public.dashboard_figures() is
+  'Active products, orders, inquiries, and money in cents: revenue is the total of all orders, paid or not (specification §7); received is what arrived for orders less what was sent back, by the time it moved; days are those of Nairobi, weeks begin on Monday. For staff.';
+grant execute on function public.dashboard_figures() to authenticated;

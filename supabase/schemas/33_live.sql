@@ -1,0 +1,138 @@
+-- Live updates: notifications that clear cached pages, and tables that staff screens follow.
+
+create function private.announce_page_change() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change jsonb := jsonb_build_object('table', tg_table_name);
+begin
+  if tg_level = 'ROW' and tg_table_name = 'products' then
+    if tg_op <> 'INSERT' then
+      change := change || jsonb_build_object('old', jsonb_build_object(
+        'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
+        'home_section', old.home_section, 'home_position', old.home_position));
+    end if;
+    if tg_op <> 'DELETE' then
+      change := change || jsonb_build_object('new', jsonb_build_object(
+        'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
+        'home_section', new.home_section, 'home_position', new.home_position));
+    end if;
+    -- A notification holds 8000 bytes. Without its rows it means any row of the table.
+    if octet_length(change::text) > 7000 then
+      change := jsonb_build_object('table', tg_table_name);
+    end if;
+  end if;
+  perform pg_catalog.pg_notify('page_changes', change::text);
+  return null;
+end
+$$;
+comment on function private.announce_page_change() is
+  'Tells on the channel page_changes, as JSON, which table changed and, of products, the keys of the row before and after.';
+
+-- Staff screens notice within a second that a session has ended or that an account is no longer staff.
+create function private.announce_access_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  -- Only a hint: the screens then ask the services. The topic is the account's id, which only the account itself knows.
+  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
+  return null;
+end
+$$;
+comment on function private.announce_access_change() is
+  'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
+
+create trigger products_come_and_go_on_pages after insert or delete on public.products
+  for each row execute function private.announce_page_change();
+
+create trigger products_all_leave_pages after truncate on public.products
+  for each statement execute function private.announce_page_change();
+
+create trigger categories_come_and_go_on_pages after insert or delete on public.categories
+  for each row execute function private.announce_page_change();
+
+create trigger categories_change_pages after update on public.categories
+  for each row
+  when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
+  execute function private.announce_page_change();
+
+create trigger categories_all_leave_pages after truncate on public.categories
+  for each statement execute function private.announce_page_change();
+
+create trigger store_settings_change_pages after update on public.store_settings
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.announce_page_change();
+
+create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
+  for each statement execute function private.announce_page_change();
+
+create trigger shop_texts_change_pages after update on public.shop_texts
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.announce_page_change();
+
+create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
+  for each statement execute function private.announce_page_change();
+
+-- Every order takes units, but pages only show whether there are any.
+create trigger products_change_pages after update on public.products
+  for each row
+  when (
+    (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  )
+  execute function private.announce_page_change();
+
+create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
+  for each statement execute function private.announce_page_change();
+
+create trigger sessions_announce_their_end after delete on auth.sessions
+  for each row execute function private.announce_access_change();
+
+create trigger profiles_announce_deactivation after update of is_active on public.admin_profiles
+  for each row when (old.is_active and not new.is_active)
+  execute function private.announce_access_change();
+
+create trigger profiles_announce_removal after delete on public.admin_profiles
+  for each row execute function private.announce_access_change();
+
+-- Visitors receive broadcasts, they do not send them. The realtime service asks this policy who may send to a public topic, such as
+-- order-{id}. Private topics stay closed to everyone but the secret key.
+create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
+with check (extension = 'broadcast' and not private and (select public.is_admin()));
+
+alter publication supabase_realtime add table public.orders;
+
+alter publication supabase_realtime add table public.inquiries;
+
+alter publication supabase_realtime add table public.deliveries;
+
+alter publication supabase_realtime add table public.payments;
+
+alter publication supabase_realtime add table public.products;
+
+alter publication supabase_realtime add table public.categories;
+
+alter publication supabase_realtime add table public.store_settings;
+
+alter publication supabase_realtime add table public.outbox_messages;
+
+alter publication supabase_realtime add table public.message_templates;
+
+alter publication supabase_realtime add table public.mpesa_transactions;
+
+alter publication supabase_realtime add table public.statement_pulls;
+
+alter publication supabase_realtime add table public.reconciliation_events;
+
+alter publication supabase_realtime add table public.refunds;
+
+alter publication supabase_realtime add table public.payment_tests;
+
+alter publication supabase_realtime add table public.shop_texts;

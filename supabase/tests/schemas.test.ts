@@ -1,0 +1,66 @@
+// supabase/schemas is the current database as one readable text; the migrations lead to the same.
+import { readdir, readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { describeCatalogue } from './database-catalogue.ts';
+
+const folder = new URL('../schemas/', import.meta.url);
+const files = (await readdir(folder)).sort();
+const readSchema = (file: string) => readFile(new URL(file, folder), 'utf8');
+
+test('schemas and migrations give the same catalogue', async () => {
+  const [migrated, declared] = await Promise.all([
+    throwawayDatabase('pglite', shopMigrations),
+    throwawayDatabase(
+      'pglite',
+      shopMigrations.filter(({ name }) => name === 'platform'),
+    ),
+  ]);
+  for (const file of files) await declared.execute(await readSchema(file));
+  const [expected, described] = [await describeCatalogue(migrated), await describeCatalogue(declared)];
+  await Promise.all([migrated.close(), declared.close()]);
+  expect(expected.size).toBeGreaterThan(1000);
+  expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
+});
+
+test('a change of any kind would be noticed', async () => {
+  const database = await throwawayDatabase('pglite', shopMigrations);
+  const before = await describeCatalogue(database);
+  const changes: [statement: string, object: string][] = [
+    ['alter table public.products alter column tagline set default $$new$$', 'column products.tagline'],
+    [
+      'alter table public.products drop constraint "stock is never below zero"',
+      'constraint products stock is never below zero',
+    ],
+    ['drop index public.products_newest_first', 'index products_newest_first'],
+    ['revoke select on public.products from anon', 'relation products'],
+    ['comment on table public.products is $$Other$$', 'relation products'],
+    ['alter function private.is_email(text) set enable_seqscan = off', 'function private.is_email(text)'],
+    ['revoke execute on function public.track_order from anon', 'function track_order'],
+    ['drop trigger products_date_their_edit on public.products', 'trigger products products_date_their_edit'],
+    ['drop policy "staff add products" on public.products', 'policy public.products staff add products'],
+    [
+      'alter publication supabase_realtime drop table public.orders',
+      'published supabase_realtime public.orders',
+    ],
+  ];
+  for (const [statement, object] of changes) {
+    await database.execute('begin');
+    await database.execute(statement);
+    const after = await describeCatalogue(database);
+    await database.execute('rollback');
+    const changed = [...before]
+      .filter(([key, definition]) => after.get(key) !== definition)
+      .map(([key]) => key);
+    expect(
+      changed.some((key) => key.startsWith(object)),
+      `${statement}: ${changed.join(', ')}`,
+    ).toBe(true);
+  }
+  await database.close();
+});
+
+test.each(files)('%s fits on a few screens', async (file) => {
+  expect((await readSchema(file)).split('\n').length).toBeLessThanOrEqual(600);
+});
