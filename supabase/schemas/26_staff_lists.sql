@@ -62,7 +62,8 @@ $$;
 comment on function private.read_list_search(text) is
   'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
 
--- Filters
+-- Staff lists: conditions of a row ask for the row's own items and rider. As EXISTS, PostgreSQL hashed them: it read all items of the
+-- shop for the few orders that a search looks at. Values of a subquery are never hashed.
 create function private.list_conditions(
   list text,
   search text,
@@ -136,7 +137,7 @@ begin
     indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
     indexed := indexed || case due
       when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
-        and not exists (select from public.orders as cancelled where cancelled.id = d.order_id and cancelled.status = 'cancelled')$sql$
+        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
       else case when due is not null then 'false' end
     end;
   end if;
@@ -145,7 +146,7 @@ begin
   if rider_name <> '' then
     if is_orders then
       checked := checked || format(
-        'exists (select from public.deliveries as d where d.order_id = o.id and lower(d.delivery_person) = %L)', rider_name
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
       );
       candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
     else
@@ -160,7 +161,7 @@ begin
     checked := checked || format('(%s%s)',
       (
         select string_agg(
-          format('(%1$s like %2$L or exists (select from public.order_items as i where i.order_id = o.id and %3$s like %2$L)%4$s)',
+          format('(%1$s like %2$L or coalesce((select bool_or(%3$s like %2$L) from public.order_items as i where i.order_id = o.id), false)%4$s)',
             order_text, w.pattern, item_text, case when not is_orders then format(' or %s like %L', rider_text, w.pattern) end),
           ' and '
         )
