@@ -49,7 +49,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxQueued: 500,
       maxQueuedPerShare: 50,
       restAbove,
-      // A flood of calls that are refused at once rests half of the time; customers who wait for M-PESA hardly at all.
+      // A flood of calls that are refused at once rests half of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
     }),
     images: createFairQueue({

@@ -26,7 +26,8 @@ test.each([
     { fetch: async () => new Response(body) },
   );
   context.set(shopContext, { store, config: {}, madeFrom() {}, onFault() {} } as never);
-  const of = { context, params: { slug: 'mango-can' } } as never;
+  const request = new Request('http://shop.test/shop');
+  const of = { context, request, params: { slug: 'mango-can' } } as never;
   for (const loader of [root, home, shop, product, sitemap] as Loader[]) {
     const answer = await loader(of).catch((thrown: unknown) => thrown);
     expect(answer instanceof Response ? answer : (answer as { init: unknown }).init).toMatchObject({
