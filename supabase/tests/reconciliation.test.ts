@@ -138,6 +138,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
         const code = receipt();
         const { payment } = await begin();
+        // Followers of the order learn of the open prompt, of the review and of its end.
+        expect(await heard()).toBe(1);
         await call(database, 'service', 'settle_payment', {
           payment_id: payment.id,
           source: 'notice',
@@ -146,7 +148,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           result_code: '0',
           ...(how.startsWith('accepted') ? {} : { amount: charge - 100, receipt: code }),
         });
-        expect(await heard()).toBe(1);
+        expect(await heard()).toBe(2);
         await runOut();
         await sweep();
         expect(await checked()).toBe('review');
@@ -154,7 +156,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
         await end(code, payment.id);
         await sweep();
-        expect(await heard()).toBe(2);
+        expect(await heard()).toBe(3);
         expect(await checked()).toBeUndefined();
         const row = await rowOf(how.startsWith('accepted') ? payment.id : code);
         expect(row).toMatchObject({ kind: 'wrong_amount', is_open: false });
