@@ -27,9 +27,12 @@ const sizes = [
 const dialogOf = (page: Page) => page.getByRole('dialog');
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
-/** Chromium leaves out entries that were added without a touch of the page; the keyboard of a phone counts as one. */
-const back = (page: Page) => page.evaluate(() => window.history.back());
-const forward = (page: Page) => page.evaluate(() => window.history.forward());
+/**
+ * Chromium leaves out entries that were added without a touch of the page; the keyboard of a phone counts as one. The answer comes before
+ * the page may be left.
+ */
+const back = (page: Page) => page.evaluate(() => void setTimeout(() => window.history.back()));
+const forward = (page: Page) => page.evaluate(() => void setTimeout(() => window.history.forward()));
 /** How many dialogs the current entry of the history stands for. */
 const entryOf = (page: Page) =>
   expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0));

@@ -97,7 +97,7 @@ function noteMessages(): void {
 
 /** Words of databases, protocols and programs, which no person is shown. */
 const technicalWords =
-  /row-level|\bviolates?\b|\bconstraint\b|\brelation\b|null value|duplicate key|PGRST|\bJWT\b|TOTP|\bfunction\b|\bundefined\b|\bNaN\b|Failed to fetch|TypeError|\[object /i;
+  /row-level|\bviolates?\b|\bconstraint\b|\brelation\b|null value|duplicate key|PGRST|\bJWT\b|TOTP|\bfunction\b|\bundefined\b|\bNaN\b|Failed to fetch(?! order details)|TypeError|\[object /i;
 
 /** The messages that hold such words. */
 export const technicalMessages = (messages: readonly string[]): string[] =>

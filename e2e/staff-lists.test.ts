@@ -191,7 +191,7 @@ describe.each([
     await prepare.focus();
     await page.keyboard.press('Space');
     await page.waitForURL('**/admin/orders?due=prepare');
-    expect(await prepare.getAttribute('aria-pressed')).toBe('true');
+    await expect.poll(() => prepare.getAttribute('aria-pressed')).toBe('true');
     await rowOf(page, 'Chebet Ruto').waitFor({ state: 'detached' });
     if (isPhone) await page.getByRole('button', { name: 'Filters' }).click();
     await page.getByLabel('Rider').selectOption('Joseph Otieno');

@@ -3,7 +3,7 @@ import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone } from './browser.ts';
+import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -71,6 +71,20 @@ describe('a tap before the page can answer', () => {
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: 'Order Now' }).tap();
     await page.waitForURL('**/shop/mango-bottle/order?quantity=1');
+  });
+
+  story('opens the filters once, and they stay open', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    const code = await holdBack(page, scripts);
+    await page.goto(`${shop.url}/shop`, { waitUntil: 'commit' });
+    await page.getByRole('button', { name: /^Filters/ }).tap();
+    await page.getByRole('heading', { name: 'Filters' }).waitFor();
+    code.letGo();
+    await awake(page);
+    expect(await page.locator('[data-tapped]').count()).toBe(0);
+    await page.getByLabel('Sort by').selectOption('Price');
+    await page.waitForURL(/sort=price/);
+    expect(await page.getByRole('heading', { name: 'Filters' }).isVisible()).toBe(true);
   });
 
   story('opens the menu and follows a link without waiting', async ({ newVisitor }) => {

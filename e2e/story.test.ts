@@ -24,4 +24,11 @@ test.each([
 });
 
 test('ordinary messages pass', () =>
-  expect(technicalMessages(['Order status updated successfully', 'Related products'])).toEqual([]));
+  expect(
+    technicalMessages([
+      'Order status updated successfully',
+      'Related products',
+      // A text of the specification.
+      'Failed to fetch order details',
+    ]),
+  ).toEqual([]));

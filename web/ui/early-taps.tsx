@@ -8,11 +8,11 @@ declare global {
   }
 }
 
-// What a browser does by itself (links, forms, dialogs opened by a command) needs nobody's memory. A form whose button
+// What a browser does by itself (links, forms, dialogs opened by a command, popovers) needs nobody's memory. A form whose button
 // waits (`data-waits`) has something better to come; when that does not come, it is sent after all.
 const listen =
   "earlyTaps=[];addEventListener('click',function(e){var t=window.earlyTaps,b=t&&e.target.closest&&e.target.closest('button');" +
-  "if(!b||b.command)return;var f=b.type=='submit'&&b.form;if(f){if(b.dataset.waits==null)return;e.preventDefault();" +
+  "if(!b||b.command||b.popoverTargetElement)return;var f=b.type=='submit'&&b.form;if(f){if(b.dataset.waits==null)return;e.preventDefault();" +
   'setTimeout(function(){window.earlyTaps&&f.submit()},1e4)}' +
   "t.push(b);b.dataset.tapped=''});" +
   // Room for what is only known on this device is kept before anything is painted.
