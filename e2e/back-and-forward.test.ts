@@ -127,10 +127,10 @@ story('the menu closes with Back, and a link in it leaves no entry of its own', 
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
   await menu.getByRole('link', { name: 'Delivery' }).click();
   await page.waitForURL('**/delivery');
-  expect(await menu.isVisible()).toBe(false);
+  await menu.waitFor({ state: 'hidden' });
   await back(page);
   await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
-  expect(await menu.isVisible()).toBe(false);
+  await menu.waitFor({ state: 'hidden' });
 });
 
 story.for(sizes)(
