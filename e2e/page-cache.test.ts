@@ -124,7 +124,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     expect(await everywhere(untouched, renders)).toEqual(rendersBefore);
   });
 
-  test('a page that is not kept costs three round trips to the database at most, whichever page it is', async () => {
+  test('a page that is not kept costs three round trips to the database at most, the home page two', async () => {
     const [shop] = shops as [OpenShop];
     const ask = async (path: string, body?: unknown) => {
       const answer = await fetch(`${shop.url}/rest/v1/${path}`, {
@@ -167,11 +167,10 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
         const before = line.trips();
         await (await fetch(`${shop.url}${path}`, { redirect: 'manual' })).text();
         const trips = line.trips() - before;
-        if (trips > 0 && trips <= 3) most.set(path, trips);
+        if (trips > 0 && trips <= (path === '/' ? 2 : 3)) most.set(path, trips);
       }
     }
     expect(paths.filter((path) => !most.has(path))).toEqual([]);
-    expect(most.get('/')).toBe(2);
   });
 
   test('a sale that changes nothing on a page leaves every page kept; the last unit sold does not', async () => {
