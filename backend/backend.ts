@@ -290,7 +290,7 @@ const exposedHeaders = [
   'x-supabase-api-version',
 ];
 
-/** What one request may ask of the database at most, whoever sends it. */
+/** Limits of one request to the database, for callers of any role. */
 const visitorsLimits: Partial<SizeLimits> = {
   // Planning takes time that grows with their third power.
   maxEmbeds: 12,

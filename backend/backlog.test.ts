@@ -4,7 +4,7 @@ import { networksOf } from './network.ts';
 
 const limits = { queuedBytes: 1_000, queuedBytesPerNetwork: 400 };
 
-/** Readers that take nothing unless told to, and the order in which they are terminated. */
+/** Readers that read only when a test says so, and the order in which they are terminated. */
 function readersOf(backlog: Backlog) {
   const terminated: string[] = [];
   const reader = (name: string, address?: string) => {
@@ -36,7 +36,7 @@ describe('what readers have not read', () => {
     expect(terminated).toEqual(['most']);
   });
 
-  test('costs nobody anything who reads', () => {
+  test('terminates no client that reads', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const reading = Array.from({ length: 20 }, (_, n) => reader(String(n)));

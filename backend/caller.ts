@@ -21,7 +21,7 @@ export interface Caller {
   inShare?: <T>(queue: 'work' | 'outbound', cost: number, job: JobOf<T>) => Promise<T>;
 }
 
-/** A job that may add to its cost, where only it can tell. */
+/** A job that may add to its cost while it runs. */
 export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;
 
 /** Runs work in the caller's share of a fair queue, or at once where the caller has none. */

@@ -13,7 +13,7 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from './shopper.ts';
-import { askAsStaff } from './staff-member.ts';
+import { askAsStaff, asOwner } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -31,13 +31,7 @@ afterAll(async () => {
 const story = storyIn(() => browser);
 
 const asStaff = async (path: string, method = 'GET', body?: unknown) => {
-  const { secret } = await shop.keys();
-  const answer = await fetch(`${shop.url}/rest/v1/${path}`, {
-    method,
-    headers: { apikey: secret, 'content-type': 'application/json', prefer: 'return=representation' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  expect(answer.ok, `${path}: ${await answer.clone().text()}`).toBe(true);
+  const answer = await asOwner(shop, `/rest/v1/${path}`, method, body);
   return answer.json().catch(() => null);
 };
 const changeOrder = (number: string, change: Record<string, unknown>) =>

@@ -74,7 +74,7 @@ async function sendOtp(
   await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
   const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
   const prepared = await prepare().catch((error) => {
-    // Somebody was made with this address at the same moment: now they are found.
+    // Another request has just added a user with this address: this query finds them.
     if (error instanceof DatabaseError && error.code === '23505') return prepare();
     throw error;
   });

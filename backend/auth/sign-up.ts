@@ -53,7 +53,7 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
   const outcome = await context.database
     .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
     .catch((error): Outcome => {
-      // Somebody signed up with the address at the same moment.
+      // Another request has just signed up with the address.
       if (error instanceof DatabaseError && error.code === '23505') return { taken: true };
       throw error;
     });

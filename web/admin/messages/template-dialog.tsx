@@ -6,7 +6,6 @@ import {
   exampleFacts,
   isNewsletter,
   type MessageChannel,
-  type Placeholder,
   placeholdersOf,
 } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
@@ -22,6 +21,7 @@ import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { DialogWithoutRow } from '../dialog-without-row.tsx';
 import { Discard } from '../discard.tsx';
+import { Placeholders } from '../placeholders.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import { formOf, type Template, type TemplateForm, useTemplateSave } from './message-queries.ts';
@@ -97,18 +97,6 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
     save.mutate({ form: typed, seen: from });
   }
 
-  function insert(name: Placeholder) {
-    const field = form.current?.elements.namedItem('body');
-    if (!(field instanceof HTMLTextAreaElement)) return;
-    const [start, end] = [field.selectionStart, field.selectionEnd];
-    const word = `{${name}}`;
-    change({ body: `${typed.body.slice(0, start)}${word}${typed.body.slice(end)}` });
-    requestAnimationFrame(() => {
-      field.focus();
-      field.setSelectionRange(start + word.length, start + word.length);
-    });
-  }
-
   return (
     <>
       <DialogHeading
@@ -182,24 +170,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
               hint="What stands in [ ] is left out where one of its placeholders is empty."
               onChange={({ target }) => change({ body: target.value })}
             />
-            <details className="group">
-              <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
-              <ul className="grid gap-1">
-                {(Object.keys(placeholders) as Placeholder[]).map((name) => (
-                  <li key={name} className="text-sm">
-                    <button
-                      type="button"
-                      onClick={() => insert(name)}
-                      className="tap relative rounded-sm px-1 font-mono font-semibold text-dusk-600 underline"
-                    >
-                      <span className="sr-only">Insert </span>
-                      {`{${name}}`}
-                    </button>{' '}
-                    {placeholders[name]}
-                  </li>
-                ))}
-              </ul>
-            </details>
+            <Placeholders words={placeholders} form={form} onInsert={(body) => change({ body })} />
           </form>
           <Preview
             typed={typed}

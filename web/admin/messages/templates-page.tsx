@@ -5,9 +5,9 @@ import { textLength } from '../../../domain/text-message.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
+import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/templates-page.ts';
 import { channelWords, type Template, useTemplates } from './message-queries.ts';
 import { kindWords } from './message-words.ts';
@@ -40,18 +40,13 @@ export default function TemplatesPage() {
             </div>
           </Card>
         ))
-      ) : error ? (
-        <div role="alert" className="grid justify-items-start gap-3">
-          <p className="font-display text-xl font-bold">The templates could not be loaded</p>
-          <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
-          <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </div>
       ) : (
-        <div className="grid min-h-64 place-items-center">
-          <Spinner label="Loading templates..." />
-        </div>
+        <ScreenWithoutData
+          noun="templates"
+          error={error !== null}
+          isFetching={isFetching}
+          onRetry={() => void refetch()}
+        />
       )}
       <TemplateDialog templates={templates} />
     </div>

@@ -5,11 +5,10 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { changedRow, dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { DialogListWithoutData } from '../without-data.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
 
 const refresh = ['categories', 'products', 'dashboard'];
@@ -42,20 +41,7 @@ function Categories() {
   // Where the keyboard goes on after a rename.
   const [last, setLast] = useState<string | null>(null);
   if (!categories) {
-    return error ? (
-      <div className="grid gap-3">
-        <Notice tone="danger" title="The categories could not be loaded">
-          Please check the connection and try again.
-        </Notice>
-        <Button tone="quiet" onClick={() => void refetch()} className="justify-self-start">
-          Try again
-        </Button>
-      </div>
-    ) : (
-      <div className="grid min-h-48 place-items-center">
-        <Spinner label="Loading categories..." />
-      </div>
-    );
+    return <DialogListWithoutData noun="categories" error={error !== null} onRetry={() => void refetch()} />;
   }
   return (
     <div className="grid gap-6 pt-2">

@@ -12,11 +12,10 @@ import {
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { changedRow, dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { DialogListWithoutData } from '../without-data.tsx';
 
 const refresh = ['synonyms'];
 
@@ -66,19 +65,8 @@ function Synonyms() {
   // Where the keyboard goes on after an edit.
   const [last, setLast] = useState<string | null>(null);
   if (!synonyms) {
-    return error ? (
-      <div className="grid gap-3">
-        <Notice tone="danger" title="The search words could not be loaded">
-          Please check the connection and try again.
-        </Notice>
-        <Button tone="quiet" onClick={() => void refetch()} className="justify-self-start">
-          Try again
-        </Button>
-      </div>
-    ) : (
-      <div className="grid min-h-48 place-items-center">
-        <Spinner label="Loading search words..." />
-      </div>
+    return (
+      <DialogListWithoutData noun="search words" error={error !== null} onRetry={() => void refetch()} />
     );
   }
   const wanted = foldWords(shown);

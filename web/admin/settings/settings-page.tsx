@@ -1,7 +1,6 @@
 // The store's settings: who the shop is, how it is reached, what delivery costs. The storefront shows a change at once.
-import { Button } from '../../ui/button.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { describeStaffPage } from '../staff-page.ts';
+import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/settings-page.ts';
 import { SettingsForm } from './settings-form.tsx';
 import { useSettings } from './settings-queries.ts';
@@ -18,18 +17,13 @@ export default function SettingsPage() {
       </div>
       {data ? (
         <SettingsForm latest={data} />
-      ) : error ? (
-        <div role="alert" className="grid justify-items-start gap-3">
-          <p className="font-display text-xl font-bold">The settings could not be loaded</p>
-          <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
-          <Button tone="quiet" isBusy={isFetching} onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </div>
       ) : (
-        <div className="grid min-h-64 place-items-center">
-          <Spinner label="Loading settings..." />
-        </div>
+        <ScreenWithoutData
+          noun="settings"
+          error={error !== null}
+          isFetching={isFetching}
+          onRetry={() => void refetch()}
+        />
       )}
     </div>
   );

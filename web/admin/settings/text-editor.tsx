@@ -6,7 +6,6 @@ import {
   checkShopText,
   fillShopText,
   type ShopTextFacts,
-  type ShopTextPlaceholder,
   shopTextLimits,
   shopTextPlaceholders,
 } from '../../../domain/shop-text.ts';
@@ -16,6 +15,7 @@ import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Prose } from '../../ui/prose.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { Placeholders } from '../placeholders.tsx';
 import { ChangedMeanwhile } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -74,18 +74,6 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
   }
 
-  function insert(name: ShopTextPlaceholder) {
-    const field = form.current?.elements.namedItem('body');
-    if (!(field instanceof HTMLTextAreaElement)) return;
-    const [start, end] = [field.selectionStart, field.selectionEnd];
-    const word = `{${name}}`;
-    change({ body: `${typed.body.slice(0, start)}${word}${typed.body.slice(end)}` });
-    requestAnimationFrame(() => {
-      field.focus();
-      field.setSelectionRange(start + word.length, start + word.length);
-    });
-  }
-
   return (
     <div className="grid items-start gap-6 lg:grid-cols-2">
       <form
@@ -137,24 +125,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
           hint="Markdown: ## heading, - list, **bold**, [words](https://address). HTML and pictures are not shown."
           onChange={({ target }) => change({ body: target.value })}
         />
-        <details>
-          <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
-          <ul className="grid gap-1">
-            {(Object.keys(shopTextPlaceholders) as ShopTextPlaceholder[]).map((name) => (
-              <li key={name} className="text-sm">
-                <button
-                  type="button"
-                  onClick={() => insert(name)}
-                  className="tap relative rounded-sm px-1 font-mono font-semibold text-dusk-600 underline"
-                >
-                  <span className="sr-only">Insert </span>
-                  {`{${name}}`}
-                </button>{' '}
-                {shopTextPlaceholders[name]}
-              </li>
-            ))}
-          </ul>
-        </details>
+        <Placeholders words={shopTextPlaceholders} form={form} onInsert={(body) => change({ body })} />
         <div className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0">
           <Button
             type="submit"

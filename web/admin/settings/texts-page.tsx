@@ -1,9 +1,8 @@
 // The texts of the contact page: one is edited at a time, and its address says which.
 import { Link, useParams } from 'react-router';
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
-import { Button } from '../../ui/button.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { describeStaffPage } from '../staff-page.ts';
+import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/texts-page.ts';
 import { useSettings } from './settings-queries.ts';
 import { TextEditor } from './text-editor.tsx';
@@ -17,7 +16,7 @@ export default function TextsPage() {
   const { slug = shopTextSlugs[0] } = useParams();
   const inOrder = shopTextSlugs.flatMap((each) => texts.data?.filter((text) => text.slug === each) ?? []);
   const shown = inOrder.find((text) => text.slug === slug);
-  const failed = texts.error ?? settings.error;
+  const error = texts.error ?? settings.error;
 
   return (
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-6">
@@ -56,22 +55,13 @@ export default function TextsPage() {
             <p>There is no such text.</p>
           )}
         </>
-      ) : failed ? (
-        <div role="alert" className="grid justify-items-start gap-3">
-          <p className="font-display text-xl font-bold">The texts could not be loaded</p>
-          <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
-          <Button
-            tone="quiet"
-            isBusy={texts.isFetching || settings.isFetching}
-            onClick={() => void Promise.all([texts.refetch(), settings.refetch()])}
-          >
-            Try again
-          </Button>
-        </div>
       ) : (
-        <div className="grid min-h-64 place-items-center">
-          <Spinner label="Loading texts..." />
-        </div>
+        <ScreenWithoutData
+          noun="texts"
+          error={error !== null}
+          isFetching={texts.isFetching || settings.isFetching}
+          onRetry={() => void Promise.all([texts.refetch(), settings.refetch()])}
+        />
       )}
     </div>
   );

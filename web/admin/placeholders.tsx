@@ -1,0 +1,46 @@
+// The placeholders of a text that staff edit: what each stands for, and a button that inserts it.
+import type { RefObject } from 'react';
+
+interface PlaceholdersProps<Name extends string> {
+  /** What each placeholder stands for, by its name without braces. */
+  words: Readonly<Partial<Record<Name, string>>>;
+  /** The form whose field `body` they are inserted into. */
+  form: RefObject<HTMLFormElement | null>;
+  /** Takes the text of the field with the placeholder inserted. */
+  onInsert(body: string): void;
+}
+
+export function Placeholders<Name extends string>({ words, form, onInsert }: PlaceholdersProps<Name>) {
+  function insert(name: Name) {
+    const field = form.current?.elements.namedItem('body');
+    if (!(field instanceof HTMLTextAreaElement)) return;
+    const { selectionStart: start, selectionEnd: end, value } = field;
+    const word = `{${name}}`;
+    onInsert(`${value.slice(0, start)}${word}${value.slice(end)}`);
+    requestAnimationFrame(() => {
+      field.focus();
+      field.setSelectionRange(start + word.length, start + word.length);
+    });
+  }
+
+  return (
+    <details>
+      <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
+      <ul className="grid gap-1">
+        {(Object.keys(words) as Name[]).map((name) => (
+          <li key={name} className="text-sm">
+            <button
+              type="button"
+              onClick={() => insert(name)}
+              className="tap relative rounded-sm px-1 font-mono font-semibold text-dusk-600 underline"
+            >
+              <span className="sr-only">Insert </span>
+              {`{${name}}`}
+            </button>{' '}
+            {words[name]}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
