@@ -24,7 +24,12 @@ export default defineConfig({
                 {
                   name: 'order-pieces',
                   priority: 2,
-                  test: /\/web\/(ui\/(copy-button|field|notice|toasts)|lib\/remembered-orders|storefront\/(layout\/(share-button|use-dialog-code)|tracking\/order-date))\.tsx?|\/domain\/order-link\.ts/,
+                  test: /\/web\/(ui\/notice|lib\/remembered-orders|storefront\/layout\/(share-button|use-dialog-code))\.tsx?/,
+                },
+                {
+                  name: 'form-pieces',
+                  priority: 2,
+                  test: /\/web\/ui\/(copy-button|field|toasts)\.tsx|\/domain\/order-link\.ts/,
                 },
                 {
                   name: 'tracking-pieces',
@@ -34,7 +39,7 @@ export default defineConfig({
                 {
                   name: 'pieces',
                   priority: 3,
-                  test: /\/web\/(ui\/(badge|button|icons|error-screen|early-taps|flavour|price|product-image)|lib\/(analytics|patience)|storefront\/(layout\/(header-search|navigation|newsletter-form|page-meta|practice-strip|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|product\/product-card|discovery\/data-block|last-order\/last-order-room|offline\/use-offline-reading))\.tsx?|\/domain\/(money|phone|product-picture|catalogue)\.ts/,
+                  test: /\/web\/(ui\/(badge|button|icons|error-screen|early-taps|flavour|price|product-image)|lib\/(analytics|patience)|storefront\/(layout\/(header-search|navigation|newsletter-form|page-meta|practice-strip|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|product\/product-card|discovery\/data-block|last-order\/last-order-room|offline\/use-offline-reading))\.tsx?|\/domain\/(money|phone|product-picture)\.ts/,
                 },
               ],
             },

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
+import { renderedPicture } from './product-picture.ts';
 import {
   checkPictureFile,
   exifOrientation,
@@ -10,9 +11,8 @@ import {
   newPictureName,
   pictureBucket,
   pictureTypes,
-  renderedPicture,
   uploadedPictureName,
-} from './product-picture.ts';
+} from './uploaded-picture.ts';
 
 const file = (name: string, type: string, size = 1000) => ({ name, type, size });
 

@@ -1,123 +1,4 @@
-// Pictures of products: which files may be one, how they are named in storage, and their address in the size shown.
-
-/** The bucket of products' pictures, and the folder in it that staff write to (specification §7, Admin management). */
-export const pictureBucket = 'product-images';
-const folder = 'products/';
-
-/** The media types the bucket takes, for a file picker. */
-export const pictureTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'] as const;
-/** Most bytes of a picture the bucket takes. */
-export const largestPicture = 10 * 1024 * 1024;
-
-const extensions: Record<(typeof pictureTypes)[number], readonly string[]> = {
-  'image/jpeg': ['jpg', 'jpeg'],
-  'image/png': ['png'],
-  'image/webp': ['webp'],
-  'image/avif': ['avif'],
-  'image/gif': ['gif'],
-};
-
-/** What is known of a file before it is sent: the browser's `File` is one. */
-export interface PictureFile {
-  name: string;
-  /** The media type, as far as its owner knows. */
-  type: string;
-  /** Bytes. */
-  size: number;
-}
-
-/** Maximum bytes of a file that is picked: a phone's photo, which the browser then makes smaller. */
-export const largestPhoto = 25 * 1024 * 1024;
-
-/** Whether a file is a photo of an iPhone, as it is when nothing converts it. Not every system knows its media type. */
-export const isHeic = ({ name, type }: Pick<PictureFile, 'name' | 'type'>): boolean =>
-  /^image\/hei[cf]/.test(type) || (type === '' && /\.hei[cf]$/i.test(name));
-
-/**
- * What is wrong with a file as a picture, as far as its type and size say.
- * @returns null when it may be prepared for the upload
- */
-export function checkPictureFile(file: PictureFile): string | null {
-  const { type, size } = file;
-  if (!isHeic(file) && !pictureTypes.some((known) => known === type)) {
-    return type.startsWith('image/')
-      ? 'This kind of image is not accepted. Choose a JPEG, PNG, WebP, AVIF or GIF.'
-      : 'This is not an image. Choose a JPEG, PNG, WebP, AVIF or GIF.';
-  }
-  if (size === 0) return 'The file is empty.';
-  // An animation would lose all but its first image.
-  return tooLarge(size, type === 'image/gif' ? largestPicture : largestPhoto);
-}
-
-/** @returns null when the size is within the limit */
-function tooLarge(size: number, limit: number): string | null {
-  if (size <= limit) return null;
-  // Rounded up: a file that is barely too large must not read as if it fitted.
-  const megabytes = (Math.ceil((size / 1024 / 1024) * 10) / 10).toLocaleString('en-KE');
-  return `The image has ${megabytes} MB. At most ${limit / 1024 / 1024} MB are accepted.`;
-}
-
-/** Pixels of the longer side of a picture that is uploaded: twice what the shop's largest rendering needs. */
-export const uploadedSide = 2000;
-/** A file up to this many bytes is uploaded as it is, unless it has to be turned or made smaller. */
-const largeFile = 2 * 1024 * 1024;
-
-/**
- * Whether a picture has to be drawn again before its upload.
- * @param size of the picture as it is shown, in pixels
- * @param start the first bytes of the file
- */
-export function needsDrawing(
-  file: PictureFile,
-  { width, height }: { width: number; height: number },
-  start: Uint8Array,
-): boolean {
-  if (file.type === 'image/gif') return false;
-  return (
-    isHeic(file) ||
-    file.size > largeFile ||
-    Math.max(width, height) > uploadedSide ||
-    exifOrientation(start) > 1
-  );
-}
-
-/**
- * How a JPEG says that it is to be turned: the EXIF tag Orientation, from 1 (as it is) to 8.
- * @param start the first bytes of a file of any kind
- */
-export function exifOrientation(start: Uint8Array): number {
-  const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
-  const word = (at: number, isLittle = false) =>
-    at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0;
-  const long = (at: number, isLittle: boolean) =>
-    at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0;
-  if (word(0) !== 0xffd8) return 1;
-  // The segments before the image: marker, length, content.
-  for (let at = 2; word(at) >= 0xffc0 && word(at) !== 0xffda; at += 2 + word(at + 2)) {
-    if (word(at) !== 0xffe1 || word(at + 4) !== 0x4578 || word(at + 6) !== 0x6966) continue;
-    const tiff = at + 10;
-    const isLittle = word(tiff) === 0x4949;
-    const directory = tiff + long(tiff + 4, isLittle);
-    const entries = Math.min(word(directory, isLittle), 100);
-    for (let entry = directory + 2; entry < directory + 2 + 12 * entries; entry += 12) {
-      if (word(entry, isLittle) !== 0x0112) continue;
-      const orientation = word(entry + 8, isLittle);
-      return orientation >= 1 && orientation <= 8 ? orientation : 1;
-    }
-    return 1;
-  }
-  return 1;
-}
-
-/**
- * Where in the bucket a new picture goes: a random name with the extension of the file (specification §7).
- * @param random a name nobody has used, such as a UUID
- */
-export function newPictureName({ name, type }: PictureFile, random: string): string {
-  const own = /\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase();
-  const known = Object.entries(extensions).find(([known]) => known === type)?.[1] ?? [];
-  return `${folder}${random}.${own && known.includes(own) ? own : (known[0] ?? 'jpg')}`;
-}
+// Addresses of product pictures: which may be shown, and in which sizes. Every page of the storefront loads this.
 
 /**
  * Whether an address may be shown as a picture: https, plain http on the same machine, or a path of this site. The
@@ -131,25 +12,11 @@ export function isPictureAddress(address: string): boolean {
   );
 }
 
-const publicPath = '/storage/v1/object/public/';
-
 /** An address split into the services' origin and the bucket and name in storage, or null when it is no such address. */
-function stored(address: string): { origin: string; object: string } | null {
+export function storedPicture(address: string): { origin: string; object: string } | null {
   const [, origin, object] =
     /^(https?:\/\/[^/?#]+)?\/storage\/v1\/object\/public\/([^?#]+)$/.exec(address) ?? [];
   return object ? { origin: origin ?? '', object } : null;
-}
-
-/**
- * The picture's name within the bucket, to remove it by.
- * @param address a product's image_url
- * @returns null when it is none that staff have uploaded: the shop's own art, or a picture elsewhere
- */
-export function uploadedPictureName(address: string | null): string | null {
-  const object = address ? stored(address)?.object : undefined;
-  if (!object?.startsWith(`${pictureBucket}/${folder}`)) return null;
-  const name = object.slice(pictureBucket.length + 1);
-  return /^products\/[a-z0-9.-]+$/i.test(name) ? name : null;
 }
 
 /** Sides in pixels of the square renderings that the shop's pages show, and the only ones that visitors may ask for. */
@@ -162,17 +29,9 @@ export const renderedSides: readonly number[] = [120, 240, 360, 480, 720, 960];
  * @returns null when the picture is not in storage
  */
 export function renderedPicture(address: string, side: number): string | null {
-  const found = stored(address);
+  const found = storedPicture(address);
   return (
     found &&
     `${found.origin}/storage/v1/render/image/public/${found.object}?width=${side}&height=${side}&resize=cover`
   );
-}
-
-/**
- * A public address as it is kept in the database: without the origin where that is the shop's own, so that it stays
- * true when the shop is called by another name.
- */
-export function keptPictureAddress(address: string, ownOrigin: string): string {
-  return address.startsWith(`${ownOrigin}${publicPath}`) ? address.slice(ownOrigin.length) : address;
 }

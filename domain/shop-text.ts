@@ -6,9 +6,6 @@ import { formatPhone } from './phone.ts';
 export const shopTextSlugs = ['faq', 'privacy', 'terms'] as const;
 export type ShopTextSlug = (typeof shopTextSlugs)[number];
 
-/** Address of a text on the contact page. */
-export const shopTextPath = (slug: ShopTextSlug): string => `/contact#${slug}`;
-
 /** Settings that the texts quote. The fee is in cents. */
 export interface ShopTextFacts {
   store_name: string;

@@ -133,6 +133,32 @@ story('the menu closes with Back, and a link in it leaves no entry of its own', 
   await menu.waitFor({ state: 'hidden' });
 });
 
+story('the filters close with Back, and what was chosen stays', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.goto(`${shop.url}/delivery`);
+  await page.goto(`${shop.url}/shop`);
+  await awake(page);
+  const heading = page.getByRole('heading', { name: 'Filters' });
+  const open = page.getByRole('button', { name: /^Filters/ });
+  for (const [brand, leave] of [
+    ['Meru Gold', () => back(page)],
+    ['Embu Fresh', () => page.getByRole('button', { name: /^Show \d+ drinks?$/ }).click()],
+    ['Dusk Energy', () => page.keyboard.press('Escape')],
+  ] as const) {
+    await open.click();
+    await heading.waitFor();
+    await entryOf(page).toBe(1);
+    await page.getByLabel('Brand').selectOption({ label: brand });
+    await leave();
+    await heading.waitFor({ state: 'hidden' });
+    await page.waitForURL((url) => url.searchParams.get('brand') === brand);
+    await entryOf(page).toBe(0);
+    expect(await page.getByRole('main').getByRole('article').first().textContent()).toContain(brand);
+  }
+  await back(page);
+  await page.waitForURL('**/delivery');
+});
+
 story.for(sizes)(
   'a new page starts at its top, and Back returns to where one was %s',
   async ([, viewport], { newVisitor }) => {

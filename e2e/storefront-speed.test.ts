@@ -83,8 +83,12 @@ describe('a tap before the page can answer', () => {
     await awake(page);
     expect(await page.locator('[data-tapped]').count()).toBe(0);
     await page.getByLabel('Sort by').selectOption('Price');
-    await page.waitForURL(/sort=price/);
+    await page.getByRole('button', { name: 'Filters 1 chosen' }).waitFor();
     expect(await page.getByRole('heading', { name: 'Filters' }).isVisible()).toBe(true);
+    // Back closes it as it closes any other, and what was chosen stays.
+    await page.evaluate(() => void setTimeout(() => window.history.back()));
+    await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
+    await page.waitForURL(/\/shop\?sort=price/);
   });
 
   story('opens the menu and follows a link without waiting', async ({ newVisitor }) => {
@@ -147,10 +151,10 @@ describe('the scripts of a storefront page', () => {
 
 describe('a first visit on a slow line', () => {
   test.each([
-    { path: '/', total: 250_000, scripts: 127_000 },
-    { path: '/shop', total: 250_000, scripts: 120_000 },
-    { path: '/shop/mango-bottle', total: 250_000, scripts: 122_000 },
-    { path: '/delivery', total: 250_000, scripts: 118_000 },
+    { path: '/', total: 250_000, scripts: 123_500 },
+    { path: '/shop', total: 250_000, scripts: 116_500 },
+    { path: '/shop/mango-bottle', total: 250_000, scripts: 118_000 },
+    { path: '/delivery', total: 250_000, scripts: 114_000 },
   ])('to $path costs little, and what can wait does', async ({ path, total, scripts: mostScripts }) => {
     const visit = await firstVisit(browser, `${shop.url}${path}`);
     expect(visit.total).toBeLessThan(total);

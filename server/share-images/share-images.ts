@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Client, FairQueue } from '../../backend/fair-queue.ts';
 import type { RenderedImages } from '../../backend/storage/rendered-images.ts';
 import { formatKsh } from '../../domain/money.ts';
-import { largestPicture } from '../../domain/product-picture.ts';
 import { type SharedProduct, sharePictureSize, sharePictureVersion } from '../../domain/share-picture.ts';
+import { largestPicture } from '../../domain/uploaded-picture.ts';
 import type { Store } from '../../web/lib/store.ts';
 import { shareDrawing } from './share-drawing.ts';
 

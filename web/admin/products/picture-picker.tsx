@@ -1,6 +1,6 @@
 // Picks a product's picture: what is saved, what was picked instead, and what is wrong with it.
 import { useEffect, useId, useRef, useState } from 'react';
-import { checkPictureFile, pictureTypes } from '../../../domain/product-picture.ts';
+import { checkPictureFile, pictureTypes } from '../../../domain/uploaded-picture.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';

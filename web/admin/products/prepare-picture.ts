@@ -1,5 +1,5 @@
 // Makes a phone's photo fit for the shop before it is uploaded: upright, at most 2000 pixels wide or high, within the bucket's limit.
-import { isHeic, largestPicture, needsDrawing, uploadedSide } from '../../../domain/product-picture.ts';
+import { isHeic, largestPicture, needsDrawing, uploadedSide } from '../../../domain/uploaded-picture.ts';
 import { PictureRefused } from './product-picture-storage.ts';
 
 /** Bytes in which a JPEG says how it is turned. */

@@ -1,11 +1,11 @@
 // Pictures of products on their way to storage, and out of it once no product shows them any more.
+import { isPictureAddress } from '../../../domain/product-picture.ts';
 import {
-  isPictureAddress,
   keptPictureAddress,
   newPictureName,
   pictureBucket,
   uploadedPictureName,
-} from '../../../domain/product-picture.ts';
+} from '../../../domain/uploaded-picture.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { withUploadProgress } from '../../lib/upload-progress.ts';

@@ -1,4 +1,5 @@
 // Where header, drawer and footer lead.
+import type { ShopTextSlug } from '../../../domain/shop-text.ts';
 
 export const pages = [
   { label: 'Home', to: '/' },
@@ -8,6 +9,9 @@ export const pages = [
   { label: 'Delivery', to: '/delivery' },
   { label: 'Contact', to: '/contact' },
 ] as const;
+
+/** Address of a text on the contact page. */
+export const shopTextPath = (slug: ShopTextSlug): string => `/contact#${slug}`;
 
 /** The order of the list that a URL's query presets: brand and flavor have entries of their own. */
 function orderOf(query: string): string {

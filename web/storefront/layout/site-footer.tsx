@@ -1,8 +1,8 @@
 // The footer: every page once more, ways to reach the seller, the newsletter.
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
-import { shopTextPath } from '../../../domain/shop-text.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { shopTextPath } from './navigation.ts';
 import { NewsletterForm } from './newsletter-form.tsx';
 import { chatLink, useShop } from './use-shop.ts';
 import { Wordmark } from './wordmark.tsx';

@@ -1,7 +1,7 @@
 // What ordering confirms, above Place Order: a line, or a box to tick where the shop requires it.
 import { useId } from 'react';
 import { Link } from 'react-router';
-import { shopTextPath } from '../../../domain/shop-text.ts';
+import { shopTextPath } from '../layout/navigation.ts';
 
 /** Name of the box in a form that is sent without scripts. */
 export const termsField = 'acceptsTerms';

@@ -9,6 +9,7 @@ import {
   usualOrder,
 } from '../../../domain/catalogue.ts';
 import { Button } from '../../ui/button.tsx';
+import { useDialogEntry } from '../../ui/dialog-history.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 
@@ -27,6 +28,8 @@ interface CatalogueFormProps {
   /** Of products that match. */
   count: number;
   onChange: (query: CatalogueQuery) => void;
+  isSheetOpen: boolean;
+  onSheetToggle: (isOpen: boolean) => void;
 }
 
 const box =
@@ -37,7 +40,24 @@ function readForm(form: HTMLFormElement): CatalogueQuery {
   return readCatalogueQuery(new URLSearchParams(entries));
 }
 
-export function CatalogueForm({ query, brands, categories, count, onChange }: CatalogueFormProps) {
+function isPopoverOpen(element: HTMLElement | null): boolean {
+  try {
+    return element?.matches(':popover-open') ?? false;
+  } catch {
+    // Browsers without popovers do not know the selector.
+    return false;
+  }
+}
+
+export function CatalogueForm({
+  query,
+  brands,
+  categories,
+  count,
+  onChange,
+  isSheetOpen,
+  onSheetToggle,
+}: CatalogueFormProps) {
   const form = useRef<HTMLFormElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
   const usual = usualOrder(query.search);
@@ -50,7 +70,13 @@ export function CatalogueForm({ query, brands, categories, count, onChange }: Ca
     if (!form.current) return;
     const early = readForm(form.current);
     if (JSON.stringify(early) !== JSON.stringify(query)) onChange(early);
+    // So does a sheet that was opened before. A form that starts again has a closed one.
+    onSheetToggle(isPopoverOpen(sheet.current));
   }, []);
+  useDialogEntry(isSheetOpen, () => {
+    sheet.current?.hidePopover?.();
+    return true;
+  });
 
   return (
     <search aria-label="Filter drinks">
@@ -102,7 +128,13 @@ export function CatalogueForm({ query, brands, categories, count, onChange }: Ca
             </span>
           ) : null}
         </button>
-        <div ref={sheet} id="shop-filters" popover="auto" className="filter-sheet">
+        <div
+          ref={sheet}
+          id="shop-filters"
+          popover="auto"
+          onToggle={({ currentTarget }) => onSheetToggle(isPopoverOpen(currentTarget))}
+          className="filter-sheet"
+        >
           <div className="flex items-center justify-between md:hidden">
             <h2 className="text-2xl">Filters</h2>
             <button

@@ -1,6 +1,6 @@
 // The product list: search, brand, flavour, sort. The server searches; the browser has the whole list and filters and sorts
 // it at once.
-import { useId, useRef } from 'react';
+import { useId, useRef, useState } from 'react';
 import { data, Link, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import {
   type CatalogueQuery,
@@ -159,7 +159,8 @@ const pathOf = (query: CatalogueQuery) => `/shop?${writeCatalogueQuery(query)}`;
 const isOffline = () => typeof navigator !== 'undefined' && !navigator.onLine;
 
 function Catalogue({ products, categories, search, found, correction, deliveryFee }: CatalogueProps) {
-  const { query, change, formKey } = useCatalogueQuery();
+  const [isSheetOpen, setSheetOpen] = useState(false);
+  const { query, change, formKey } = useCatalogueQuery(isSheetOpen);
   const status = useRef<HTMLParagraphElement>(null);
   const wanted = query.search.trim();
   const isAnswered = wanted === search;
@@ -183,6 +184,8 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
         )}
         count={shown.length}
         onChange={change}
+        isSheetOpen={isSheetOpen}
+        onSheetToggle={setSheetOpen}
       />
       <div className="my-3 flex flex-wrap-reverse items-center justify-between gap-x-6 gap-y-2 md:my-4">
         <p className="flex flex-wrap items-center gap-x-2.5">

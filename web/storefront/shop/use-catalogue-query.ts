@@ -1,40 +1,53 @@
 // The visitor's query, kept in step with the URL.
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useEffectEvent, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
+import { useLeaveDialog } from '../../ui/dialog-history.ts';
 
 // Browsers refuse URLs that change with every key.
 const typingPauseMs = 250;
 
-/** `formKey` changes whenever the URL changed from outside, by a link or the back button: the form starts again then. */
-export function useCatalogueQuery() {
+/**
+ * `formKey` changes whenever the URL changed from outside, by a link or the back button: the form starts again then.
+ * @param isSheetOpen while the filter sheet is open its history entry is the current one, and closing it returns to the entry
+ *   of the page: what is chosen is written there
+ */
+export function useCatalogueQuery(isSheetOpen: boolean) {
   const [parameters, setParameters] = useSearchParams();
+  const { replace: isInDialog } = useLeaveDialog();
+  const mayWrite = !isSheetOpen && !isInDialog;
   const url = parameters.toString();
   const [query, setQuery] = useState(() => readCatalogueQuery(parameters));
   const [seen, setSeen] = useState(url);
   const [formKey, setFormKey] = useState(0);
   const [written, setWritten] = useState<string | null>(null);
-  const timer = useRef(0);
+  const [unwritten, setUnwritten] = useState<CatalogueQuery | null>(null);
 
   if (url !== seen) {
     setSeen(url);
     setWritten(null);
     if (url !== written) {
       setQuery(readCatalogueQuery(parameters));
+      setUnwritten(null);
       setFormKey(formKey + 1);
     }
   }
 
-  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const write = useEffectEvent((next: CatalogueQuery) => {
+    const wanted = writeCatalogueQuery(next);
+    setWritten(wanted.toString());
+    setUnwritten(null);
+    setParameters(wanted, { replace: true, preventScrollReset: true });
+  });
+  useEffect(() => {
+    if (!unwritten || !mayWrite) return;
+    const timer = setTimeout(() => write(unwritten), typingPauseMs);
+    return () => clearTimeout(timer);
+  }, [unwritten, mayWrite]);
 
   function change(next: CatalogueQuery) {
     setQuery(next);
-    window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => {
-      const wanted = writeCatalogueQuery(next);
-      setWritten(wanted.toString());
-      setParameters(wanted, { replace: true, preventScrollReset: true });
-    }, typingPauseMs);
+    setUnwritten(next);
   }
 
   return { query, change, formKey };
