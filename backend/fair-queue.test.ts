@@ -37,6 +37,8 @@ function openQueue(bounds: Partial<Parameters<typeof createFairQueue>[0]> = {}) 
     result.catch(() => {});
     return result;
   };
+  /** Adds a job whose result does not matter. */
+  const add = (...job: Parameters<typeof run>): void => void run(...job);
   /** Ends jobs until none runs. */
   const drain = async () => {
     await nextLoop();
@@ -48,38 +50,38 @@ function openQueue(bounds: Partial<Parameters<typeof createFairQueue>[0]> = {}) 
     await nextLoop();
     await nextLoop();
   };
-  return { queue, run, drain, endOne, started };
+  return { queue, run, add, drain, endOne, started };
 }
 
 test('serves networks in turn, however many jobs one has', async () => {
-  const { run, drain } = openQueue();
-  for (let n = 1; n <= 5; n += 1) run(visitor('flood'), `flood ${n}`);
-  run(visitor('a'), 'a');
-  run(visitor('b'), 'b');
+  const { add, drain } = openQueue();
+  for (let n = 1; n <= 5; n += 1) add(visitor('flood'), `flood ${n}`);
+  add(visitor('a'), 'a');
+  add(visitor('b'), 'b');
   expect(await drain()).toEqual(['flood 1', 'a', 'b', 'flood 2', 'flood 3', 'flood 4', 'flood 5']);
 });
 
 test('gives a network with many addresses the share of one', async () => {
-  const { run, drain } = openQueue();
-  for (let n = 1; n <= 6; n += 1) run(visitor('wide', `address ${n}`), `wide ${n}`);
-  run(visitor('a'), 'a 1');
-  run(visitor('a'), 'a 2');
+  const { add, drain } = openQueue();
+  for (let n = 1; n <= 6; n += 1) add(visitor('wide', `address ${n}`), `wide ${n}`);
+  add(visitor('a'), 'a 1');
+  add(visitor('a'), 'a 2');
   expect(await drain()).toEqual(['wide 1', 'a 1', 'wide 2', 'a 2', 'wide 3', 'wide 4', 'wide 5', 'wide 6']);
 });
 
 test('serves the addresses of a network in turn', async () => {
-  const { run, drain } = openQueue();
-  for (let n = 1; n <= 3; n += 1) run(visitor('n', 'flood'), `flood ${n}`);
-  run(visitor('n', 'neighbour'), 'neighbour');
+  const { add, drain } = openQueue();
+  for (let n = 1; n <= 3; n += 1) add(visitor('n', 'flood'), `flood ${n}`);
+  add(visitor('n', 'neighbour'), 'neighbour');
   expect(await drain()).toEqual(['flood 1', 'neighbour', 'flood 2', 'flood 3']);
 });
 
 test('serves staff and the secret key in turn with all visitors together', async () => {
-  const { run, drain } = openQueue();
-  for (let n = 1; n <= 4; n += 1) run(visitor(`network ${n}`), `visitor ${n}`);
-  run(['staff', 'amina'], 'staff 1');
-  run(['staff', 'amina'], 'staff 2');
-  run(['secret key'], 'job');
+  const { add, drain } = openQueue();
+  for (let n = 1; n <= 4; n += 1) add(visitor(`network ${n}`), `visitor ${n}`);
+  add(['staff', 'amina'], 'staff 1');
+  add(['staff', 'amina'], 'staff 2');
+  add(['secret key'], 'job');
   expect(await drain()).toEqual([
     'visitor 1',
     'staff 1',
@@ -92,10 +94,10 @@ test('serves staff and the secret key in turn with all visitors together', async
 });
 
 test('gives equal amounts of work to networks whose jobs cost differently', async () => {
-  const { run, drain } = openQueue();
-  run(visitor('first'), 'first');
-  for (let n = 1; n <= 3; n += 1) run(visitor('heavy'), `heavy ${n}`, { cost: 3 });
-  for (let n = 1; n <= 6; n += 1) run(visitor('light'), `light ${n}`);
+  const { add, drain } = openQueue();
+  add(visitor('first'), 'first');
+  for (let n = 1; n <= 3; n += 1) add(visitor('heavy'), `heavy ${n}`, { cost: 3 });
+  for (let n = 1; n <= 6; n += 1) add(visitor('light'), `light ${n}`);
   expect(await drain()).toEqual([
     'first',
     'heavy 1',
@@ -111,35 +113,35 @@ test('gives equal amounts of work to networks whose jobs cost differently', asyn
 });
 
 test('a network that was away has saved up nothing', async () => {
-  const { run, drain, endOne } = openQueue();
-  for (let n = 1; n <= 4; n += 1) run(visitor('a'), `a ${n}`);
+  const { add, drain, endOne } = openQueue();
+  for (let n = 1; n <= 4; n += 1) add(visitor('a'), `a ${n}`);
   await nextLoop();
   await endOne();
-  for (let n = 1; n <= 3; n += 1) run(visitor('late'), `late ${n}`);
+  for (let n = 1; n <= 3; n += 1) add(visitor('late'), `late ${n}`);
   expect(await drain()).toEqual(['a 1', 'a 2', 'late 1', 'a 3', 'late 2', 'a 4', 'late 3']);
 });
 
 test('leaves places free for other networks and other groups', async () => {
-  const { run, started: names } = openQueue({ concurrency: 4, maxRunningPerShare: 2 });
+  const { add, started: names } = openQueue({ concurrency: 4, maxRunningPerShare: 2 });
   const started = async () => {
     await nextLoop();
     return names;
   };
-  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  for (let n = 1; n <= 4; n += 1) add(visitor('flood'), `flood ${n}`);
   expect(await started()).toEqual(['flood 1', 'flood 2']);
-  run(visitor('a'), 'a');
+  add(visitor('a'), 'a');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
   // The fourth place is for whoever is no visitor.
-  run(visitor('b'), 'b');
+  add(visitor('b'), 'b');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
-  run(['staff', 'amina'], 'staff');
+  add(['staff', 'amina'], 'staff');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a', 'staff']);
 });
 
 test('refuses what is too much of one network, its newest job first', async () => {
-  const { run, drain } = openQueue({ maxQueuedPerShare: 2 });
-  run(visitor('n', 'flood'), 'running');
-  run(visitor('n', 'flood'), 'flood 1');
+  const { run, add, drain } = openQueue({ maxQueuedPerShare: 2 });
+  add(visitor('n', 'flood'), 'running');
+  add(visitor('n', 'flood'), 'flood 1');
   const newest = run(visitor('n', 'flood'), 'flood 2');
   const neighbour = run(visitor('n', 'neighbour'), 'neighbour');
   await expect(newest).rejects.toThrow(QueueFull);
@@ -149,9 +151,9 @@ test('refuses what is too much of one network, its newest job first', async () =
 });
 
 test('when the queue is full, the client with the most jobs loses its newest, not the newcomer', async () => {
-  const { run, drain } = openQueue({ maxQueued: 3 });
-  run(visitor('flood'), 'running');
-  for (let n = 1; n <= 2; n += 1) run(visitor('flood'), `flood ${n}`);
+  const { run, add, drain } = openQueue({ maxQueued: 3 });
+  add(visitor('flood'), 'running');
+  for (let n = 1; n <= 2; n += 1) add(visitor('flood'), `flood ${n}`);
   const newest = run(visitor('flood'), 'flood 3');
   const newcomer = run(visitor('a'), 'a');
   await expect(newest).rejects.toMatchObject({ name: 'QueueFull', isOwn: false });
@@ -160,13 +162,13 @@ test('when the queue is full, the client with the most jobs loses its newest, no
 });
 
 test('removes a job whose client went away before it started', async () => {
-  const { run, drain } = openQueue();
+  const { run, add, drain } = openQueue();
   const gone = new AbortController();
   const signal = () => gone.signal;
-  run(visitor('a'), 'running', { signal });
+  add(visitor('a'), 'running', { signal });
   await nextLoop();
   const waiting = run(visitor('a'), 'waiting', { signal });
-  run(visitor('a'), 'last');
+  add(visitor('a'), 'last');
   gone.abort();
   await expect(waiting).rejects.toThrow(ClientGone);
   await expect(run(visitor('a'), 'late', { signal })).rejects.toThrow(ClientGone);
@@ -186,13 +188,13 @@ test('a job that fails makes place like any other', async () => {
 });
 
 test('a job that pauses gives its place to others and gets it back in its turn', async () => {
-  const { run, drain, started } = openQueue();
+  const { run, add, drain, started } = openQueue();
   let answer = () => {};
   const paused = run(visitor('a'), 'pays', undefined, async (turn) => {
     const answered = await turn.pause(() => new Promise<string>((done) => (answer = () => done('paid'))));
     started.push(answered);
   });
-  run(visitor('b'), 'b 1');
+  add(visitor('b'), 'b 1');
   await nextLoop();
   await nextLoop();
   expect(started).toEqual(['pays', 'b 1']);
@@ -221,26 +223,26 @@ test('jobs that block the event loop start one per turn of it', async () => {
 });
 
 test('jobs that come in the same turn of the event loop are compared before the first starts', async () => {
-  const { run, drain } = openQueue();
-  for (let n = 1; n <= 3; n += 1) run(visitor('flood'), `flood ${n}`, { cost: 5 });
-  run(['signed in', 'amina'], 'amina');
+  const { add, drain } = openQueue();
+  for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`, { cost: 5 });
+  add(['signed in', 'amina'], 'amina');
   expect(await drain()).toEqual(['flood 1', 'amina', 'flood 2', 'flood 3']);
 });
 
 test('a share with many waiting jobs rests after each for as long as it took, others do not', async () => {
   let time = 0;
-  const { run, started, endOne } = openQueue({
+  const { add, started, endOne } = openQueue({
     concurrency: 2,
     maxRunningPerShare: 1,
     restAbove: { visitors: 2 },
     now: () => time,
   });
-  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  for (let n = 1; n <= 4; n += 1) add(visitor('flood'), `flood ${n}`);
   await nextLoop();
   time += 5;
   await endOne();
   expect(started).toEqual(['flood 1']);
-  run(visitor('a'), 'a');
+  add(visitor('a'), 'a');
   await nextLoop();
   expect(started).toEqual(['flood 1', 'a']);
   await endOne();
@@ -253,13 +255,13 @@ test('a share with many waiting jobs rests after each for as long as it took, ot
 
 test('a share rests no longer than the longest rest', async () => {
   let time = 0;
-  const { run, started, endOne } = openQueue({
+  const { add, started, endOne } = openQueue({
     maxRunningPerShare: 1,
     restAbove: { visitors: 2 },
     maxRestMs: 50,
     now: () => time,
   });
-  for (let n = 1; n <= 4; n += 1) run(visitor('flood'), `flood ${n}`);
+  for (let n = 1; n <= 4; n += 1) add(visitor('flood'), `flood ${n}`);
   await nextLoop();
   time += 10_000;
   await endOne();
@@ -270,10 +272,10 @@ test('a share rests no longer than the longest rest', async () => {
 });
 
 test('a job that turns out to be more work counts as more', async () => {
-  const { run, drain } = openQueue();
-  run(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));
-  for (const name of ['heavy 2', 'heavy 3']) run(visitor('heavy'), name);
-  for (const name of ['light 1', 'light 2', 'light 3', 'light 4']) run(visitor('light'), name);
+  const { add, drain } = openQueue();
+  add(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));
+  for (const name of ['heavy 2', 'heavy 3']) add(visitor('heavy'), name);
+  for (const name of ['light 1', 'light 2', 'light 3', 'light 4']) add(visitor('light'), name);
   await nextLoop();
   expect(await drain()).toEqual([
     'heavy 1',

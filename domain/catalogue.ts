@@ -11,7 +11,7 @@ export interface CatalogueEntry {
 }
 
 export const sortOrders = ['popularity', 'brand', 'flavor', 'price'] as const;
-export type SortOrder = (typeof sortOrders)[number];
+type SortOrder = (typeof sortOrders)[number];
 /** A search without a chosen sort is listed by best match. */
 export type ListOrder = SortOrder | 'match';
 

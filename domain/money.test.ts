@@ -1,4 +1,4 @@
-import { assert, integer, property } from 'fast-check';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chargeAmount, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
 
@@ -16,8 +16,8 @@ test('staff see KES, with cents only where there are any', () => {
 test('amounts are written as Kenyans write numbers', () => {
   const inKenya = (cents: number, least: number) =>
     (cents / 100).toLocaleString('en-KE', { minimumFractionDigits: least, maximumFractionDigits: 2 });
-  assert(
-    property(integer(), (cents) => {
+  fc.assert(
+    fc.property(fc.integer(), (cents) => {
       expect(formatKsh(cents)).toBe(`KSh ${inKenya(cents, 2)}`);
       expect(formatKes(cents)).toBe(`KES ${inKenya(cents, 0)}`);
     }),

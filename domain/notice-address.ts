@@ -57,7 +57,7 @@ const isOwnMachine = (host: string) =>
   host === '0.0.0.0';
 
 /** Whether a host is a number of a private network, or a name that is only used in one. */
-export function isPrivate(host: string): boolean {
+function isPrivate(host: string): boolean {
   return (
     /^(10\.|192\.168\.|169\.254\.|172\.(1[6-9]|2\d|3[01])\.|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)/.test(
       host,

@@ -24,7 +24,7 @@ export interface OrderFacts {
   expiresAt: string | null;
 }
 
-export type OrderKind =
+type OrderKind =
   | 'unpaid'
   | 'paying'
   | 'checking'

@@ -27,7 +27,7 @@ export const shopTextPlaceholders = {
   inquiries_kept: 'how long inquiries are kept',
   payment_messages_kept: "how long M-PESA's messages are kept",
 } as const;
-export type ShopTextPlaceholder = keyof typeof shopTextPlaceholders;
+type ShopTextPlaceholder = keyof typeof shopTextPlaceholders;
 
 /** Characters of a title, and of a body in Markdown. */
 export const shopTextLimits = { title: 80, body: 20_000 } as const;

@@ -1,153 +1,255 @@
-// Who may import whom: the walls of the house, checked in every file.
-import { readdirSync, readFileSync } from 'node:fs';
+// The import rules of docs/architecture.md, checked in every file: modules, packages, and files read by path.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '..');
-const rooms = [
-  'domain',
-  'simulators',
-  'backend',
-  'supabase',
-  'web',
-  'server',
-  'e2e',
-  'conformance',
-  'benchmarks',
-  'torture',
-  'scripts',
-];
 
-// For each room (the longest name that fits counts): what of ours its files may import, besides their own room.
-const allowed: Record<string, string[]> = {
-  domain: [],
-  simulators: [],
-  'backend/database': [],
-  'backend/data': ['backend/database', 'backend/*'],
-  'backend/auth': ['backend/database', 'backend/*'],
-  'backend/storage': ['backend/database', 'backend/*'],
-  'backend/realtime': ['backend/database', 'backend/*'],
-  'backend/functions': ['backend/database', 'backend/*'],
-  backend: [
-    'backend/database',
-    'backend/data',
-    'backend/auth',
-    'backend/storage',
-    'backend/realtime',
-    'backend/functions',
-  ],
-  'supabase/functions': ['domain', 'supabase/*'],
-  supabase: [],
-  'web/ui': ['domain'],
-  'web/lib': ['domain', 'supabase/*'],
-  'web/storefront': ['web/ui', 'web/lib', 'domain', 'supabase/*'],
-  'web/admin': ['web/ui', 'web/lib', 'domain', 'supabase/*'],
-  web: ['web/ui', 'web/lib', 'web/storefront', 'web/admin', 'domain', 'supabase/*'],
-  server: ['*'],
-  scripts: ['*'],
-  e2e: ['scripts'],
-  conformance: ['scripts'],
-  benchmarks: ['scripts'],
-  torture: ['scripts', 'simulators'],
+/**
+ * What a module may use besides its own files. A module is a folder; the longest name that fits a file counts.
+ * An entry `x` allows the module `x` and those below it, `x/*` the files directly in the folder `x`, and `x.ts` that file.
+ */
+interface Rule {
+  modules: readonly string[];
+  /** `production`: any that package.json lists under dependencies; `any`: development ones too. */
+  packages: readonly string[] | 'production' | 'any';
+  /** What its tests may use besides. Tests may use any listed package. */
+  inTests?: readonly string[];
+}
+
+const service = ['backend/database', 'backend/*'];
+const development = { modules: ['scripts'], packages: 'any' } as const;
+const rules: Record<string, Rule> = {
+  domain: { modules: [], packages: [], inTests: ['supabase/migrations/*', 'supabase/schemas/*'] },
+  simulators: { modules: [], packages: ['hono', '@hono/node-server'] },
+  'backend/database': {
+    modules: [],
+    packages: ['pg', '@electric-sql/pglite'],
+    inTests: ['backend/platform'],
+  },
+  'backend/platform': { modules: [], packages: [] },
+  'backend/data': { modules: service, packages: [] },
+  'backend/auth': {
+    modules: service,
+    packages: [
+      '@node-rs/argon2',
+      '@node-saml/node-saml',
+      '@noble/curves',
+      '@simplewebauthn/server',
+      '@xmldom/xmldom',
+      '@zxcvbn-ts/language-common',
+      'bs58',
+      'ipaddr.js',
+      'jose',
+      'openid-client',
+      'otpauth',
+      'qrcode',
+      'undici',
+      'viem',
+    ],
+  },
+  'backend/storage': {
+    modules: service,
+    packages: ['@fastify/busboy', '@tus/file-store', '@tus/server', 'aws4fetch', 'jose', 'sharp'],
+  },
+  'backend/realtime': { modules: service, packages: ['jose', 'ws'] },
+  'backend/functions': { modules: service, packages: ['jose'] },
+  backend: {
+    modules: [
+      'backend/database',
+      'backend/data',
+      'backend/auth',
+      'backend/storage',
+      'backend/realtime',
+      'backend/functions',
+    ],
+    packages: ['jose'],
+  },
+  'supabase/functions': {
+    modules: ['domain', 'supabase/*'],
+    packages: ['@supabase/postgrest-js'],
+    inTests: ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts', 'supabase/tests'],
+  },
+  'supabase/tests': {
+    modules: ['supabase', 'backend/database', 'scripts', 'domain'],
+    packages: 'any',
+  },
+  supabase: { modules: [], packages: [] },
+  'web/ui': {
+    modules: ['domain'],
+    packages: ['radix-ui', 'react', 'react-dom', 'react-router', 'sonner', 'vaul'],
+  },
+  'web/lib': {
+    modules: ['domain', 'supabase/*'],
+    packages: [
+      '@supabase/auth-js',
+      '@supabase/functions-js',
+      '@supabase/postgrest-js',
+      '@supabase/realtime-js',
+      '@supabase/storage-js',
+      'markdown-it',
+      'react-router',
+    ],
+  },
+  'web/storefront': {
+    // `root.tsx`: the type of what its loader gives to every page.
+    modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
+    packages: [
+      '@supabase/functions-js',
+      '@supabase/postgrest-js',
+      'embla-carousel',
+      'embla-carousel-autoplay',
+      'react',
+      'react-router',
+    ],
+  },
+  'web/admin': {
+    modules: ['web/ui', 'web/lib', 'domain', 'supabase/*'],
+    packages: [
+      '@supabase/auth-js',
+      '@tanstack/react-query',
+      'papaparse',
+      'radix-ui',
+      'react',
+      'react-dom',
+      'react-router',
+      'recharts',
+    ],
+  },
+  'web/service-worker': {
+    modules: [],
+    packages: ['workbox-core', 'workbox-expiration', 'workbox-routing', 'workbox-strategies'],
+  },
+  web: {
+    modules: ['web/ui', 'web/lib', 'web/storefront', 'web/admin', 'domain', 'supabase/*'],
+    // The last lists the routes when the pages are built.
+    packages: ['react', 'react-dom', 'react-router', 'isbot', '@react-router/dev'],
+  },
+  server: {
+    modules: ['backend', 'supabase', 'supabase/functions', 'domain', 'web', 'simulators'],
+    packages: 'production',
+    inTests: ['scripts'],
+  },
+  // The kits of the tests and the commands. Re-exports are forbidden here: nothing reaches others through this folder.
+  scripts: { modules: ['backend', 'supabase', 'domain', 'web', 'server', 'simulators'], packages: 'any' },
+  e2e: development,
+  conformance: { ...development, inTests: ['backend'] },
+  benchmarks: development,
+  torture: { modules: ['scripts', 'simulators'], packages: 'any', inTests: ['backend/database'] },
 };
-// Tests wire up what they need for themselves.
-const allowedInTests: Record<string, string[]> = {
-  'supabase/functions': [
-    'backend',
-    'backend/database',
-    'backend/data',
-    'simulators',
-    'scripts',
-    'supabase/tests',
-  ],
-  'supabase/tests': ['backend/database', 'scripts', 'domain'],
-  torture: ['backend/database'],
-  conformance: [
-    'backend',
-    'backend/database',
-    'backend/data',
-    'backend/auth',
-    'backend/realtime',
-    'backend/functions',
-  ],
-};
 
-const roomOf = (file: string): string => {
-  const names = [...Object.keys(allowed), ...Object.keys(allowedInTests)];
-  const fitting = names.filter((room) => file.startsWith(`${room}/`)).sort((a, b) => b.length - a.length);
-  return fitting[0] ?? dirname(file);
-};
+const modules = Object.keys(rules).sort((a, b) => b.length - a.length);
+const moduleOf = (file: string): string =>
+  modules.find((module) => file.startsWith(`${module}/`)) ?? dirname(file);
+const isTest = (file: string) =>
+  /\.test\.tsx?$|\/(?:throwaway|test)[\w-]*\.ts$|^supabase\/tests\//.test(file);
 
-const sourceFiles = rooms
-  .flatMap((room) => {
-    try {
-      return readdirSync(join(root, room), { recursive: true, encoding: 'utf8' }).map((path) =>
-        join(room, path),
-      );
-    } catch {
-      return [];
-    }
-  })
-  .filter((path) => /\.(ts|tsx)$/.test(path) && !path.includes('node_modules'));
-
-const importPattern =
-  /(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]\s*\)/g;
+const sourceFiles = [...new Set(Object.keys(rules).map((module) => module.split('/')[0] ?? ''))]
+  .flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path)),
+  )
+  .filter((path) => /\.(ts|tsx|mjs|sql)$/.test(path));
+const codeFiles = sourceFiles.filter((path) => !path.endsWith('.sql'));
+const textOf = (path: string) => readFileSync(join(root, path), 'utf8');
 
 interface Import {
   from: string;
   to: string;
 }
 
-const imports: Import[] = sourceFiles.flatMap((from) =>
-  [...readFileSync(join(root, from), 'utf8').matchAll(importPattern)].map((match) => ({
-    from,
-    to: relative(root, join(root, dirname(from), match[1] ?? match[2] ?? '')),
-  })),
+const importPattern =
+  /(?:^|\n)\s*(?:import|export)\s(?:[^'";]*?\sfrom\s)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
+/** Files that code reads: relative to itself, or from the root. */
+const pathPattern =
+  /new URL\(\s*['"]([^'"]+)['"],\s*import\.meta\.url|['"]([\w-]+\/[\w./-]+\.(?:sql|json))['"]/g;
+
+const imports: Import[] = codeFiles.flatMap((from) =>
+  [...textOf(from).matchAll(importPattern)].map((match) => ({ from, to: match[1] ?? match[2] ?? '' })),
+);
+const isOurs = ({ to }: Import) => to.startsWith('.');
+const resolve = ({ from, to }: Import): Import => ({
+  from,
+  to: relative(root, join(root, dirname(from), to.replace(/\?.*$/, ''))),
+});
+const readFiles: Import[] = codeFiles.flatMap((from) =>
+  [...textOf(from).matchAll(pathPattern)]
+    .map((match) => (match[1] ? resolve({ from, to: match[1] }) : { from, to: match[2] ?? '' }))
+    .filter(({ to }) => moduleOf(to) in rules && existsSync(join(root, to))),
 );
 
 function isAllowed({ from, to }: Import): boolean {
   if (to.startsWith('.react-router/') || to.includes('+types/')) return true;
-  const room = roomOf(from);
-  const target = roomOf(to);
-  if (room === target || from.startsWith(`${target}/`) || dirname(to) === dirname(from)) return true;
-  const lists = [allowed[room] ?? allowed[room.split('/')[0] ?? ''] ?? []];
-  if (/\.test\.tsx?$/.test(from) || from.startsWith('supabase/tests/'))
-    lists.push(allowedInTests[room] ?? []);
-  return lists
-    .flat()
-    .some(
-      (entry) =>
-        entry === '*' || entry === target || (entry.endsWith('/*') && dirname(to) === entry.slice(0, -2)),
-    );
+  if (moduleOf(from) === moduleOf(to)) return true;
+  const rule = rules[moduleOf(from)];
+  const entries = [...(rule?.modules ?? []), ...(isTest(from) ? (rule?.inTests ?? []) : [])];
+  return entries.some((entry) =>
+    entry.endsWith('/*')
+      ? dirname(to) === entry.slice(0, -2)
+      : to === entry || moduleOf(to) === entry || moduleOf(to).startsWith(`${entry}/`),
+  );
 }
 
-describe('the rooms of the house', () => {
-  test('are all looked at', () => {
-    expect(sourceFiles.length).toBeGreaterThan(50);
-    expect(imports.length).toBeGreaterThan(50);
+const { dependencies, devDependencies } = JSON.parse(textOf('package.json'));
+const packageOf = (name: string) =>
+  name
+    .split('/')
+    .slice(0, name.startsWith('@') ? 2 : 1)
+    .join('/');
+
+function isPackageAllowed({ from, to }: Import): boolean {
+  if (/^(node|virtual):/.test(to)) return true;
+  const packages = rules[moduleOf(from)]?.packages ?? [];
+  if (packages === 'any' || isTest(from)) return packageOf(to) in { ...dependencies, ...devDependencies };
+  return packages === 'production' ? packageOf(to) in dependencies : packages.includes(packageOf(to));
+}
+
+const describeImport = ({ from, to }: Import) => `${from} uses ${to}`;
+
+describe('the import rules', () => {
+  test('see every file', () => {
+    expect(codeFiles.length).toBeGreaterThan(800);
+    expect(imports.length).toBeGreaterThan(2_000);
+    expect(readFiles.length).toBeGreaterThan(5);
   });
 
-  test('import only what they may', () => {
-    expect(imports.filter((one) => !isAllowed(one)).map(({ from, to }) => `${from} imports ${to}`)).toEqual(
-      [],
-    );
+  test('hold for modules and for files read by path', () => {
+    const ours = [...imports.filter(isOurs).map(resolve), ...readFiles];
+    expect(ours.filter((one) => !isAllowed(one)).map(describeImport)).toEqual([]);
   });
 
-  test('would be told of a wall that is broken', () => {
-    expect(isAllowed({ from: 'domain/money.ts', to: 'web/lib/store.ts' })).toBe(false);
-    expect(isAllowed({ from: 'backend/data/sql.ts', to: 'backend/realtime/socket.ts' })).toBe(false);
-    expect(isAllowed({ from: 'web/storefront/shop/shop-page.tsx', to: 'web/admin/x.tsx' })).toBe(false);
-    expect(isAllowed({ from: 'web/ui/price.tsx', to: 'supabase/types.ts' })).toBe(false);
-    expect(
-      isAllowed({ from: 'simulators/daraja/ledger.ts', to: 'supabase/functions/mobile-money/daraja.ts' }),
-    ).toBe(false);
+  test('hold for packages', () => {
+    const packages = imports.filter(({ to }) => /^[@\w]/.test(to));
+    expect(packages.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
   });
 
-  test('say no noun of the shop in the backend', () => {
+  test('reject what they forbid', () => {
+    const forbidden: [from: string, to: string][] = [
+      ['domain/money.ts', 'web/lib/store.ts'],
+      ['backend/data/sql.ts', 'backend/realtime/socket.ts'],
+      ['backend/auth/mfa/totp.ts', 'backend/storage/objects.ts'],
+      ['backend/database/pglite.ts', 'backend/fair-queue.ts'],
+      ['backend/data/run.ts', 'supabase/seed.sql'],
+      ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
+      ['web/ui/price.tsx', 'web/root.tsx'],
+      ['web/ui/price.tsx', 'supabase/types.ts'],
+      ['simulators/daraja/ledger.ts', 'supabase/functions/mobile-money/daraja-client.ts'],
+    ];
+    expect(forbidden.filter(([from, to]) => isAllowed({ from, to }))).toEqual([]);
+    expect(isPackageAllowed({ from: 'web/storefront/home/home-page.tsx', to: 'recharts' })).toBe(false);
+    expect(isPackageAllowed({ from: 'server/shop.ts', to: 'fast-check' })).toBe(false);
+    expect(isPackageAllowed({ from: 'server/shop.ts', to: 'pino' })).toBe(true);
+  });
+
+  test('cannot be passed by way of scripts/, which re-exports nothing', () => {
+    const reExports = codeFiles
+      .filter((path) => path.startsWith('scripts/'))
+      .filter((path) => /(?:^|\n)export\s(?:type\s)?(?:\*|\{[^}]*\})\s?(?:as \w+ )?from/.test(textOf(path)));
+    expect(reExports).toEqual([]);
+  });
+
+  test('keep the nouns of the shop out of the backend', () => {
     const nouns = /\b(product|order_item|tracking_number|juice|mpesa|m-pesa|daraja|shopper|inquir)/i;
-    const told = sourceFiles
-      .filter((path) => path.startsWith('backend/'))
-      .filter((path) => nouns.test(readFileSync(join(root, path), 'utf8')));
-    expect(told).toEqual([]);
+    const backend = sourceFiles.filter((path) => path.startsWith('backend/'));
+    expect(backend.filter((path) => nouns.test(textOf(path)))).toEqual([]);
   });
 });

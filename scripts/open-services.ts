@@ -121,7 +121,7 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
       return { id, token: await token({ sub: id }) };
     },
     async close() {
-      for (const client of liveClients) client.disconnect();
+      for (const client of liveClients) void client.disconnect();
       await backend.close();
       server.closeAllConnections();
       await new Promise((done) => server.close(done));

@@ -48,7 +48,6 @@ const sources = [
   'supabase/functions',
   'supabase/types.ts',
   'simulators',
-  'scripts/art',
   'scripts/lean-framework.ts',
   'scripts/make-blank-database.mjs',
 ];

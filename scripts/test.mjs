@@ -66,7 +66,8 @@ function suite(title, config) {
 
 check('types of the routes', bin('react-router'), ['typegen']);
 check('types', bin('tsc'), []);
-check('lint and format', bin('biome'), ['ci', '.']);
+check('lint, format, import cycles, floating promises', bin('biome'), ['ci', '.']);
+check('unused files, exports and packages', bin('knip'), ['--no-progress']);
 suite('rules, services and SQL', 'vitest.config.ts');
 if (browser) suite('stories in a browser', 'vitest.browser.config.ts');
 else failed.push('stories in a browser: there is no browser');

@@ -1,7 +1,9 @@
 // The built files for browsers, from the folder they were built into.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import sirv from 'sirv';
-import type { Middleware } from './http-server.ts';
+
+/** Answers a request or passes it on. */
+export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
 
 const year = 365 * 24 * 60 * 60;
 

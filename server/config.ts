@@ -41,7 +41,7 @@ export interface Config {
   analytics: { url: string | null; domain: string };
 }
 
-export type MpesaConfig = {
+type MpesaConfig = {
   /** Where the money goes: to a paybill or to a till. */
   transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
 } & (

@@ -9,7 +9,7 @@ import { isHangUp } from '../backend/hang-up.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
-import { serveBrowserFiles } from './browser-files.ts';
+import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { type Log, maskPath } from './log.ts';
@@ -21,9 +21,6 @@ import { readPlain } from './read-plain.ts';
 import { createRefusalLog } from './refused-requests.ts';
 import { sendPlain } from './send-plain.ts';
 import type { ShareImages } from './share-images/share-images.ts';
-
-/** Answers a request or passes it on. */
-export type Middleware = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
 
 export interface HttpServerOptions {
   backend: Pick<Backend, 'answer' | 'serves' | 'upgrade'> | null;

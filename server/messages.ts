@@ -49,7 +49,7 @@ export interface MessagesConfig {
   outboxDays: number;
 }
 
-export interface SmsGateway {
+interface SmsGateway {
   username: string;
   apiKey: string;
   /** Short code or name that recipients see; the gateway's own when there is none. */

@@ -16,10 +16,11 @@ import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mo
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { createBackups } from './backups/backups.ts';
+import type { Middleware } from './browser-files.ts';
 import type { Config } from './config.ts';
 import { endBroken } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
-import { createHttpServer, type Middleware } from './http-server.ts';
+import { createHttpServer } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
 import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';

@@ -2,7 +2,7 @@
 import { type ClientRequest, createServer, type IncomingMessage, request as send } from 'node:http';
 import { listenAnywhere } from './listen-anywhere.ts';
 
-export type DarajaCall = 'token' | 'push' | 'query' | 'reversal' | 'status' | 'other';
+type DarajaCall = 'token' | 'push' | 'query' | 'reversal' | 'status' | 'other';
 
 export interface DarajaMessage {
   call: DarajaCall;

@@ -63,7 +63,7 @@ interface RouteBase {
   maxBodyBytes?: number;
 }
 
-export type Handle = (request: AuthRequest, context: AuthContext) => Promise<Response>;
+type Handle = (request: AuthRequest, context: AuthContext) => Promise<Response>;
 
 /** A call. `admin` takes the secret key or a token whose role is one of `settings.adminRoles`. */
 export type Route =

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 
 /** From this version on, an error's `code` is its name; before, it is the HTTP status. */
-export const apiVersionWithErrorCodes = '2024-01-01';
+const apiVersionWithErrorCodes = '2024-01-01';
 
 /** A call that is refused, as the caller is told: HTTP status, the error's name, one sentence, further fields. */
 export class AuthFault extends Error {

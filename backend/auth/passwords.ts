@@ -4,7 +4,7 @@ import { isCommonPassword } from './common-passwords.ts';
 import { AuthFault } from './fault.ts';
 import type { PasswordHashCost, PasswordRules } from './settings.ts';
 
-export interface WeakPassword {
+interface WeakPassword {
   message: string;
   reasons: ('length' | 'characters' | 'pwned')[];
 }

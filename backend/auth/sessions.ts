@@ -114,7 +114,7 @@ export async function upgradeSession(
 }
 
 /** Adds to a session how its person has proven who they are; a method that is there already counts from now. */
-export async function addMethod(
+async function addMethod(
   tx: Session,
   context: AuthContext,
   sessionId: string,

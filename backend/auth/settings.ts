@@ -1,5 +1,4 @@
 // Every switch of the auth service and what it is when nobody sets it (the defaults of GoTrue where it has them).
-import type { JWK } from 'jose';
 
 /** What a password must have beside its length. Each entry is a set of characters, one of which must occur. */
 export interface PasswordRules {
@@ -204,18 +203,10 @@ export type GivenAuthSettings = {
     : Partial<AuthSettings[Name]>;
 } & Pick<AuthSettings, 'externalUrl' | 'siteUrl'>;
 
-/** Keys that sign and verify access tokens. */
-export interface SigningKeys {
-  /** Private JWKs (ES256 or RS256) with `kid` and `alg`; the first signs, all verify. */
-  signingKeys: readonly JWK[];
-  /** A shared HS256 secret; signs when there is no private key, verifies always. */
-  sharedSecret?: string | undefined;
-}
-
 const perFiveMinutes = (count: number): Limit => ({ count, window: 300 });
 
 /** The defaults, all but the two addresses. */
-export const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
+const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
   redirectAllowList: [],
   isSignupOpen: false,
   isAnonymousSignInEnabled: false,

@@ -44,7 +44,7 @@ export function userJson(user: UserRow, identities: IdentityRow[], factors: Fact
   }) as UserJson;
 }
 
-export function identityJson(identity: IdentityRow): Json {
+function identityJson(identity: IdentityRow): Json {
   return withoutEmpty({
     identity_id: identity.id,
     id: identity.provider_id,

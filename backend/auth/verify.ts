@@ -148,7 +148,7 @@ function whereTo(
 }
 
 /** Sends the browser on, with what it needs to know in the fragment (never sent to a server) and in the query. */
-export function goTo(
+function goTo(
   target: string,
   fragment: Record<string, string>,
   query: Record<string, string> = {},

@@ -2,7 +2,7 @@
 
 import { arrayLiteral } from '../database/array-literal.ts';
 import type { Session } from '../database/database.ts';
-import type { Column } from './schema-cache.ts';
+import type { Column } from './schema-types.ts';
 
 /** A table, view or composite type. */
 export interface RelationRow {
@@ -15,7 +15,7 @@ export interface RelationRow {
   columns: Array<Omit<Column, 'representation'> & { number: number }>;
 }
 /** A primary key, unique constraint or foreign key; columns by number. */
-export interface ConstraintRow {
+interface ConstraintRow {
   name: string;
   kind: 'p' | 'u' | 'f';
   table: number;
@@ -48,7 +48,7 @@ export interface FunctionRow {
   settings: string[];
 }
 /** An aggregate that makes a media type of rows. */
-export interface HandlerRow {
+interface HandlerRow {
   schema: string;
   name: string;
   mediaType: string;
@@ -57,19 +57,19 @@ export interface HandlerRow {
   relation: number | null;
 }
 /** A cast of a domain that says how its values are shown or taken. */
-export interface CastRow {
+interface CastRow {
   domain: string;
   way: 'toJson' | 'fromJson' | 'fromText';
   schema: string;
   name: string;
 }
 /** A setting a role has been given, in the form of `statement_timeout=1s`. */
-export interface RoleSettingRow {
+interface RoleSettingRow {
   role: string;
   setting: string;
 }
 /** A view's stored query tree. */
-export interface ViewRow {
+interface ViewRow {
   oid: number;
   definition: string;
 }

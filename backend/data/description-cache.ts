@@ -1,5 +1,5 @@
 // Descriptions of schemas, read and written once per role: to read one takes longer than hundreds of plain reads.
-import type { SchemaCache } from './schema-cache.ts';
+import type { SchemaCache } from './schema-types.ts';
 import type { DescribedSchema } from './sql-description.ts';
 
 interface Entry {

@@ -1,6 +1,7 @@
 // Keeps the schema cache true while the schema changes.
 import type { Database } from '../database/database.ts';
-import { loadSchemaCache, type SchemaCache } from './schema-cache.ts';
+import { loadSchemaCache } from './schema-cache.ts';
+import type { SchemaCache } from './schema-types.ts';
 
 /** Milliseconds until a schema that could not be read is read again. */
 const retryAfter = 500;

@@ -1,6 +1,6 @@
 // Which of the media types a client accepts it gets.
 import { Fault } from './fault.ts';
-import type { MediaHandler, TableName } from './schema-cache.ts';
+import type { MediaHandler, TableName } from './schema-types.ts';
 
 /** What the database makes an execution plan of, and how it is told. */
 export interface Explanation {
@@ -47,7 +47,7 @@ export interface MediaChoices {
 }
 
 /** What may be asked of an execution plan. */
-export const explainOptions: readonly string[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal'];
+const explainOptions: readonly string[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal'];
 
 const builtIn = (format: MediaType['format'], type: string, isNullStripped = false): MediaType => ({
   format,

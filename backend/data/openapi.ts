@@ -1,5 +1,5 @@
 // The description of a schema as an OpenAPI 2.0 document.
-import type { Column, Relation } from './schema-cache.ts';
+import type { Column, Relation } from './schema-types.ts';
 import type {
   DescribedColumn,
   DescribedFunction,

@@ -7,7 +7,7 @@ import { type Preferences, parsePreferences } from './preferences.ts';
 import { parseQueryString } from './query-string.ts';
 import type { Query } from './query-tree.ts';
 
-export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS';
+type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS';
 
 /** What is read of a request, its body already in memory. */
 export interface RequestParts {

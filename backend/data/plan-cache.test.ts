@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { PlanCache, type PlannedRequest, shapeOf } from './plan-cache.ts';
-import type { SchemaCache } from './schema-cache.ts';
+import type { SchemaCache } from './schema-types.ts';
 
 const parts = (search: string, headers: Record<string, string> = {}, method = 'GET', body = '') => ({
   method,

@@ -1,9 +1,9 @@
 // Remembers what reads were planned as: requests that differ only in the values they compare with are planned once.
 import { randomUUID } from 'node:crypto';
 import type { ParsedRequest, RequestParts } from './parse.ts';
-import type { CallPlan, ReadPlan } from './plan.ts';
+import type { CallPlan, ReadPlan } from './plan-types.ts';
 import { decode } from './query-string.ts';
-import type { SchemaCache } from './schema-cache.ts';
+import type { SchemaCache } from './schema-types.ts';
 import { patternOf } from './sql-conditions.ts';
 import type { Statement } from './sql-writer.ts';
 

@@ -2,9 +2,9 @@
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
 import { mediaTypeOf } from './payload.ts';
-import type { CallArguments } from './plan.ts';
+import type { CallArguments } from './plan-types.ts';
 import { pairsOf } from './query-string.ts';
-import type { DatabaseFunction, Parameter, SchemaCache } from './schema-cache.ts';
+import type { DatabaseFunction, Parameter, SchemaCache } from './schema-types.ts';
 import { mostSimilar } from './similar-name.ts';
 
 const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {

@@ -1,8 +1,8 @@
 // Which media type an answer is of, by what the schema cache knows of the rows or the function that give it.
 import { chooseMediaType, type MediaChoices, type MediaType } from './media-type.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { PlanLimits, ReadNode } from './plan.ts';
-import type { DatabaseFunction, Relation, SchemaCache } from './schema-cache.ts';
+import type { PlanLimits, ReadNode } from './plan-types.ts';
+import type { DatabaseFunction, Relation, SchemaCache } from './schema-types.ts';
 
 const noHandlers: MediaChoices['own'] = new Map();
 

@@ -1,10 +1,10 @@
 // Plans insert, update, upsert, put and delete.
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { ConflictTarget, Mutation, MutationPlan, PlanLimits, PlannedCondition } from './plan.ts';
 import { mediaOfRows, rowsFor } from './plan-media.ts';
 import { planNode } from './plan-rows.ts';
-import type { Column, Relation, SchemaCache } from './schema-cache.ts';
+import type { ConflictTarget, Mutation, MutationPlan, PlanLimits, PlannedCondition } from './plan-types.ts';
+import type { Column, Relation, SchemaCache } from './schema-types.ts';
 
 /**
  * Plans a change of a relation's rows.

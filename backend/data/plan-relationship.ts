@@ -1,8 +1,8 @@
 // Which relationship an embed means.
 import { Fault } from './fault.ts';
-import type { ReadNode } from './plan.ts';
+import type { ReadNode } from './plan-types.ts';
 import type { SelectedEmbed } from './query-tree.ts';
-import type { Relationship, SchemaCache } from './schema-cache.ts';
+import type { Relationship, SchemaCache } from './schema-types.ts';
 import { mostSimilar } from './similar-name.ts';
 
 /**

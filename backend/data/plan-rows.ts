@@ -1,5 +1,6 @@
 // Plans rows and what is embedded in them: fields, conditions, orders, relationships.
 import { Fault } from './fault.ts';
+import { findRelationship } from './plan-relationship.ts';
 import type {
   PlanLimits,
   PlannedCondition,
@@ -8,10 +9,9 @@ import type {
   PlannedItem,
   PlannedOrder,
   ReadNode,
-} from './plan.ts';
-import { findRelationship } from './plan-relationship.ts';
+} from './plan-types.ts';
 import type { Condition, Field, IsValue, OrderTerm, Query, SelectedEmbed, SelectItem } from './query-tree.ts';
-import type { Column, Relation, SchemaCache } from './schema-cache.ts';
+import type { Column, Relation, SchemaCache } from './schema-types.ts';
 import { mostSimilar } from './similar-name.ts';
 
 /** Steps of a JSON path: each is an operator within another, and PostgreSQL's own depth is limited. */

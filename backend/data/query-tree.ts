@@ -11,7 +11,7 @@ export interface Field {
 
 export type Aggregate = 'sum' | 'avg' | 'count' | 'max' | 'min';
 
-export interface SelectedField {
+interface SelectedField {
   kind: 'field';
   /** Null for `count()`, which counts rows. */
   field: Field | null;
@@ -69,7 +69,7 @@ export interface Filter {
   operation: Operation;
 }
 
-export interface ConditionGroup {
+interface ConditionGroup {
   kind: 'group';
   joiner: 'and' | 'or';
   isNegated: boolean;
@@ -87,7 +87,7 @@ export interface OrderTerm {
 }
 
 /** Something said about the rows at `path`, which names embeds from the outside in; empty for the request's own rows. */
-export type At<T> = { path: readonly string[] } & T;
+type At<T> = { path: readonly string[] } & T;
 
 /** What a query string says. */
 export interface Query {

@@ -1,6 +1,6 @@
 // Finds the ways from one relation's rows to another's: foreign keys, junctions, views over them, functions of a row.
 import type { Catalogue, RelationRow } from './catalogue.ts';
-import type { Relationship, TableName } from './schema-cache.ts';
+import type { Relationship, TableName } from './schema-types.ts';
 import { columnOrigins } from './view-origins.ts';
 
 const nameOf = ({ schema, name }: RelationRow): TableName => ({ schema, name });

@@ -2,8 +2,8 @@
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { CallPlan, DescriptionPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan.ts';
 import { putMismatch } from './plan-mutation.ts';
+import type { CallPlan, DescriptionPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan-types.ts';
 import { type Preferences, preferenceApplied } from './preferences.ts';
 import type { Answer } from './sql.ts';
 

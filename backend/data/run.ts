@@ -2,7 +2,7 @@
 import type { Session } from '../database/database.ts';
 import { type PlainResponse, webHeaders } from '../plain-response.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan.ts';
+import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan-types.ts';
 import { checkAnswer, respond, respondDocument } from './respond.ts';
 import { type Answer, writeEstimate, writeExplanation, writeRows } from './sql.ts';
 import { type DescribedSchema, writeDescription } from './sql-description.ts';

@@ -1,4 +1,5 @@
 // What the database has: relations, columns, keys, relationships and functions, read from its catalogue.
+
 import type { Session } from '../database/database.ts';
 import { type Catalogue, type FunctionRow, type RelationRow, readCatalogue } from './catalogue.ts';
 import {
@@ -9,136 +10,17 @@ import {
   isView,
   primaryKeysOf,
 } from './relationships.ts';
-
-/** Casts of a domain that say how its values are shown and taken; functions, null where there is none. */
-export interface Representation {
-  toJson: TableName | null;
-  fromJson: TableName | null;
-  fromText: TableName | null;
-}
-
-export interface Column {
-  name: string;
-  /** The type as SQL text, from the catalogue. */
-  type: string;
-  /** Kinds of types whose operators differ. */
-  kind: 'json' | 'tsvector' | 'other';
-  /** What an insert that does not mention the column gives it, as SQL text from the catalogue. */
-  defaultExpression: string | null;
-  /** Of a domain with casts of its own. */
-  representation: Representation | null;
-}
-
-/** A function of one row, read like a column. */
-export interface ComputedColumn {
-  schema: string;
-  name: string;
-  kind: Column['kind'];
-}
-
-export interface TableName {
-  schema: string;
-  name: string;
-}
-
-type ColumnPair = readonly [origin: string, foreign: string];
-
-/** A way from the rows of one relation to rows of another. */
-export interface Relationship {
-  cardinality: 'many-to-one' | 'one-to-many' | 'one-to-one' | 'many-to-many';
-  origin: TableName;
-  foreign: TableName;
-  /** The constraint's name; for many-to-many the junction's first; for a computed one the function's. */
-  name: string;
-  /** Origin and foreign columns that are equal; empty for many-to-many and computed ones. */
-  columns: readonly ColumnPair[];
-  isForeignView: boolean;
-  /** Whether the foreign key is the origin's. */
-  holdsKey: boolean;
-  junction: {
-    table: TableName;
-    constraints: readonly [string, string];
-    /** Origin column and the junction's column for it. */
-    originColumns: readonly ColumnPair[];
-    /** Junction's column and the foreign column for it. */
-    foreignColumns: readonly ColumnPair[];
-  } | null;
-  /** A function from a row of the origin to rows of the foreign relation. */
-  computedBy: TableName | null;
-}
-
-/** What the database has to make a media type of rows, or of a function's value. */
-export interface MediaHandler {
-  /** In lower case, such as `text/html`, or any. */
-  mediaType: string;
-  isBinary: boolean;
-  /** The aggregate that makes it of rows; null for a function whose value it is. */
-  aggregate: TableName | null;
-  /** The relation whose rows the aggregate takes; null for any rows. */
-  rowsOf: TableName | null;
-}
-
-export interface Relation extends TableName {
-  isView: boolean;
-  isInsertable: boolean;
-  isUpdatable: boolean;
-  isDeletable: boolean;
-  columns: ReadonlyMap<string, Column>;
-  primaryKey: readonly string[];
-  computedColumns: ReadonlyMap<string, ComputedColumn>;
-  relationships: readonly Relationship[];
-  /** Handlers of this relation's rows, by media type. */
-  mediaHandlers: ReadonlyMap<string, MediaHandler>;
-}
-
-export interface Parameter {
-  /** '' when unnamed. */
-  name: string;
-  type: string;
-  hasDefault: boolean;
-  isVariadic: boolean;
-}
-
-export interface DatabaseFunction {
-  schema: string;
-  name: string;
-  parameters: readonly Parameter[];
-  isVolatile: boolean;
-  isSet: boolean;
-  /** Settings the function runs with, by name. */
-  settings: ReadonlyMap<string, string>;
-  returns:
-    | { kind: 'void' }
-    /** `isRecord`: rows whose columns nobody has declared. */
-    | {
-        kind: 'scalar';
-        isRecord: boolean;
-        /** Of a result whose type is a domain named like a media type. */
-        handler: MediaHandler | null;
-      }
-    /** `relation` is the table or view whose rows are returned, if it is exposed; `isNamedType`: no OUT parameters. */
-    | {
-        kind: 'composite';
-        columns: ReadonlyMap<string, Column>;
-        relation: Relation | null;
-        isNamedType: boolean;
-      };
-}
-
-export interface SchemaCache {
-  /** By schema, then by name. Exposed schemas only. */
-  relations: ReadonlyMap<string, ReadonlyMap<string, Relation>>;
-  /** By schema, then by name: the overloads. */
-  functions: ReadonlyMap<string, ReadonlyMap<string, readonly DatabaseFunction[]>>;
-  /** Types a column may be cast to: what a request may call them, and their SQL text. */
-  types: ReadonlyMap<string, string>;
-  /** Handlers of any rows, by media type. */
-  mediaHandlers: ReadonlyMap<string, MediaHandler>;
-  /** PostGIS's function that makes GeoJSON of a row; null where there is none. */
-  geoJsonOf: TableName | null;
-  /** Settings that roles have been given, by role, then by name. */
-  roleSettings: ReadonlyMap<string, ReadonlyMap<string, string>>;
-}
+import type {
+  Column,
+  ComputedColumn,
+  DatabaseFunction,
+  MediaHandler,
+  Parameter,
+  Relation,
+  Representation,
+  SchemaCache,
+  TableName,
+} from './schema-types.ts';
 
 // Types a request may name that the catalogue calls otherwise.
 const typeAliases = { int: 'integer', decimal: 'numeric', dec: 'numeric', float: 'double precision' };

@@ -1,6 +1,6 @@
 // Writes filters. Every value a client sent is a bound parameter.
 import { arrayLiteral } from '../database/array-literal.ts';
-import type { PlannedCondition, PlannedEmbed, PlannedField } from './plan.ts';
+import type { PlannedCondition, PlannedEmbed, PlannedField } from './plan-types.ts';
 import type { Comparison, Operation, TextSearch } from './query-tree.ts';
 import { nameOf, quoted, type Writer } from './sql-writer.ts';
 

@@ -1,5 +1,5 @@
 // Reads what a schema's description says beyond the schema cache: comments, and what the role may use.
-import type { DescriptionPlan } from './plan.ts';
+import type { DescriptionPlan } from './plan-types.ts';
 import type { Statement } from './sql-writer.ts';
 
 /** What the schema's description needs of a column besides the schema cache. */

@@ -1,8 +1,8 @@
 // Writes rows with what is embedded in them as nested selects.
 
-import type { PlannedCondition, PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan.ts';
+import type { PlannedCondition, PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan-types.ts';
 import type { Aggregate } from './query-tree.ts';
-import type { Relation } from './schema-cache.ts';
+import type { Relation } from './schema-types.ts';
 import { conditionsOf, fieldOf } from './sql-conditions.ts';
 import { list, nameOf, quoted, type Writer, where } from './sql-writer.ts';
 

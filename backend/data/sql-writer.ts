@@ -1,5 +1,5 @@
 // The few means every statement is written with.
-import type { TableName } from './schema-cache.ts';
+import type { TableName } from './schema-types.ts';
 
 export interface Statement {
   sql: string;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseRequest } from './parse.ts';
 import { planRequest } from './plan.ts';
-import type { Column, DatabaseFunction, Relation, Relationship, SchemaCache } from './schema-cache.ts';
+import type { Column, DatabaseFunction, Relation, Relationship, SchemaCache } from './schema-types.ts';
 import { writeEstimate, writeStatement } from './sql.ts';
 
 const columns = (types: Record<string, string>) =>

@@ -2,8 +2,8 @@
 // the only other names are output names, which are quoted and name nothing in the database.
 import { arrayLiteral } from '../database/array-literal.ts';
 import type { Explanation } from './media-type.ts';
-import type { CallPlan, Mutation, MutationPlan, ReadPlan } from './plan.ts';
-import type { Column, MediaHandler, Parameter, Relation } from './schema-cache.ts';
+import type { CallPlan, Mutation, MutationPlan, ReadPlan } from './plan-types.ts';
+import type { Column, MediaHandler, Parameter, Relation } from './schema-types.ts';
 import { conditionsOf } from './sql-conditions.ts';
 import { countedRows, rowTypeOf, selectFrom } from './sql-rows.ts';
 import { list, nameOf, quoted, type Statement, Writer, where } from './sql-writer.ts';

@@ -1,6 +1,6 @@
 // Long answers, sent as they are read: the database keeps the rows, this process only the few that are on their way.
 import type { Session } from '../database/database.ts';
-import type { ReadPlan } from './plan.ts';
+import type { ReadPlan } from './plan-types.ts';
 import { type RowsAnswer, writeRowSettings } from './sql.ts';
 import type { Statement } from './sql-writer.ts';
 

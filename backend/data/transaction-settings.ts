@@ -3,7 +3,7 @@ import type { RequestSettings } from '../database/as-role.ts';
 import type { Isolation } from '../database/database.ts';
 import type { HeaderLookup } from '../plain-request.ts';
 import type { ParsedRequest } from './parse.ts';
-import type { Plan } from './plan.ts';
+import type { Plan } from './plan-types.ts';
 import { quoted } from './sql-writer.ts';
 
 /** What of the service's options settles it. */

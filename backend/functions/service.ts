@@ -3,7 +3,7 @@ import { decodeProtectedHeader } from 'jose';
 import { type Caller, inShareOf, type Service } from '../caller.ts';
 
 /** What a function gets beside the request. */
-export interface FunctionContext {
+interface FunctionContext {
   /** Who calls; `anon` when a third party calls without a key. */
   caller: Caller;
   /** Aborted when the caller has been told that the function took too long. */

@@ -1,7 +1,12 @@
 // What a caller may do on a private topic: the policies of realtime.messages decide, asked with rows that never stay.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
-import type { Hub } from './channels.ts';
+
+/**
+ * Who may send broadcasts to public topics and be present there. `everyone`: as the client protocol has it. `privileged`: whom the
+ * insert policies of `realtime.messages` let write to the topic, as on private topics; never visitors (role `anon`).
+ */
+export type PublicSenders = 'everyone' | 'privileged';
 
 /** What of a private topic is allowed, in one direction. */
 export interface Rights {
@@ -79,7 +84,7 @@ export const queriesForRights = 7;
  * @returns null when the policies have to be asked
  */
 export function knownRightsToSend(
-  { publicSenders }: Pick<Hub, 'publicSenders'>,
+  { publicSenders }: { publicSenders: PublicSenders },
   { isPrivate, claims }: Pick<RightsQuestion, 'isPrivate' | 'claims'>,
 ): Rights | null {
   if (isPrivate) return null;

@@ -3,20 +3,14 @@ import type { Authenticate } from '../authenticate.ts';
 import type { Backlog } from '../backlog.ts';
 import type { Database } from '../database/database.ts';
 import type { FairQueue } from '../fair-queue.ts';
+import type { PublicSenders } from './authorization.ts';
 import { audienceOf, type Broadcast, framesOf, sizeOf } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';
-import type { Channel } from './channel.ts';
 import type { FanOut } from './fan-out.ts';
 import { deliveryCost, type Limits, type SharedLimits } from './limits.ts';
 import type { PostgresChanges } from './postgres-changes.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
 import { encodeText, SharedFrames } from './protocol.ts';
-
-/**
- * Who may send broadcasts to public topics and be present there. `everyone`: as the client protocol has it. `privileged`: whom the
- * insert policies of `realtime.messages` let write to the topic, as on private topics; never visitors (role `anon`).
- */
-export type PublicSenders = 'everyone' | 'privileged';
 
 /** What all connections of this process share. */
 export interface Hub {
@@ -30,27 +24,34 @@ export interface Hub {
   backlog: Backlog;
   onFault: (error: unknown) => void;
   channels: Channels;
-  presences: Presences<Channel>;
+  presences: Presences<Receiver>;
   feed: BroadcastFeed;
   changes: PostgresChanges;
+}
+
+/** A channel as this process reaches it. */
+export interface Receiver {
+  audience: string;
+  passBroadcast(broadcast: Broadcast, frames: SharedFrames): void;
+  passPresence(frames: SharedFrames): void;
 }
 
 /** The channels of this process by topic; public and private topics of one name are separate. */
 export class Channels {
   readonly #fanOut: FanOut;
-  readonly #byAudience = new Map<string, Set<Channel>>();
+  readonly #byAudience = new Map<string, Set<Receiver>>();
 
   constructor(fanOut: FanOut) {
     this.#fanOut = fanOut;
   }
 
-  add(channel: Channel): void {
+  add(channel: Receiver): void {
     const members = this.#byAudience.get(channel.audience);
     if (members) members.add(channel);
     else this.#byAudience.set(channel.audience, new Set([channel]));
   }
 
-  remove(channel: Channel): void {
+  remove(channel: Receiver): void {
     const members = this.#byAudience.get(channel.audience);
     members?.delete(channel);
     if (members?.size === 0) this.#byAudience.delete(channel.audience);
@@ -66,7 +67,7 @@ export class Channels {
    * @param except the sender's, when it does not want its own messages
    * @returns null when all have it; otherwise resolves when they have
    */
-  deliver(broadcast: Broadcast, except: Channel | null = null): Promise<void> | null {
+  deliver(broadcast: Broadcast, except: Receiver | null = null): Promise<void> | null {
     const members = this.#byAudience.get(audienceOf(broadcast.topic, broadcast.isPrivate));
     if (!members) return null;
     const frames = framesOf(broadcast);
@@ -82,7 +83,7 @@ export class Channels {
     const message = { joinRef: null, ref: null, topic, event: 'presence_diff', payload: diff };
     const frames = new SharedFrames((version) => encodeText(version, message));
     const bytes = frames.for(2)?.bytes.length ?? 0;
-    this.#fanOut.deliver(members, bytes, (channel) => channel.passPresence(frames));
+    void this.#fanOut.deliver(members, bytes, (channel) => channel.passPresence(frames));
   }
 }
 
@@ -93,7 +94,7 @@ export class Channels {
 export function broadcastToAll(
   hub: Pick<Hub, 'channels' | 'feed'>,
   broadcast: Broadcast,
-  except: Channel | null = null,
+  except: Receiver | null = null,
 ): Promise<void> | null {
   hub.feed.publish(broadcast);
   return hub.channels.deliver(broadcast, except);

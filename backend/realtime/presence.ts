@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 
 /** One appearance of somebody. */
-export interface PresenceMeta {
+interface PresenceMeta {
   phx_ref: string;
   phx_ref_prev?: string;
   [field: string]: unknown;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { isRecord } from './protocol.ts';
 
 /** Operators of filters. */
-export const filterOperators = [
+const filterOperators = [
   'eq',
   'neq',
   'lt',

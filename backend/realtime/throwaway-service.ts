@@ -88,7 +88,7 @@ export async function startService(
       return client;
     },
     async close() {
-      for (const client of clients) client.disconnect();
+      for (const client of clients) void client.disconnect();
       await service.close();
       server.closeAllConnections();
       await new Promise((done) => server.close(done));

@@ -3,7 +3,7 @@ import { hkdfSync } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import { faults } from './fault.ts';
 
-export interface DownloadToken {
+interface DownloadToken {
   url: string;
   scope: 'download';
   /** `width:100,resize:cover`: then the address gives that rendering only. */
@@ -11,7 +11,7 @@ export interface DownloadToken {
   exp: number;
 }
 
-export interface UploadToken {
+interface UploadToken {
   url: string;
   scope: 'upload';
   owner: string | null;

@@ -28,7 +28,7 @@ export const LIME: Citrus = {
 };
 
 /** The cut face, `radius` wide, centred on the origin: rind, pith, segments with juice sacs. */
-export function citrusFace(sheet: Sheet, radius: number, citrus: Citrus, segments = 9): string {
+function citrusFace(sheet: Sheet, radius: number, citrus: Citrus, segments = 9): string {
   const random = seeded(segments * 7);
   let flesh = '';
   for (let index = 0; index < segments; index++) {

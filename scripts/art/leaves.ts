@@ -5,7 +5,7 @@ export type LeafColours = { light: string; dark: string; rib: string };
 
 export const GREEN: LeafColours = { light: '#5cc46f', dark: '#17733f', rib: '#c9f0b8' };
 export const DEEP_GREEN: LeafColours = { light: '#2f9c58', dark: '#0b4a2b', rib: '#8fdca0' };
-export const BRONZE: LeafColours = { light: '#d9714a', dark: '#7c2a35', rib: '#ffc9a0' };
+const BRONZE: LeafColours = { light: '#d9714a', dark: '#7c2a35', rib: '#ffc9a0' };
 
 /** A leaf that points up from the origin, `length` long; `teeth` makes the edge serrate. */
 export function leaf(sheet: Sheet, length: number, width: number, colours: LeafColours, teeth = 0): string {

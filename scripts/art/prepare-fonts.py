@@ -141,6 +141,6 @@ if __name__ == "__main__":
         "narrow": letterforms(pinned(BRICOLAGE, opsz=60, wdth=75, wght=800), capitals),
         "text": letterforms(pinned(FIGTREE, wght=700), words),
     }
-    target = ROOT / "scripts/art/letterforms.json"
+    target = ROOT / "server/share-images/letterforms.json"
     target.write_text(json.dumps(faces, ensure_ascii=False, separators=(",", ":")).replace('],"', '],\n"') + "\n")
     print("letterforms.json", target.stat().st_size, "bytes")

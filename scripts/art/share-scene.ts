@@ -1,7 +1,8 @@
 // The picture shown when a link to the shop is shared: 1200 x 630, the line-up with the wordmark.
+
+import { write } from '../../server/share-images/lettering.ts';
+import { mark } from '../../server/share-images/mark.ts';
 import { heroScene } from './heroes.ts';
-import { write } from './lettering.ts';
-import { mark } from './mark.ts';
 
 /** The share image as an SVG document. */
 export function shareScene(): string {

@@ -1,8 +1,9 @@
 // The three vessels, standing on y = 0 around x = 0: cold-pressed bottle, slim can, swing-top flask.
+
+import { CAPITAL_HEIGHT, sizeToFit, widthOf, write } from '../../server/share-images/lettering.ts';
+import { mark } from '../../server/share-images/mark.ts';
 import { acacia, hills } from './backdrop.ts';
 import type { Flavour } from './flavours.ts';
-import { CAPITAL_HEIGHT, sizeToFit, widthOf, write } from './lettering.ts';
-import { mark } from './mark.ts';
 import { ellipse, group, mix, n, path, place, type Sheet, seeded, stroke } from './sheet.ts';
 
 export type VesselName = 'bottle' | 'can' | 'flask';

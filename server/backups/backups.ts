@@ -23,7 +23,7 @@ export interface BackupOptions {
 }
 
 /** What became of an attempt. */
-export type Outcome =
+type Outcome =
   | { outcome: 'verified' | 'readable'; fileName: string; size: number }
   | { outcome: 'failed' | 'impossible'; problem: string };
 
@@ -36,7 +36,7 @@ export interface Backups {
   close(): Promise<void>;
 }
 
-export const kept = 7;
+const kept = 7;
 const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
 const hour = 60 * 60 * 1000;
 

@@ -1,6 +1,6 @@
 // What is drawn over a product's art for its shared picture: shop, name and price, as SVG.
-import { isWritable, widthOf, write } from '../../scripts/art/lettering.ts';
-import { mark } from '../../scripts/art/mark.ts';
+import { isWritable, widthOf, write } from './lettering.ts';
+import { mark } from './mark.ts';
 
 export interface SharedWords {
   storeName: string;

@@ -2,7 +2,7 @@
 
 const FORBIDDEN_WORDS = ['mpesa', 'm-pesa', 'safaricom', 'exe', 'cmd', 'sql', 'query'];
 
-export function isLoopback(hostname: string): boolean {
+function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' ||
     hostname.endsWith('.localhost') ||

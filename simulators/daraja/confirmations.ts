@@ -28,7 +28,7 @@ export function writeConfirmation(payment: Confirmed, shortcode: string): string
 }
 
 /** `2547 ***** 126`, as M-PESA masks it. */
-export function maskPhone(phone: string): string {
+function maskPhone(phone: string): string {
   return `${phone.slice(0, 4)} ***** ${phone.slice(-3)}`;
 }
 

@@ -1,7 +1,7 @@
 // Trouble on demand: the control API can spoil the next N of something, or chosen ones of all that come (a script).
 import { createHash } from 'node:crypto';
 
-export const endpoints = [
+const endpoints = [
   'tokens',
   'pushes',
   'queries',
@@ -13,14 +13,14 @@ export const endpoints = [
 export type Endpoint = (typeof endpoints)[number];
 
 /** What the simulator sends to the shop by itself. */
-export const messages = ['callbacks', 'confirmations', 'results'] as const;
+const messages = ['callbacks', 'confirmations', 'results'] as const;
 export type Message = (typeof messages)[number];
 
 /** Answers of the shop's customers and of M-PESA's core that can be chosen. */
-export const verdicts = ['reversalResults', 'statusResults'] as const;
-export type Verdict = (typeof verdicts)[number];
+const verdicts = ['reversalResults', 'statusResults'] as const;
+type Verdict = (typeof verdicts)[number];
 
-export const answerFaultKinds = [
+const answerFaultKinds = [
   /** The firewall's HTML instead of an answer (HTTP 403); nothing happens. */
   'forbidden-html',
   /** HTTP 503 with HTML; nothing happens. */
@@ -43,7 +43,7 @@ export const answerFaultKinds = [
   'busy',
 ] as const;
 
-export const messageFaultKinds = [
+const messageFaultKinds = [
   /** Never sent. */
   'drop',
   /** Sent `times` times at once. */
@@ -52,7 +52,7 @@ export const messageFaultKinds = [
   'delay',
 ] as const;
 
-export const verdictFaultKinds = [
+const verdictFaultKinds = [
   /** It ends with `resultCode`, and nothing is carried out. */
   'fail',
 ] as const;
@@ -63,9 +63,9 @@ type FaultDetails = {
   retryAfterS: number | null;
   resultCode: number | string;
 };
-export type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
-export type MessageFault = FaultDetails & { kind: (typeof messageFaultKinds)[number] };
-export type VerdictFault = FaultDetails & { kind: (typeof verdictFaultKinds)[number] };
+type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
+type MessageFault = FaultDetails & { kind: (typeof messageFaultKinds)[number] };
+type VerdictFault = FaultDetails & { kind: (typeof verdictFaultKinds)[number] };
 export type Fault = AnswerFault | MessageFault | VerdictFault;
 
 export type FaultTarget = Endpoint | Message | Verdict;

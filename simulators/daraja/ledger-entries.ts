@@ -56,7 +56,7 @@ export type CallbackDelivered = {
   error: string | null;
 };
 
-export type ClockAdvanced = { kind: 'clock advanced'; byMs: number };
+type ClockAdvanced = { kind: 'clock advanced'; byMs: number };
 
 /** Where the shop wants to hear of payments; the newest counts. */
 export type UrlsRegistered = {
@@ -176,7 +176,7 @@ export type MaintenanceSet = {
 };
 
 /** Its value is kept nowhere. */
-export type TokenMade = { kind: 'token made'; at: number; expiresAt: number };
+type TokenMade = { kind: 'token made'; at: number; expiresAt: number };
 
 /** Ordered or scripted trouble that took effect. */
 export type FaultStruck = {

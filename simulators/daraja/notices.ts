@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts';
 import type { NoticePlanned } from './ledger-entries.ts';
 import type { ShopMessages } from './shop-messages.ts';
 
-export type NoticeToSend = {
+type NoticeToSend = {
   purpose: NoticePlanned['purpose'];
   /** The receipt or the conversation it is about. */
   about: string;

@@ -1,6 +1,6 @@
 // Posts JSON to the shop and says what came back. What is under way can be given up.
 
-export type Delivery = {
+type Delivery = {
   /** The HTTP status the shop answered, or null when it gave no answer. */
   status: number | null;
   error: string | null;

@@ -6,14 +6,14 @@ import { compactNairobiTime } from './nairobi-time.ts';
 import { defaultCredentials, type SimulatorOptions } from './settings.ts';
 import { type DarajaSimulator, startDarajaSimulator } from './simulator.ts';
 
-export type Callback = {
+type Callback = {
   MerchantRequestID: string;
   CheckoutRequestID: string;
   ResultCode: number | string;
   ResultDesc: string;
   CallbackMetadata?: { Item: { Name: string; Value?: number | string }[] };
 };
-export type ReceivedCallback = {
+type ReceivedCallback = {
   path: string;
   headers: IncomingHttpHeaders;
   raw: string;

@@ -2,7 +2,7 @@
 import { createContext } from 'react-router';
 import type { Staff, Standing } from '../lib/staff.ts';
 
-export interface EndedSession {
+interface EndedSession {
   standing: Standing;
   /** Something on the screen is not saved. */
   hasUnsaved: boolean;

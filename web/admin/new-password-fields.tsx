@@ -1,7 +1,7 @@
 // A new password, typed twice.
 import { TextField } from '../ui/field.tsx';
 
-export const shortestPassword = 8;
+const shortestPassword = 8;
 
 interface NewPasswordFieldsProps {
   /** Whose it is, for password managers. */

@@ -1,9 +1,22 @@
 // The place where toasts appear: made once, outside the page's own tree, above every dialog.
-import { useLayoutEffect, useState } from 'react';
+import { type ReactNode, useLayoutEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { toast as sonner, Toaster } from 'sonner';
 import { Icon } from './icons.tsx';
-import type { Toast } from './toasts.tsx';
+
+export interface Toast {
+  title: string;
+  text: string;
+  kind?: 'success' | 'error' | 'info';
+  /** Something to do about it. */
+  action?: { label: string; run(): void };
+  /** A newer message on the same topic takes the older one's place. */
+  topic?: string;
+  /** Below the text. The message then stays until `dismissToast` is called for its topic or its reader dismisses it. */
+  content?: ReactNode;
+  /** Called when a message with content ends. */
+  onDismiss?(): void;
+}
 
 const host = document.createElement('div');
 document.body.append(host);

@@ -1,19 +1,5 @@
 // Short messages that come and go. The library behind them is loaded with the first one, or just before.
-import type { ReactNode } from 'react';
-
-export interface Toast {
-  title: string;
-  text: string;
-  kind?: 'success' | 'error' | 'info';
-  /** Something to do about it. */
-  action?: { label: string; run(): void };
-  /** A newer message on the same topic takes the older one's place. */
-  topic?: string;
-  /** Below the text. The message then stays until `dismissToast` is called for its topic or its reader dismisses it. */
-  content?: ReactNode;
-  /** Called when a message with content ends. */
-  onDismiss?(): void;
-}
+import type { Toast } from './toaster.tsx';
 
 /** Loads what shows toasts, so that the first one comes at once and is heard by screen readers. */
 export function prepareToasts(): Promise<(toast: Toast) => void> {
@@ -32,11 +18,13 @@ export async function dismissAllToasts(): Promise<void> {
   endAllToasts();
 }
 
-/**
- * Shows a message for 4 seconds, at most three at a time (specification §9).
- * @returns whether it could: what shows it may be gone with the version that the page is of
- */
-export async function showToast(toast: Toast): Promise<boolean> {
+/** Shows a message for 4 seconds, at most three at a time (specification §9). */
+export function showToast(toast: Toast): void {
+  void tryToShowToast(toast);
+}
+
+/** As `showToast`. @returns whether it was shown: a page of an older version may not find the code that shows it */
+export async function tryToShowToast(toast: Toast): Promise<boolean> {
   try {
     const raise = await prepareToasts();
     raise(toast);

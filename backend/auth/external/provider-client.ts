@@ -15,12 +15,6 @@ export interface ProviderState {
   nonce: string | null;
 }
 
-export interface Arrival {
-  profile: Profile;
-  accessToken: string;
-  refreshToken: string | null;
-}
-
 // Discovery is done once per provider and process; the settings never change while it runs.
 const configurations = new WeakMap<ExternalProvider, Promise<Configuration>>();
 

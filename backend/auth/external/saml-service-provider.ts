@@ -34,7 +34,7 @@ const mailAttributes = [
 ];
 
 /** What identity providers know us by. */
-export function serviceProviderUrls({ settings }: Pick<AuthContext, 'settings'>) {
+function serviceProviderUrls({ settings }: Pick<AuthContext, 'settings'>) {
   const base = (settings.saml.externalUrl ?? settings.externalUrl).replace(/\/$/, '');
   return { entityId: `${base}/sso/saml/metadata`, acsUrl: `${base}/sso/saml/acs` };
 }

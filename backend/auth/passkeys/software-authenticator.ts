@@ -17,7 +17,7 @@ interface KeptCredential {
 }
 
 /** What a test may bend; all as an honest device would have it unless told. */
-export interface Circumstances {
+interface Circumstances {
   /** The origin of the page. */
   origin?: string;
   /** Whether the owner has shown to be the owner. */

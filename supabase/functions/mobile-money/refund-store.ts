@@ -6,7 +6,7 @@ import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
 
-export type Refund = Database['public']['Tables']['refunds']['Row'];
+type Refund = Database['public']['Tables']['refunds']['Row'];
 export type PaymentTest = Database['public']['Tables']['payment_tests']['Row'];
 type Procedures = Database['public']['Functions'];
 

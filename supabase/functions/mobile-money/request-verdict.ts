@@ -65,7 +65,7 @@ function describe(fields: Fields): string {
  * @param errorCode Daraja's, null when it names none
  * @param description Daraja's errorMessage
  */
-export function isSureRefusal(status: number, errorCode: string | null, description: string): boolean {
+function isSureRefusal(status: number, errorCode: string | null, description: string): boolean {
   // A 4xx was turned away at the door, by Daraja or by the firewall before it; only a 408 may have got further.
   if (status >= 400 && status < 500) return status !== 408;
   // 500.001.1001 has at least five meanings: these mean that nothing was done.

@@ -28,7 +28,7 @@ export function initiatorFields(settings: DarajaSettings): InitiatorFields | nul
  * @param certificate PEM, of a certificate or of a public key
  * @throws when it is neither
  */
-export function encryptPassword(password: string, certificate: string): string {
+function encryptPassword(password: string, certificate: string): string {
   // Not every runtime encrypts with a certificate, but all do with its key.
   const key = createPublicKey(certificate).export({ type: 'spki', format: 'pem' });
   return publicEncrypt(

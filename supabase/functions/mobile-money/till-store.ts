@@ -7,10 +7,10 @@ import type { StoreSettings } from './settings.ts';
 const TIMEOUT_MS = 15_000;
 
 type Procedures = Database['public']['Functions'];
-export type ToldMoney = Procedures['receive_mpesa_transaction']['Args'];
+type ToldMoney = Procedures['receive_mpesa_transaction']['Args'];
 
 /** A stretch of M-PESA's statement that is ours to pull. */
-export interface StatementPull {
+interface StatementPull {
   id: number;
   from: Date;
   to: Date;

@@ -11,7 +11,7 @@ export interface AccessToken {
   freshForMs: number;
 }
 
-export type Lease =
+type Lease =
   | { kind: 'fresh'; token: AccessToken }
   /** Ask M-PESA now, and say with `keep` what came of it. */
   | { kind: 'ask'; lease: string }

@@ -9,7 +9,7 @@ import { formatDateTime } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { describeDevice } from './describe-device.ts';
 
-export interface OwnSession {
+interface OwnSession {
   id: string;
   created_at: string;
   last_seen_at: string;

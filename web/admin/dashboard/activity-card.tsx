@@ -3,14 +3,10 @@ import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../use-installation.ts';
-import { type Day, useDays } from './dashboard-queries.ts';
+import { type Day, formatDay, useDays } from './dashboard-queries.ts';
 
 // The library that draws is large: it comes after everything else.
 const ActivityChart = lazy(() => import('./activity-chart.tsx'));
-
-const dayFormat = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-/** @param day such as `2026-11-21` */
-export const dayInWords = (day: string): string => dayFormat.format(new Date(`${day}T00:00:00Z`));
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');
 const total = (days: readonly Day[], of: 'page_views' | 'orders'): number =>
@@ -43,7 +39,7 @@ export function ActivityCard() {
 function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string }) {
   const [views, orders] = [total(days, 'page_views'), total(days, 'orders')];
   const hasViews = countedAt === '' || views > 0;
-  const span = `${dayInWords(days[0]?.day ?? '')} to ${dayInWords(days.at(-1)?.day ?? '')}`;
+  const span = `${formatDay(days[0]?.day ?? '')} to ${formatDay(days.at(-1)?.day ?? '')}`;
   return (
     <>
       <ul className="mb-4 flex flex-wrap gap-x-6 gap-y-2 text-sm text-ink-soft">
@@ -116,7 +112,7 @@ function Table({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) 
           {[...days].reverse().map(({ day, page_views, orders }) => (
             <tr key={day} className="border-t border-line">
               <th scope="row" className="px-4 py-1.5 text-left font-normal">
-                {dayInWords(day)}
+                {formatDay(day)}
               </th>
               {hasViews ? (
                 <td className="px-4 py-1.5 text-right tabular-nums">{number(page_views)}</td>

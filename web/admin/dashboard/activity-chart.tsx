@@ -9,8 +9,7 @@ import {
   XAxis,
   YAxis,
 } from 'recharts';
-import { dayInWords } from './activity-card.tsx';
-import type { Day } from './dashboard-queries.ts';
+import { type Day, formatDay } from './dashboard-queries.ts';
 
 const text = { fill: 'var(--color-ink-faint)', fontSize: 13 };
 const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: text } as const;
@@ -36,7 +35,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
         <CartesianGrid yAxisId={hasViews ? 'views' : 'orders'} vertical={false} stroke="var(--color-line)" />
         <XAxis
           dataKey="day"
-          tickFormatter={dayInWords}
+          tickFormatter={formatDay}
           tick={text}
           tickLine={false}
           axisLine={{ stroke: 'var(--color-line-strong)' }}
@@ -48,7 +47,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
         <Tooltip
           {...still}
           cursor={{ fill: 'var(--color-dusk-100)', opacity: 0.6 }}
-          labelFormatter={(day) => dayInWords(String(day))}
+          labelFormatter={(day) => formatDay(String(day))}
           contentStyle={{
             background: 'var(--color-card)',
             border: '1px solid var(--color-line)',

@@ -28,6 +28,10 @@ export function useDays() {
 }
 export type Day = NonNullable<ReturnType<typeof useDays>['data']>[number];
 
+const dayFormat = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+/** @param day such as `2026-11-21` */
+export const formatDay = (day: string): string => dayFormat.format(new Date(`${day}T00:00:00Z`));
+
 /**
  * The machinery as the database knows it, and how long it took to answer from here, in milliseconds.
  * @param isAwaited while something is expected to change: asked for every other second

@@ -7,7 +7,7 @@ import { useSave } from '../use-save.ts';
 import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
 
 /** Someone else was faster; how the delivery is now. */
-export class AssignedMeanwhile extends ShownError {
+class AssignedMeanwhile extends ShownError {
   readonly current: ListedDelivery;
 
   constructor(message: string, current: ListedDelivery) {

@@ -22,7 +22,7 @@ interface Answer<Row> {
 
 export type ReadPage<Row> = (page: PageWanted) => PromiseLike<Answer<Row>>;
 
-export const pageSize = 50;
+const pageSize = 50;
 
 export interface Rows<Row> {
   rows: readonly Row[];

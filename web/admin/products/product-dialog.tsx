@@ -9,7 +9,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { useMember } from '../use-member.tsx';
 import { useUnsaved } from '../use-unsaved.ts';
-import { ProductFormFields } from './product-form.tsx';
+import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';
 import { readProduct } from './product-queries.ts';
 
 /** What the address asks for: a product's id, 'new', or nothing. */
@@ -76,17 +76,6 @@ export function ProductDialog() {
       ) : null}
     </DialogOrDrawer>
   );
-}
-
-export interface ProductDialogContent {
-  /** Closes it, after asking when something is not saved. */
-  onClose(): void;
-  /** Is to be told whether anything is not saved. */
-  onChanges(has: boolean): void;
-  /** Whether the member is being asked if what is not saved may go. */
-  isLeaving: boolean;
-  onStay(): void;
-  onLeave(): void;
 }
 
 function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string }) {

@@ -21,10 +21,20 @@ import { Discard } from '../discard.tsx';
 import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { PicturePicker } from './picture-picker.tsx';
-import type { ProductDialogContent } from './product-dialog.tsx';
 import { PictureRefused, UploadStopped } from './product-picture-storage.ts';
 import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
 import { DeletedMeanwhile, EditedMeanwhile, useProductSave } from './use-product-save.ts';
+
+export interface ProductDialogContent {
+  /** Closes it, after asking when something is not saved. */
+  onClose(): void;
+  /** Is to be told whether anything is not saved. */
+  onChanges(has: boolean): void;
+  /** Whether the member is being asked if what is not saved may go. */
+  isLeaving: boolean;
+  onStay(): void;
+  onLeave(): void;
+}
 
 interface ProductFormFieldsProps extends ProductDialogContent {
   /** The product as it was when the dialog opened, or null for a new one. */

@@ -37,7 +37,7 @@ export interface ProductFilters {
   category: string;
 }
 
-export const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
+const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
 
 /** Newest first; search anywhere in the name, category exactly (specification §7, Admin management). */
 export function readProducts(

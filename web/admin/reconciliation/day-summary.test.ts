@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { sumsOf } from './day-summary.tsx';
-import type { BookRow } from './reconciliation-queries.ts';
+import type { BookRow } from './difference-words.ts';
 
 const row = (change: Partial<BookRow>) =>
   ({ our_amount: null, their_amount: null, is_open: false, ...change }) as BookRow;

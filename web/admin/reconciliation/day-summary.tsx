@@ -1,7 +1,7 @@
 // The sums of a day: both books, what lies between them, and how many rows of each kind there are.
 import { formatKes } from '../../../domain/money.ts';
 import { FittingFigure } from '../fitting-figure.tsx';
-import type { BookRow } from './reconciliation-queries.ts';
+import type { BookRow } from './difference-words.ts';
 
 /** Cents of completed payments, and of what M-PESA told. */
 export function sumsOf(rows: readonly BookRow[]) {

@@ -1,4 +1,5 @@
 // A row of the reconciliation in the list and in the exported file: our side, M-PESA's side, and what to do.
+
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -6,6 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { formatTime } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
+import type { BookRow } from './difference-words.ts';
 import {
   type Decision,
   decisionsFor,
@@ -14,7 +16,7 @@ import {
   kindOf,
   kinds,
 } from './difference-words.ts';
-import type { BookRow, Resolve } from './reconciliation-queries.ts';
+import type { Resolve } from './reconciliation-queries.ts';
 
 export const nameOf = ({ receipt, order_number }: BookRow): string =>
   receipt ?? `payment of ${order_number ?? ''}`;

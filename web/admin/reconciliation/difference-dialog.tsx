@@ -13,6 +13,7 @@ import { statusWords } from '../status-badge.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
 import {
+  type BookRow,
   type Decision,
   decisionsFor,
   decisionWords,
@@ -25,7 +26,6 @@ import {
 } from './difference-words.ts';
 import {
   type BookDay,
-  type BookRow,
   type Candidate,
   type Resolve,
   useCandidates,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { BookRow } from './difference-words.ts';
 import { decisionsFor, describeOutcome, describeState, isPart } from './difference-words.ts';
-import type { BookRow } from './reconciliation-queries.ts';
 
 const row = (change: Partial<BookRow>): BookRow => ({
   id: 'UKL1234567',

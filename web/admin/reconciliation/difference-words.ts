@@ -1,6 +1,34 @@
 // The kinds of rows of the reconciliation in words, and what can be done about each.
 import type { BadgeTone } from '../../ui/badge.tsx';
-import type { BookRow } from './reconciliation-queries.ts';
+
+/** A payment of ours and of M-PESA's side by side, by its receipt. Amounts in cents; the side that lacks it has null. */
+export interface BookRow {
+  id: string;
+  happened_at: string;
+  kind: string;
+  is_open: boolean;
+  receipt: string | null;
+  our_amount: number | null;
+  their_amount: number | null;
+  payment_id: string | null;
+  payment_status: string | null;
+  method: string | null;
+  needs_refund: boolean;
+  refunded_at: string | null;
+  refund_status: string | null;
+  order_id: string | null;
+  order_number: string | null;
+  tracking_number: string | null;
+  customer_name: string | null;
+  charge: number | null;
+  order_payment_status: string | null;
+  reference: string | null;
+  payer_name: string | null;
+  payer_phone: string | null;
+  heard_by_confirmation_at: string | null;
+  heard_by_statement_at: string | null;
+  resolution: string | null;
+}
 
 export type Kind = 'matched' | 'missing_here' | 'missing_there' | 'double' | 'wrong_amount' | 'not_compared';
 export type Decision = 'give' | 'not_an_order' | 'refund' | 'accept' | 'reopen';

@@ -1,4 +1,5 @@
 // A day in both books: what matches, what differs, and what to do about each difference.
+
 import { useState } from 'react';
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
@@ -16,9 +17,10 @@ import { DayNavigation } from './day-navigation.tsx';
 import { DaySummary } from './day-summary.tsx';
 import { differenceColumns, exportColumns } from './difference-columns.tsx';
 import { DifferenceDialog } from './difference-dialog.tsx';
+import type { BookRow } from './difference-words.ts';
 import { type Decision, type Kind, kinds } from './difference-words.ts';
 import { dayOf, nameDay, readDay } from './nairobi-day.ts';
-import { type BookRow, useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
+import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
 import { StatementNotices } from './statement-notices.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reconciliation');

@@ -3,36 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { type Decision, describeOutcome, isUnknown } from './difference-words.ts';
-
-/** A payment of ours and of M-PESA's side by side, by its receipt. Amounts in cents; the side that lacks it has null. */
-export interface BookRow {
-  id: string;
-  happened_at: string;
-  kind: string;
-  is_open: boolean;
-  receipt: string | null;
-  our_amount: number | null;
-  their_amount: number | null;
-  payment_id: string | null;
-  payment_status: string | null;
-  method: string | null;
-  needs_refund: boolean;
-  refunded_at: string | null;
-  refund_status: string | null;
-  order_id: string | null;
-  order_number: string | null;
-  tracking_number: string | null;
-  customer_name: string | null;
-  charge: number | null;
-  order_payment_status: string | null;
-  reference: string | null;
-  payer_name: string | null;
-  payer_phone: string | null;
-  heard_by_confirmation_at: string | null;
-  heard_by_statement_at: string | null;
-  resolution: string | null;
-}
+import { type BookRow, type Decision, describeOutcome, isUnknown } from './difference-words.ts';
 
 export interface Missed {
   from: string;

@@ -7,8 +7,8 @@ import { touchedByRefunds } from '../orders/refund-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import type { BookRow } from './difference-words.ts';
 import { isUnknown } from './difference-words.ts';
-import type { BookRow } from './reconciliation-queries.ts';
 
 interface SentByHandProps {
   /** Of the form, for the button that submits it. */

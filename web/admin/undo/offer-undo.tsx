@@ -17,7 +17,7 @@ const topic = 'undo';
  */
 export function offerUndo(change: UndoableChange, text: string): void {
   addUndoableChange(change);
-  void showToast({
+  showToast({
     title: 'Success',
     text,
     topic,

@@ -4,15 +4,14 @@ import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { prepareToasts, showToast } from '../../ui/toasts.tsx';
-import type { action } from './contact-page.tsx';
+import { prepareToasts, tryToShowToast } from '../../ui/toasts.tsx';
 
 const sent = { title: 'Message sent successfully!', text: "We'll get back to you as soon as possible." };
 const failed = { title: 'Error sending message', text: 'Please try again later.' };
 
 /** `wasSent` is what became of a form that was sent without scripts. */
 export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
-  const fetcher = useFetcher<typeof action>();
+  const fetcher = useFetcher<{ isSent: boolean }>();
   const form = useRef<HTMLFormElement>(null);
   const isSending = fetcher.state !== 'idle';
   const isUnderWay = useRef(false);
@@ -24,7 +23,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
     if (!fetcher.data) return;
     const { isSent } = fetcher.data;
     if (isSent) form.current?.reset();
-    void showToast(isSent ? sent : { ...failed, kind: 'error' }).then((isShown) =>
+    void tryToShowToast(isSent ? sent : { ...failed, kind: 'error' }).then((isShown) =>
       setOutcome(isShown ? undefined : isSent),
     );
   }, [fetcher.state, fetcher.data]);
@@ -41,7 +40,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
         // Sent without a network it would be lost, and what was typed with it.
         if (!navigator.onLine) {
           event.preventDefault();
-          void showToast({
+          void tryToShowToast({
             ...failed,
             text: 'You are offline. Please try again when you are back.',
             kind: 'error',

@@ -29,7 +29,7 @@ export function HeaderSearch({ id, onSearch }: { id: string; onSearch?: () => vo
     const term = String(new FormData(event.currentTarget).get('search') ?? '').trim();
     if (!term) return;
     onSearch?.();
-    navigate(`/shop?search=${encodeURIComponent(term)}`, { replace });
+    void navigate(`/shop?search=${encodeURIComponent(term)}`, { replace });
   }
 
   return (

@@ -56,7 +56,7 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
     if (!product) return;
     close();
     onChoose?.();
-    navigate(`/shop/${product.slug}`, { replace });
+    void navigate(`/shop/${product.slug}`, { replace });
   }
 
   function moveTo(event: KeyboardEvent, index: number) {

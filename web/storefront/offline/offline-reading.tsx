@@ -2,7 +2,10 @@
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
-import type { OfflineReadingProps } from './use-offline-reading.ts';
+
+export interface OfflineReadingProps {
+  pathname: string;
+}
 
 const catalogue = ['/', '/shop'];
 

@@ -1,9 +1,6 @@
 // Brings what makes the shop readable offline, late: a first visit pays nothing for it before it is done loading.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
-
-export interface OfflineReadingProps {
-  pathname: string;
-}
+import type { OfflineReadingProps } from './offline-reading.tsx';
 
 /** Who stays this long after everything has loaded is likely to come again. */
 const patience = 15_000;

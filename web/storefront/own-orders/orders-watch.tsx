@@ -4,7 +4,8 @@ import { useNavigate } from 'react-router';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { onStoredOrdersChange, rememberedOrders, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
-import { dismissToast, showToast, type Toast } from '../../ui/toasts.tsx';
+import type { Toast } from '../../ui/toaster.tsx';
+import { dismissToast, showToast } from '../../ui/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { checkPayment } from '../payment/payment-calls.ts';
 import { pollInterval } from '../payment/payment-machine.ts';
@@ -89,7 +90,7 @@ function usePaymentAnnouncements(pathname: string) {
       // That page announces by itself that the order is paid.
       if (answer.status === 'completed' && page.current === path) return;
       const topic = `payment ${checkoutRequestId}`;
-      void showToast({
+      showToast({
         ...toast,
         topic,
         content: (

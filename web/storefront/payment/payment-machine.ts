@@ -2,7 +2,7 @@
 import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
 /** How a payment that has no final answer yet stands: staff look at a `review`, M-PESA has not answered an `unresolved`. */
-export type Standing = 'pending' | 'review' | 'unresolved';
+type Standing = 'pending' | 'review' | 'unresolved';
 
 export type PaymentState =
   | {

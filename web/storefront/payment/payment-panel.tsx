@@ -50,7 +50,7 @@ export function PaymentPanel({
   function track() {
     leave();
     onClose();
-    navigate(trackingPageOf(order), { replace });
+    void navigate(trackingPageOf(order), { replace });
   }
 
   if (over && over.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;

@@ -11,7 +11,7 @@ import {
   type TrackedOrder,
 } from './tracked-order.ts';
 
-export interface ReceiptItem {
+interface ReceiptItem {
   id: string;
   name: string;
   quantity: number;

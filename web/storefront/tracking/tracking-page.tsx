@@ -192,7 +192,7 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
   function search(event: React.SubmitEvent<HTMLFormElement>) {
     event.preventDefault();
     const number = normaliseTrackingNumber(input.current?.value ?? '');
-    if (number) navigate(`/track-order/${encodeURIComponent(number)}`);
+    if (number) void navigate(`/track-order/${encodeURIComponent(number)}`);
   }
 
   return (

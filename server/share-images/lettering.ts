@@ -1,6 +1,8 @@
 // Words as outlines, so that labels look the same on every machine that draws them.
 import letterforms from './letterforms.json' with { type: 'json' };
-import { n } from './sheet.ts';
+
+/** A number as short SVG text, one decimal. */
+const n = (value: number): string => String(Math.round(value * 10) / 10);
 
 type Face = Record<string, [advance: number, outline: string]>;
 export type FaceName = 'display' | 'narrow' | 'text';
