@@ -91,6 +91,51 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
     );
   });
 
+  describe('a baseline', () => {
+    const begin = async () => {
+      await rm(join(folder, '1_first.sql'));
+      await rm(join(folder, '2_second.sql'));
+      await write(
+        '3_baseline.sql',
+        `-- Replaces: 2_second\ncreate table public.steps (name text); insert into public.steps values ('first'), ('second');`,
+      );
+    };
+    const versions = async () =>
+      (
+        await database.query<{ version: string }>('select version from platform.schema_migrations order by 1')
+      ).rows.map((row) => row.version);
+
+    test('makes a new database', async () => {
+      await begin();
+      expect(await migrate(database, source())).toEqual(['shop/3_baseline']);
+      expect(await migrate(database, source())).toEqual([]);
+      expect(await steps()).toEqual(['first', 'second']);
+    });
+
+    test('takes over a database with all migrations that it replaces, as is', async () => {
+      await migrate(database, source());
+      await database.execute(`insert into public.steps values ('of the owner')`);
+      await begin();
+      await write('4_next.sql', `insert into public.steps values ('next');`);
+      expect(await migrate(database, source())).toEqual(['shop/4_next']);
+      expect(await versions()).toEqual(['3_baseline', '4_next']);
+      expect(await steps()).toEqual(['first', 'second', 'of the owner', 'next']);
+    });
+
+    test('refuses an older database in one sentence, and changes nothing', async () => {
+      const second = await readFile(join(folder, '2_second.sql'), 'utf8');
+      await rm(join(folder, '2_second.sql'));
+      await migrate(database, source());
+      await write('2_second.sql', second);
+      await begin();
+      await expect(migrate(database, source())).rejects.toThrow(
+        /^This database was made by an earlier version: [^\n.]* migration is 2_second once [^\n.]*$/,
+      );
+      expect(await versions()).toEqual(['1_first']);
+      expect(await steps()).toEqual(['first']);
+    });
+  });
+
   test.skipIf(kind === 'pglite')(
     'two processes that start at once apply each file once between them',
     async () => {

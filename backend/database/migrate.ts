@@ -11,7 +11,7 @@ export interface MigrationSource {
   folder: string;
 }
 
-/** A migration that was applied before has another text now, or is gone. */
+/** The database's history does not fit the files: one has another text now, or is gone, or the database is too old. */
 export class MigrationChanged extends Error {
   override readonly name = 'MigrationChanged';
 }
@@ -50,6 +50,7 @@ export async function migrate(database: Database, sources: readonly MigrationSou
       if (before === migration.hash) continue;
       if (before)
         throw new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+      if (migration.replaces && (await takeBaseline(session, migration, history))) continue;
       await applyFile(session, migration);
       applied.push(key);
     }
@@ -65,6 +66,8 @@ export async function migrate(database: Database, sources: readonly MigrationSou
 interface Migration {
   source: string;
   version: string;
+  /** A baseline gives the same database as all earlier migrations, the last of which had this version. */
+  replaces: string | undefined;
   text: string;
   hash: string;
 }
@@ -75,9 +78,37 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
     files.map(async (file) => {
       const text = await readFile(join(folder, file), 'utf8');
       const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
-      return { source: name, version: file.replace(/\.sql$/, ''), text, hash };
+      const replaces = /^-- Replaces: (\S+)\n/.exec(text)?.[1];
+      return { source: name, version: file.replace(/\.sql$/, ''), replaces, text, hash };
     }),
   );
+}
+
+/**
+ * Records a baseline as applied where all migrations that it replaces were applied.
+ * @returns whether it did; false for a database without any of them
+ */
+async function takeBaseline(
+  session: Session,
+  baseline: Migration,
+  history: Map<string, string>,
+): Promise<boolean> {
+  const { source, version, replaces, hash } = baseline;
+  const isReplaced = (key: string) => key.startsWith(`${source}/`) && key < `${source}/${version}`;
+  const replaced = [...history.keys()].filter(isReplaced);
+  if (replaced.length === 0) return false;
+  if (!replaced.includes(`${source}/${replaces}`)) {
+    throw new MigrationChanged(
+      `This database was made by an earlier version: back it up, start the version whose last migration is ${replaces} once to bring it up to date, then start this version`,
+    );
+  }
+  for (const key of replaced) history.delete(key);
+  await session.query('delete from platform.schema_migrations where source = $1 and version < $2', [
+    source,
+    version,
+  ]);
+  await recordFile(session, source, version, hash);
+  return true;
 }
 
 async function applyFile(session: Session, { source, version, text, hash }: Migration) {
@@ -92,6 +123,10 @@ async function applyFile(session: Session, { source, version, text, hash }: Migr
       cause: error,
     });
   }
+  await recordFile(session, source, version, hash);
+}
+
+async function recordFile(session: Session, source: string, version: string, hash: string): Promise<void> {
   await session.query('insert into platform.schema_migrations (source, version, hash) values ($1, $2, $3)', [
     source,
     version,

@@ -1,14 +1,9 @@
 // Staff edit the catalogue at the same time as each other and as customers who order.
 import { randomUUID } from 'node:crypto';
-import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
-import { migrate } from '../../backend/database/migrate.ts';
-import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
 import {
   call,
   expectRefusal,
@@ -19,8 +14,6 @@ import {
   people,
   stockOf,
 } from './shop-database.ts';
-
-const thisMigration = '20261121001100_catalogue_by_staff.sql';
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
@@ -387,39 +380,5 @@ describe.each(testDatabases())('on %s', (kind) => {
         code: '42501',
       });
     });
-  });
-
-  test('a shop whose names differ only by case or spaces is brought up to date without losing any', async () => {
-    const before = await mkdtemp(join(tmpdir(), 'jani-test-migrations-'));
-    const sources = await Promise.all(
-      shopMigrations.map(async (source) => {
-        if (source.name !== 'shop') return source;
-        for (const file of await readdir(source.folder)) {
-          if (file < thisMigration) await copyFile(join(source.folder, file), join(before, file));
-        }
-        return { ...source, folder: before };
-      }),
-    );
-    const old = await throwawayDatabase(kind, sources);
-    await rm(before, { recursive: true });
-    await old.execute(`
-      insert into public.categories (name, created_at) values
-        ('Mango', '2026-01-01'), ('mango', '2026-01-02'), (' MANGO ', '2026-01-03'), ('Lime  Leaf', '2026-01-01'),
-        ('Lime Leaf', '2026-01-04');
-      insert into public.products (name, slug, price, category) values ('Drink', 'drink', 100, ' MANGO ');
-    `);
-    await migrate(old, shopMigrations);
-    const { rows } = await old.query(
-      `select c.name, array_remove(array_agg(p.name), null) as products
-       from public.categories as c left join public.products as p on p.category = c.name group by c.name, c.created_at order by c.created_at, c.name`,
-    );
-    await old.close();
-    expect(rows).toEqual([
-      { name: 'Lime Leaf', products: [] },
-      { name: 'Mango', products: [] },
-      { name: 'mango (2)', products: [] },
-      { name: 'MANGO (3)', products: ['Drink'] },
-      { name: 'Lime Leaf (2)', products: [] },
-    ]);
   });
 });

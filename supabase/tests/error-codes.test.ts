@@ -2,9 +2,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 
-const folder = new URL('../migrations/', import.meta.url);
+const folder = new URL('../schemas/', import.meta.url);
 
-/** `status code sentence` of every refusal written in the migrations. */
+/** `status code sentence` of every refusal written in the schemas. */
 async function refusals(): Promise<string[]> {
   const found = new Set<string>();
   for (const file of await readdir(folder)) {
@@ -32,7 +32,7 @@ async function refusals(): Promise<string[]> {
   return [...found].sort();
 }
 
-test('every refusal of the migrations is listed with its status, code and sentence, and nothing else is', async () => {
+test('every refusal of the schemas is listed with its status, code and sentence, and nothing else is', async () => {
   const page = await readFile(new URL('../../docs/error-codes.md', import.meta.url), 'utf8');
   const rows = page.matchAll(/^\|\s*`([a-z_]+)`\s*\|\s*(\d{3})\s*\|\s*([^|]+?)\s*\|/gm);
   const listed = [...rows].map(([, code, status, sentence]) => `${status} ${code} ${sentence}`).sort();

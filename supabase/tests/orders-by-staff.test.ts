@@ -1,13 +1,9 @@
 // Orders in the hands of staff: units follow the status, each of them once, and the timeline tells who did what.
 import { randomBytes, randomInt } from 'node:crypto';
-import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
@@ -471,46 +467,4 @@ describe.each(testDatabases())('on %s', (kind) => {
       units.delete(product);
     });
   });
-});
-
-test('orders from before the timeline get what is known of them', async () => {
-  const folder = new URL('../migrations/', import.meta.url);
-  const [platform] = shopMigrations;
-  if (!platform) throw new Error('no platform');
-  const before = await mkdtemp(join(tmpdir(), 'jani-before-events-'));
-  for (const file of (await readdir(folder)).filter((name) => name < '20261121001200')) {
-    await copyFile(new URL(file, folder), join(before, file));
-  }
-  const database = await throwawayDatabase('pglite', [platform, { name: 'shop', folder: before }]);
-  await database.execute(`
-    insert into public.orders (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address,
-      delivery_fee, total_amount, status, payment_status, created_at, updated_at)
-    values ('f0000000-0000-4000-8000-000000000001', 'JJ-20261121-1001', 'Amina', 'a@b.example', '+254712345678', 'Karen',
-      100, 1000, 'delivered', 'paid', '2026-11-01 08:00Z', '2026-11-01 10:00Z');
-    insert into public.payments (order_id, phone, amount, status, result_code, created_at, updated_at)
-    values ('f0000000-0000-4000-8000-000000000001', '+254712345678', 1000, 'failed', '1032', '2026-11-01 08:01Z', '2026-11-01 08:02Z');
-    insert into public.payments (order_id, phone, amount, status, receipt, created_at, completed_at)
-    values ('f0000000-0000-4000-8000-000000000001', '+254712345678', 1000, 'completed', 'UKL1', '2026-11-01 08:03Z', '2026-11-01 08:04Z');
-    insert into public.deliveries (order_id, delivery_status, delivery_person, pickup_time, delivery_time, created_at, updated_at)
-    values ('f0000000-0000-4000-8000-000000000001', 'delivered', 'Otieno', '2026-11-01 09:00Z', '2026-11-01 10:00Z',
-      '2026-11-01 08:04Z', '2026-11-01 10:00Z');
-  `);
-  await database.execute(await readFile(new URL('20261121001200_order_events.sql', folder), 'utf8'));
-  const { rows } = await database.query(
-    `select to_char(happened_at at time zone 'UTC', 'HH24:MI') || ' ' || kind as told from public.order_events order by id`,
-  );
-  expect(rows.map(({ told }) => told)).toEqual([
-    '08:00 order_placed',
-    '08:01 payment_prompted',
-    '08:02 payment_failed',
-    '08:03 payment_prompted',
-    '08:04 payment_completed',
-    '08:04 payment_status_changed',
-    '08:04 delivery_made',
-    '09:00 delivery_assigned',
-    '10:00 delivery_status_changed',
-    '10:00 status_changed',
-  ]);
-  await database.close();
-  await rm(before, { recursive: true });
 });

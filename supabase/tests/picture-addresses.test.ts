@@ -1,17 +1,10 @@
-// Which addresses a product's picture may have: the constraint, the screens' rule, and the rows from before.
-import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// Which addresses a product's picture may have: the constraint and the screens' rule.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
-import { migrate } from '../../backend/database/migrate.ts';
-import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { testDatabases } from '../../backend/database/throwaway.ts';
 import { isPictureAddress } from '../../domain/product-picture.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { makeProduct, openShopDatabase, people } from './shop-database.ts';
-
-const thisMigration = '20261122000500_picture_addresses.sql';
 
 const accepted = [
   'https://project.supabase.co/storage/v1/object/public/product-images/products/a.webp',
@@ -72,31 +65,4 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a product may have none', async () => {
     expect((await setAsStaff(null)).rowCount).toBe(1);
   });
-});
-
-test('the migration clears addresses from before that break the rule, and leaves the others', async () => {
-  const before = await mkdtemp(join(tmpdir(), 'jani-test-migrations-'));
-  const sources = await Promise.all(
-    shopMigrations.map(async (source) => {
-      if (source.name !== 'shop') return source;
-      for (const file of await readdir(source.folder)) {
-        if (file < thisMigration) await copyFile(join(source.folder, file), join(before, file));
-      }
-      return { ...source, folder: before };
-    }),
-  );
-  const database = await throwawayDatabase('pglite', sources);
-  await rm(before, { recursive: true });
-  await database.query(
-    `insert into public.products (name, slug, price, image_url)
-     select 'Drink', 'drink-' || number, 100, address
-     from jsonb_array_elements_text($1::jsonb) with ordinality as given (address, number)`,
-    [JSON.stringify([...accepted, ...refused])],
-  );
-  await migrate(database, shopMigrations);
-  const { rows } = await database.query<{ image_url: string }>(
-    'select image_url from public.products where image_url is not null',
-  );
-  await database.close();
-  expect(rows.map(({ image_url }) => image_url).sort()).toEqual([...accepted].sort());
 });

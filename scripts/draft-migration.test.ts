@@ -1,0 +1,64 @@
+// A draft leads from the migrations' catalogue to the schemas' one.
+import { readdir, readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Database } from '../backend/database/database.ts';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';
+import { draftMigration } from './draft-migration.ts';
+import { shopMigrations } from './shop-migrations.ts';
+
+const folder = new URL('../supabase/schemas/', import.meta.url);
+let database: Database;
+let schemas: string;
+let current: Map<string, string>;
+beforeAll(async () => {
+  database = await throwawayDatabase('pglite', shopMigrations);
+  const files = (await readdir(folder)).sort();
+  schemas = (await Promise.all(files.map((file) => readFile(new URL(file, folder), 'utf8')))).join('\n');
+  current = await describeCatalogue(database);
+});
+afterAll(() => database.close());
+
+test('has no statements where nothing differs', () => {
+  expect(draftMigration(current, current, schemas).trim()).toBe('');
+});
+
+test('writes functions, triggers, policies, indexes, comments and grants of the schemas', async () => {
+  await database.execute('begin');
+  await database.execute(`
+    create or replace function private.masked_name(name text) returns text language sql immutable set search_path = ''
+      as 'select name';
+    drop function private.masked_phone(text);
+    create function private.masked_phone(phone text) returns integer language sql as 'select 1';
+    create function private.forgotten() returns void language sql as '';
+    comment on function private.is_email(text) is 'Other.';
+    revoke execute on function public.track_order from anon;
+    drop trigger products_change_pages on public.products;
+    drop policy "Staff send broadcasts to public topics" on realtime.messages;
+    drop index public.products_newest_first;
+  `);
+  const changed = await describeCatalogue(database);
+  const draft = draftMigration(changed, current, schemas);
+  expect(draft).not.toContain('Write the statements');
+  await database.execute(draft);
+  expect(Object.fromEntries(await describeCatalogue(database))).toEqual(Object.fromEntries(current));
+  await database.execute('rollback');
+});
+
+test('writes a new table whole', async () => {
+  await database.execute('begin');
+  await database.execute('drop table private.held_units cascade');
+  const draft = draftMigration(await describeCatalogue(database), current, schemas);
+  await database.execute(draft);
+  expect(Object.fromEntries(await describeCatalogue(database))).toEqual(Object.fromEntries(current));
+  await database.execute('rollback');
+});
+
+test('says what differs in a table that exists', async () => {
+  await database.execute('begin');
+  await database.execute('alter table public.products alter column tagline set default $$new$$');
+  const draft = draftMigration(await describeCatalogue(database), current, schemas);
+  expect(draft).toMatch(/^-- Write the statements for what differs here:\n-- column products\.tagline\n/);
+  expect(draft.replaceAll(/^--.*$/gm, '').trim()).toBe('');
+  await database.execute('rollback');
+});

@@ -1,0 +1,37 @@
+// `npm run new-migration NAME`: drafts the migration from what the migrations make to what supabase/schemas describes.
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';
+import { draftMigration } from './draft-migration.ts';
+import { shopMigrations } from './shop-migrations.ts';
+
+const [, , name = ''] = process.argv;
+if (!/^[a-z][a-z0-9_]*$/.test(name)) {
+  process.stderr.write('Name the migration in snake case: npm run new-migration cheaper_delivery\n');
+  process.exit(1);
+}
+const supabase = new URL('../supabase/', import.meta.url);
+const last = (await readdir(new URL('migrations/', supabase))).sort().at(-1) ?? '0';
+const now = new Date().toISOString().replaceAll(/\D/g, '').slice(0, 14);
+const version = Math.max(Number(now), Number.parseInt(last, 10) + 1);
+
+const platform = shopMigrations.filter((source) => source.name === 'platform');
+const [migrated, declared] = await Promise.all([
+  throwawayDatabase('pglite', shopMigrations),
+  throwawayDatabase('pglite', platform),
+]);
+const schemas: string[] = [];
+for (const file of (await readdir(new URL('schemas/', supabase))).sort()) {
+  const text = await readFile(new URL(`schemas/${file}`, supabase), 'utf8');
+  schemas.push(text);
+  await declared.execute(text);
+}
+const draft = draftMigration(
+  await describeCatalogue(migrated),
+  await describeCatalogue(declared),
+  schemas.join('\n'),
+);
+await Promise.all([migrated.close(), declared.close()]);
+const file = new URL(`migrations/${version}_${name}.sql`, supabase);
+await writeFile(file, draft, { flag: 'wx' });
+process.stdout.write(`supabase/migrations/${version}_${name}.sql\n`);

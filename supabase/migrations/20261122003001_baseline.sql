@@ -1,0 +1,10638 @@
+-- Replaces: 20261122003000_readable_constraints
+-- The database as it was described by supabase/schemas when the migrations began again, and the rows of a new shop at the end.
+
+-- schemas/01_rules.sql
+-- Rules that all subjects share: how a procedure refuses, and how phones, e-mails, names and days are read.
+-- The schemas apply in the order of their names; functions may name what a later file makes.
+set check_function_bodies = off;
+
+-- People: who of the signed-in users is staff. Also the ground rules that every later file builds on.
+-- Nothing is open by default: each table and function grants by name what it means to.
+alter default privileges in schema public revoke all on tables from anon, authenticated;
+
+alter default privileges in schema public revoke all on sequences from anon, authenticated;
+
+alter default privileges in schema public revoke execute on functions from anon, authenticated;
+
+alter default privileges revoke execute on functions from public;
+
+create schema private;
+
+-- Finding orders: what staff type is looked for anywhere in name, e-mail and number, however many orders there are.
+create extension if not exists pg_trgm with schema extensions;
+
+-- Product search: word by word, tolerant of typing errors, with synonyms that staff edit. docs/decisions/search.md
+create extension if not exists fuzzystrmatch with schema extensions;
+
+revoke all on schema private from public;
+
+-- Orders: placed in one transaction, followed by their tracking number, given back when nobody pays.
+create sequence private.order_numbers start 1001;
+
+create function private.normalised_phone(phone text) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(phone) > 100 then
+    return null;
+  end if;
+  -- 07…, 01…, 7…, 1…, 254… and +254…, with spaces or hyphens, all become +254…; anything else becomes null.
+  return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
+end
+$$;
+comment on function private.normalised_phone(text) is 'A Kenyan mobile number as +2547… or +2541…, or null when it is none.';
+
+create function private.masked_phone(phone text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- Nothing of its end: the last four digits are what opens an order.
+  select case
+    when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
+    else '•••'
+  end;
+$$;
+
+create function private.masked_name(name text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select string_agg(left(part, 1) || '•••', ' ')
+  from regexp_split_to_table(trim(name), '\s+') as part;
+$$;
+
+-- Placing an order
+create function private.refuse(status integer, code text, message text, hint text default null) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- PT4xx becomes the HTTP status of the answer; the detail is the machine's word for what went wrong.
+  raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
+end
+$$;
+comment on function private.refuse(integer, text, text, text) is 'Ends the request with a status, a code for programs and a sentence for people.';
+
+create function private.has_control_signs(written text) returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
+end
+$$;
+comment on function private.has_control_signs(text) is
+  'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
+
+-- Refusals that keep their counters
+create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  perform set_config('response.status', substr(refusal_answer.code, 3), true);
+  return jsonb_build_object(
+    'code', refusal_answer.code,
+    'message', refusal_answer.message,
+    'details', refusal_answer.details,
+    'hint', refusal_answer.hint
+  );
+end
+$$;
+comment on function private.refusal_answer(text, text, text, text) is
+  'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
+
+-- Placing an order
+create function private.is_email(address text) returns boolean
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  domain text;
+begin
+  if address is null or octet_length(address) > 1016 or char_length(address) > 254 then
+    return false;
+  end if;
+  -- White space and control characters, written out: \s depends on the database's locale.
+  if address ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]' then
+    return false;
+  end if;
+  domain := split_part(address, '@', 2);
+  return char_length(replace(address, '@', '')) = char_length(address) - 1
+    and split_part(address, '@', 1) <> ''
+    -- A dot that is neither the first nor the last character.
+    and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
+end
+$$;
+comment on function private.is_email(text) is
+  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters, one @ with something before it, behind it a dot with something on both sides, no spaces or control characters.';
+
+create function private.nairobi_day(moment timestamptz) returns date
+language sql immutable
+set search_path = ''
+return (moment at time zone 'Africa/Nairobi')::date;
+
+-- schemas/02_people.sql
+-- People: who is staff, and who sends the current request.
+
+create table public.admin_profiles (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now()
+);
+
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user counts as staff only while the row is active.';
+
+alter table public.admin_profiles enable row level security;
+grant select on public.admin_profiles to authenticated;
+
+create policy "people read their own profile" on public.admin_profiles
+  for select to authenticated using (user_id = (select auth.uid()));
+
+-- Who is asking: staff only as long as their account and their session last, and networks by what belongs to one customer.
+create function public.is_admin() returns boolean
+language sql stable security definer
+set search_path = ''
+as $$
+  select exists (
+    select from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.user_id = (select auth.uid()) and profile.is_active
+      and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
+  ) and (
+    -- A token outlives its session by up to an hour; what staff may do ends with the session. One whose refresh token
+    -- was stolen keeps its row, and has come to its end all the same.
+    (select auth.jwt() ->> 'session_id') is null
+    or exists (
+      select from auth.sessions as session
+      where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
+        and (session.not_after is null or session.not_after > now())
+    )
+  );
+$$;
+comment on function public.is_admin() is
+  'Whether the request comes from active staff, neither banned nor deleted, in a session that goes on, who have passed their second factor if they have one. Every staff policy asks this.';
+grant execute on function public.is_admin() to authenticated, service_role;
+
+create function public.list_own_sessions() returns table (
+  id uuid,
+  created_at timestamptz,
+  last_seen_at timestamptz,
+  user_agent text,
+  address text,
+  is_current boolean
+)
+language sql stable security definer
+set search_path = ''
+as $$
+  select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
+    host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
+  from auth.sessions as session
+  where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
+  order by 6 desc, 3 desc;
+$$;
+comment on function public.list_own_sessions() is 'Where the caller is signed in, this session first.';
+grant execute on function public.list_own_sessions() to authenticated;
+
+create function private.caller_address() returns text
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  return (private.caller_networks())[1];
+end
+$$;
+comment on function private.caller_address() is
+  'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
+
+-- For functions that run with their owner's rights on behalf of staff.
+create function private.expect_staff() returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+end
+$$;
+comment on function private.expect_staff() is 'Ends the request of anybody but staff and the shop itself.';
+
+-- What staff ask for
+create function private.expect_member() returns uuid
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if not public.is_admin() or (select auth.uid()) is null then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  return (select auth.uid());
+end
+$$;
+comment on function private.expect_member() is 'The member of staff whose request this is; ends the request of anybody else, the shop itself included.';
+
+-- schemas/03_limits.sql
+-- Limits: what the networks of a caller may do in a time window (docs/decisions/limits.md).
+
+-- Limits hold across processes because they are counted here.
+create unlogged table private.rate_limits (
+  bucket text not null,
+  subject text not null,
+  window_start timestamptz not null,
+  hits integer not null,
+  window_end timestamptz not null default now() + interval '2 hours',
+  constraint "one counter per subject and window" primary key (bucket, subject, window_start)
+);
+
+comment on table private.rate_limits is 'How often a subject did something within a time window.';
+
+alter table private.rate_limits enable row level security;
+
+create index rate_limits_by_window_end on private.rate_limits (window_end);
+
+-- Limits
+create table private.limits (
+  name text primary key,
+  allowed integer not null,
+  within interval not null,
+  constraint "a limit allows at least one call" check (allowed >= 1),
+  constraint "a limit has a window" check (within > interval '0')
+);
+
+comment on table private.limits is
+  'How many calls a network has within a window. allowed is for one address or /64; wider networks have allowance_factor times as many.';
+
+alter table private.limits enable row level security;
+
+-- PL/pgSQL keeps its plans for the session; a function in SQL would be planned at each call.
+create function private.count_hit(bucket text, subject text, within interval) returns integer
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
+  counted integer;
+begin
+  insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+  values (count_hit.bucket, count_hit.subject, started, started + count_hit.within, 1)
+  on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+  returning hits into counted;
+  return counted;
+end
+$$;
+comment on function private.count_hit(text, text, interval) is
+  'Counts one more hit in the current window and returns how many there are. Rolled back with its transaction.';
+
+create function private.hits_so_far(bucket text, subject text, within interval) returns integer
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return coalesce((
+    select known.hits
+    from private.rate_limits as known
+    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
+      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0);
+end
+$$;
+
+-- Networks of the caller
+create function private.caller_networks() returns text[]
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  header text;
+  address inet;
+begin
+  header := nullif(current_setting('request.headers', true), '')::jsonb ->> 'x-forwarded-for';
+  if header is null then
+    return '{}';
+  end if;
+  -- No address with its zone is longer than 100 characters.
+  address := split_part(trim(split_part(left(header, 100), ',', 1)), '%', 1)::inet;
+  if address <<= inet '::ffff:0.0.0.0/96' then
+    address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
+  end if;
+  if family(address) = 4 then
+    return array[host(address), network(set_masklen(address, 24))::text];
+  end if;
+  return array[
+    network(set_masklen(address, 64))::text,
+    network(set_masklen(address, 56))::text,
+    network(set_masklen(address, 48))::text
+  ];
+exception when data_exception then
+  return '{unknown}';
+end
+$$;
+comment on function private.caller_networks() is
+  'Networks of the request''s IP address, narrowest first: IPv4 the address and its /24, IPv6 its /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls without an address, which are the shop''s own.';
+
+create function private.allowance_factor(network text) returns integer
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  -- Many customers of one provider share a wider network.
+  return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
+end
+$$;
+comment on function private.allowance_factor(text) is
+  'How many times the allowance of one address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
+
+create function private.is_within_limit(limit_name text, subject text default '') returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+begin
+  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
+  return not exists (
+    select from unnest(private.caller_networks()) as caller (network)
+    join private.rate_limits as known
+      on known.bucket = rule.name
+      and known.subject = rtrim(caller.network || ' ' || is_within_limit.subject)
+      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
+    where known.hits >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+comment on function private.is_within_limit(text, text) is
+  'Whether the caller has a call left in this limit, in each of its networks. Counts nothing. Always true without an address.';
+
+create function private.count_call(limit_name text, subject text default '') returns boolean
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+  started timestamptz;
+  is_within boolean;
+begin
+  -- A call over the limit writes nothing: it costs little, and one address cannot use up the allowance of its wider networks.
+  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+    return false;
+  end if;
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
+  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
+  with counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
+    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    -- Concurrent calls lock their common counters in the same order.
+    order by caller.level
+    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+    returning known.subject, hits
+  )
+  select coalesce(bool_and(c.hits <= rule.allowed * private.allowance_factor(split_part(c.subject, ' ', 1))), true) into is_within
+  from counted as c;
+  return is_within;
+end
+$$;
+comment on function private.count_call(text, text) is
+  'Counts one call in this limit for each network of the caller, together with the subject where one is given, and returns whether all are within their allowance. Bound the subject''s length first. Always true without an address.';
+
+create function private.forget_old_limits() returns void
+language plpgsql volatile
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+end
+$$;
+comment on function private.forget_old_limits() is 'Deletes what limits do not need any more: counters whose window ended, and networks of old orders.';
+
+-- schemas/04_settings.sql
+-- Settings and texts of the shop that staff edit.
+
+-- Store settings: one row that says who the shop is and what delivery costs.
+create table public.store_settings (
+  id boolean primary key default true,
+  store_name text not null default 'Jani Juice',
+  support_phone text not null default '+254700000000',
+  chat_phone text not null default '+254700000000',
+  support_email text not null default 'hello@jani.example',
+  instagram_url text not null default 'https://instagram.example/janijuice',
+  facebook_url text not null default 'https://facebook.example/janijuice',
+  tiktok_url text not null default 'https://tiktok.example/@janijuice',
+  delivery_fee integer not null default 100,
+  reservation_minutes integer not null default 15,
+  updated_at timestamptz not null default now(),
+  till_number text not null default '',
+  paybill_number text not null default '',
+  refuses_unknown_payments boolean not null default false,
+  refund_approval_above integer not null default 100000,
+  payment_messages_months integer not null default 72,
+  unpaid_orders_per_phone integer not null default 5,
+  reserved_share_percent integer not null default 50,
+  texts_per_day integer not null default 300,
+  mails_per_day integer not null default 1000,
+  order_details_months integer not null default 24,
+  inquiries_months integer not null default 12,
+  requires_terms_tick boolean not null default false,
+  constraint "there is one row of settings" check (id),
+  constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
+  constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
+  constraint "a reservation lasts minutes" check (reservation_minutes between 1 and 1440),
+  constraint "phones are in international form"
+    check (support_phone ~ '^\+[1-9]\d{7,14}$' and chat_phone ~ '^\+[1-9]\d{7,14}$'),
+  constraint "social links are https or empty"
+    check (
+      (instagram_url = '' or instagram_url ~ '^https://[^\s]+$') and char_length(instagram_url) <= 300
+      and (facebook_url = '' or facebook_url ~ '^https://[^\s]+$') and char_length(facebook_url) <= 300
+      and (tiktok_url = '' or tiktok_url ~ '^https://[^\s]+$') and char_length(tiktok_url) <= 300
+    ),
+  constraint "a till number is digits or empty" check (till_number ~ '^(\d{4,10})?$'),
+  constraint "a paybill number is digits or empty" check (paybill_number ~ '^(\d{4,10})?$'),
+  constraint "the refund limit is not negative" check (refund_approval_above between 0 and 100000000),
+  constraint "messages of payments are kept between one and twenty years" check (payment_messages_months between 12 and 240),
+  constraint "somebody may order" check (unpaid_orders_per_phone between 1 and 100),
+  constraint "a share of the stock can be reserved" check (reserved_share_percent between 1 and 100),
+  constraint "daily message budgets are bounded"
+    check (texts_per_day between 0 and 100000 and mails_per_day between 0 and 100000),
+  constraint "personal details of orders are kept between one month and twenty years"
+    check (order_details_months between 1 and 240),
+  constraint "inquiries are kept between one month and twenty years" check (inquiries_months between 1 and 240)
+);
+
+comment on table public.store_settings is 'The one row of facts about the shop that every screen reads.';
+comment on column public.store_settings.delivery_fee is 'In cents; 0 means free. The only figure the total is computed with.';
+comment on column public.store_settings.updated_at is
+  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+comment on column public.store_settings.till_number is 'The till (Buy Goods) that customers may pay by hand; empty when there is none.';
+comment on column public.store_settings.paybill_number is
+  'The paybill that customers may pay by hand, with the tracking number as account; empty when there is none.';
+comment on column public.store_settings.refuses_unknown_payments is
+  'Whether payments by hand without an order''s number, or of another amount than its charge, are turned away before they are made. Needs M-PESA''s validation.';
+comment on column public.store_settings.refund_approval_above is
+  'In cents. A refund by M-PESA of more than this waits for a second member of staff.';
+comment on column public.store_settings.payment_messages_months is
+  'For how many months M-PESA''s messages are kept word for word, and who it said has paid. Kenya asks for records of five years after the year they are of.';
+comment on column public.store_settings.unpaid_orders_per_phone is
+  'How many orders of one phone may wait to be paid at a time, in one network; ten times as many of all its phones. Wider networks: private.allowance_factor.';
+comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_have_an_email_address with private.is_email.';
+comment on column public.store_settings.reserved_share_percent is
+  'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
+comment on column public.store_settings.texts_per_day is
+  'Maximum texts to customers per day in Nairobi. 0 sends none. Messages that visitors cause without paying may use half of it.';
+comment on column public.store_settings.mails_per_day is 'The same of mails.';
+comment on column public.store_settings.order_details_months is
+  'For how many months an order keeps its customer''s name, e-mail, phone, address and notes. The order itself stays in the books.';
+comment on column public.store_settings.inquiries_months is 'For how many months inquiries are kept.';
+comment on column public.store_settings.requires_terms_tick is
+  'Whether customers tick a box above Place Order that they are 18 or older and accept terms and privacy notice. place_order then refuses orders without it.';
+
+alter table public.store_settings enable row level security;
+grant select on public.store_settings to anon, authenticated;
+grant update (
+  store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
+  delivery_fee, reservation_minutes, updated_at
+) on public.store_settings to authenticated;
+grant update (till_number, paybill_number) on public.store_settings to authenticated;
+grant update (refuses_unknown_payments) on public.store_settings to authenticated;
+grant update (refund_approval_above) on public.store_settings to authenticated;
+-- How much one member may send back, and what is turned away, is nobody's business but the staff's.
+revoke select on public.store_settings from anon;
+grant select (
+  id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
+  reservation_minutes, till_number, paybill_number, updated_at
+) on public.store_settings to anon;
+-- Whoever is signed in reads of the settings what visitors read. What staff decide by, staff ask for.
+revoke select on public.store_settings from authenticated;
+grant select (
+  id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
+  reservation_minutes, till_number, paybill_number, updated_at
+) on public.store_settings to authenticated;
+grant update (payment_messages_months) on public.store_settings to authenticated;
+grant update (unpaid_orders_per_phone) on public.store_settings to authenticated;
+grant update (reserved_share_percent) on public.store_settings to authenticated;
+grant update (texts_per_day, mails_per_day) on public.store_settings to authenticated;
+grant update (order_details_months, inquiries_months) on public.store_settings to authenticated;
+-- The privacy notice names them.
+grant select (order_details_months, inquiries_months, payment_messages_months) on public.store_settings to anon, authenticated;
+grant select (requires_terms_tick), update (requires_terms_tick) on public.store_settings to authenticated;
+grant select (requires_terms_tick) on public.store_settings to anon;
+
+create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
+
+create policy "staff edit the settings" on public.store_settings
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create table public.shop_texts (
+  slug text primary key,
+  title text not null,
+  body text not null,
+  default_title text not null,
+  default_body text not null,
+  updated_at timestamptz not null default now(),
+  constraint "a text has a place on the contact page" check (slug in ('faq', 'privacy', 'terms')),
+  constraint "a text has a title" check (char_length(trim(title)) between 1 and 80 and title !~ '[\n\r]'),
+  constraint "a text has a body" check (char_length(body) <= 20000 and trim(body) <> '')
+);
+
+comment on table public.shop_texts is
+  'Texts of the contact page in Markdown; slug is the anchor there. {name} stands for a value of the settings (domain/shop-text.ts).';
+comment on column public.shop_texts.updated_at is
+  'Changes with every edit. A save names the value that was read, and changes nothing if it is another by now.';
+
+alter table public.shop_texts enable row level security;
+grant select on public.shop_texts to anon, authenticated;
+grant update (title, body, updated_at) on public.shop_texts to authenticated;
+
+create policy "everyone reads the texts of the shop" on public.shop_texts for select to anon, authenticated using (true);
+
+create policy "staff edit the texts of the shop" on public.shop_texts
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+-- The settings in the hands of several members of staff: nobody's change is silently lost, and nothing odd gets in.
+create function private.date_settings_edit() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Whoever saves names the moment they saw: a clock that is set back must not make two edits look like one.
+  new.updated_at := case
+    when to_jsonb(old) - 'updated_at' is distinct from to_jsonb(new) - 'updated_at'
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  return new;
+end
+$$;
+
+create function public.staff_settings() returns public.store_settings
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return (select s from public.store_settings as s);
+end
+$$;
+comment on function public.staff_settings() is
+  'For staff: every setting, those included that only staff decide by (refund_approval_above, refuses_unknown_payments, payment_messages_months).';
+grant execute on function public.staff_settings() to authenticated, service_role;
+
+-- Settings
+create function private.expect_support_email() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if not private.is_email(new.support_email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
+  end if;
+  return new;
+end
+$$;
+
+create trigger store_settings_date_their_edit before update on public.store_settings
+  for each row execute function private.date_settings_edit();
+
+create trigger store_settings_have_an_email_address before update of support_email on public.store_settings
+  for each row when (old.support_email is distinct from new.support_email)
+  execute function private.expect_support_email();
+
+create trigger shop_texts_date_their_edit before update on public.shop_texts
+  for each row execute function private.date_settings_edit();
+
+-- schemas/05_catalogue.sql
+-- Catalogue: categories (flavours) and products. Prices are in cents.
+
+-- Catalogue: categories (the flavours) and products.
+create table public.categories (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  constraint "category names are unique" unique (name),
+  constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
+);
+
+comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
+comment on column public.categories.is_active is
+  'An inactive category is no choice in filters and forms any more; its products keep it and stay listed.';
+
+alter table public.categories enable row level security;
+grant select on public.categories to anon, authenticated;
+grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
+
+create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
+
+create policy "staff read every category" on public.categories
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add categories" on public.categories
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit categories" on public.categories
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create unique index "category names are unique in any case" on public.categories (lower(name));
+
+create table public.products (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  slug text not null,
+  tagline text,
+  description text,
+  price integer not null,
+  image_url text,
+  category text,
+  brand text,
+  stock_quantity integer not null default 0,
+  is_active boolean not null default true,
+  home_section text,
+  home_position integer,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  previous_price integer,
+  constraint "product slugs are unique" unique (slug),
+  constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
+  constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
+  constraint "a price is not negative" check (price between 0 and 1000000000),
+  constraint "stock is never below zero" check (stock_quantity >= 0),
+  constraint "a product's category exists" foreign key (category) references public.categories (name) on update cascade,
+  constraint "home sections are known" check (home_section in ('top_picks', 'drinks_on_offer')),
+  constraint "a picture is at an https address or a path of this site" check (
+    char_length(image_url) <= 2000
+    and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
+    and image_url !~ '[\\\s[:cntrl:]]'
+  ),
+  constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
+);
+
+comment on table public.products is 'What the shop sells. Prices in cents.';
+comment on column public.products.category is 'The category''s name, used as the flavour.';
+comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
+comment on column public.products.updated_at is
+  'Moves with every edit except of the stock. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+comment on column public.products.previous_price is
+  'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
+
+alter table public.products enable row level security;
+grant select on public.products to anon, authenticated;
+grant
+  insert (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position),
+  update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
+  delete on public.products to authenticated;
+grant insert (previous_price), update (previous_price) on public.products to authenticated;
+
+create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
+
+create policy "staff read every product" on public.products
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add products" on public.products
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit products" on public.products
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create policy "staff delete products" on public.products
+  for delete to authenticated using ((select public.is_admin()));
+
+create index products_newest_first on public.products (created_at desc);
+create index products_by_category on public.products (category);
+
+create function private.date_product_edit() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Stock is compared on its own: orders take and return units all day and must not conflict with a staff member's edit.
+  -- The date never moves backwards, even when the clock does.
+  new.updated_at := case
+    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+        old.brand, old.is_active, old.home_section, old.home_position)
+      is distinct from
+      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+        new.brand, new.is_active, new.home_section, new.home_position)
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  return new;
+end
+$$;
+
+create function private.tidy_category_name() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  return new;
+end
+$$;
+
+-- Catalogue
+create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
+language sql stable
+set search_path = ''
+as $$
+  select p.*
+  from public.products as p
+  where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+  union all
+  (
+    select r.*
+    from public.products as p
+    join public.products as r on r.category = p.category and r.id <> p.id and r.is_active
+    where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+    order by r.created_at desc, r.id
+    limit least(greatest(related_limit, 0), 24)
+  );
+$$;
+comment on function public.product_and_related(text, integer) is
+  'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
+grant execute on function public.product_and_related(text, integer) to anon, authenticated, service_role;
+
+create function private.lock_products_of_category() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform from public.products as p where p.category = old.name order by p.id for update;
+  return new;
+end
+$$;
+comment on function private.lock_products_of_category() is
+  'A category that gets another name takes its products along, in whatever order the database finds them: so all are locked before.';
+
+create function private.end_outdated_offer() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  new.previous_price := null;
+  return new;
+end
+$$;
+comment on function private.end_outdated_offer() is
+  'Ends an offer when an update that does not mention it raises the price to the previous price or above.';
+
+create trigger products_date_their_edit before update on public.products
+  for each row execute function private.date_product_edit();
+
+create trigger categories_tidy_their_name before insert or update of name on public.categories
+  for each row execute function private.tidy_category_name();
+
+create trigger categories_lock_their_products before update of name on public.categories
+  for each row when (old.name is distinct from new.name)
+  execute function private.lock_products_of_category();
+
+-- Clients that know nothing of offers can change prices as before.
+create trigger products_end_outdated_offers before update on public.products
+  for each row
+  when (new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price)
+  execute function private.end_outdated_offer();
+
+create policy "everyone reads product images" on storage.objects
+  for select to anon, authenticated using (bucket_id = 'product-images');
+
+create policy "staff upload product images" on storage.objects
+  for insert to authenticated with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+
+create policy "staff replace product images" on storage.objects
+  for update to authenticated
+  using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  )
+  with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+
+create policy "staff delete product images" on storage.objects
+  for delete to authenticated using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+
+-- schemas/06_product_search.sql
+-- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md).
+
+-- Words
+-- English stems, so that singular and plural are one word; Kiswahili words pass unchanged. No stop words: "can" is a vessel.
+create text search dictionary private.word_stem (template = pg_catalog.snowball, language = english);
+
+create text search configuration private.catalogue (parser = pg_catalog.default);
+
+alter text search configuration private.catalogue
+  add mapping for asciiword, word, numword, uint, sfloat with private.word_stem;
+
+-- Synonyms
+create table public.search_synonyms (
+  id uuid primary key default gen_random_uuid(),
+  word text not null,
+  means text not null default '',
+  stem text not null default '',
+  created_at timestamptz not null default now(),
+  constraint "a search word is listed once" unique (stem),
+  constraint "a search word is one to three words" check (
+    char_length(word) between 1 and 60 and array_length(string_to_array(word, ' '), 1) <= 3
+  ),
+  constraint "a meaning is at most ten words" check (
+    char_length(means) <= 200 and coalesce(array_length(string_to_array(means, ' '), 1), 0) <= 10
+  )
+);
+
+comment on table public.search_synonyms is 'Words that customers type and what they stand for in the catalogue. Folded when they are saved.';
+comment on column public.search_synonyms.word is 'What customers type: one word, or a phrase of two or three.';
+comment on column public.search_synonyms.means is
+  'Words of the catalogue, any of which counts. Empty: the word stands for any drink, and the other words of a search decide.';
+comment on column public.search_synonyms.stem is 'The word without its ending: juice and juices are one entry.';
+
+alter table public.search_synonyms enable row level security;
+grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
+
+create policy "staff read the synonyms" on public.search_synonyms
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff add synonyms" on public.search_synonyms
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff edit synonyms" on public.search_synonyms
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create policy "staff remove synonyms" on public.search_synonyms
+  for delete to authenticated using ((select public.is_admin()));
+
+-- What is searched
+create table private.searchable_products (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  name text not null,
+  words tsvector not null,
+  created_at timestamptz not null
+);
+
+comment on table private.searchable_products is
+  'Active products as the search reads them. Weights: A name, B flavour and brand, C tagline, D description.';
+comment on column private.searchable_products.name is 'The folded name.';
+
+alter table private.searchable_products enable row level security;
+
+-- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
+create index searchable_products_by_word on private.searchable_products
+  using gin (words) with (fastupdate = off);
+create index searchable_products_by_word_of_name on private.searchable_products
+  using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
+create index searchable_products_by_name on private.searchable_products (name text_pattern_ops);
+create index searchable_products_newest_first on private.searchable_products (created_at desc, product_id);
+
+create table private.search_words (
+  word text collate "C" primary key,
+  is_name boolean not null,
+  constraint "a search word has a length that is compared" check (char_length(word) between 2 and 40)
+);
+
+comment on table private.search_words is
+  'The words of active products: what word beginnings, parts of words and typing errors are resolved to.';
+comment on column private.search_words.is_name is 'Whether a name, a flavour or a brand has it.';
+
+alter table private.search_words enable row level security;
+
+create index search_words_by_trigram on private.search_words
+  using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.fold_text(written text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select trim(regexp_replace(
+    regexp_replace(
+      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
+      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f''’]', '', 'g'),
+      -- A size is one word: 500 ml is 500ml.
+      '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
+    ),
+    '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
+  ));
+$$;
+comment on function private.fold_text(text) is
+  'Words as they are searched: lower case, without accents and punctuation, single spaces between them. The caller bounds the length.';
+
+create function private.stem_text(folded text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
+  from string_to_table(folded, ' ') with ordinality as words (word, position);
+$$;
+comment on function private.stem_text(text) is 'The stems of folded words, in their order: the same for singular and plural.';
+
+create function private.fold_synonym() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
+    raise exception 'there are at most 500 search words' using errcode = '23514';
+  end if;
+  new.word := private.fold_text(left(new.word, 200));
+  new.means := private.fold_text(left(new.means, 1000));
+  new.stem := coalesce(private.stem_text(new.word), '');
+  return new;
+end
+$$;
+
+create function private.meaning_of(phrase text) returns text
+language sql stable
+set search_path = ''
+as $$
+  select case
+    when s.means = '' or exists (
+      select from string_to_table(s.means, ' ') as meant (word)
+      join public.search_synonyms as other on other.stem = private.stem_text(meant.word)
+      where other.means = ''
+    ) then ''
+    else s.means
+  end
+  from public.search_synonyms as s
+  where s.stem = private.stem_text(phrase);
+$$;
+comment on function private.meaning_of(text) is
+  'What a folded phrase stands for: words of the catalogue, empty for any drink, null when it is no synonym. A synonym may lead to a word that stands for any drink.';
+
+create function private.searchable_texts(product public.products) returns text[]
+language sql immutable
+set search_path = ''
+as $$
+  select array[
+    private.fold_text(product.name),
+    private.fold_text(concat_ws(' ', product.category, product.brand)),
+    private.fold_text(left(coalesce(product.tagline, ''), 1000)),
+    private.fold_text(concat_ws(' ', left(product.description, 10000), case when product.previous_price > 0 then 'offer' end))
+  ];
+$$;
+comment on function private.searchable_texts(public.products) is
+  'What is searched of a product, folded: name; flavour and brand; tagline; description, with the word offer when it is on offer.';
+
+create function private.index_product(product public.products) returns void
+language plpgsql
+set search_path = ''
+-- A plan that was made while the tables were small stays: it must not read them whole.
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  texts text[] := private.searchable_texts(product);
+  found_words text[];
+  names text[];
+begin
+  insert into private.searchable_products (product_id, name, words, created_at)
+  values (
+    product.id, texts[1],
+    setweight(to_tsvector('private.catalogue', texts[1]), 'A') || setweight(to_tsvector('private.catalogue', texts[2]), 'B')
+      || setweight(to_tsvector('private.catalogue', texts[3]), 'C')
+      || setweight(to_tsvector('private.catalogue', texts[4]), 'D'),
+    product.created_at
+  );
+  select array_agg(distinct t.word), array_agg(distinct t.word) filter (where field <= 2) into found_words, names
+  from generate_subscripts(texts, 1) as field, string_to_table(texts[field], ' ') as t (word)
+  where char_length(t.word) between 2 and 40;
+  insert into private.search_words (word, is_name)
+  select f.word, f.word = any (names)
+  from unnest(found_words) as f (word)
+  where not exists (select from private.search_words as known where known.word = f.word)
+  order by f.word
+  on conflict do nothing;
+  update private.search_words as w set is_name = true where w.word = any (names) and not w.is_name;
+end
+$$;
+
+create function private.forget_words(removed text[]) returns void
+language sql
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+  delete from private.search_words as w
+  where w.word = any (removed)
+    and not exists (
+      select from private.searchable_products as s
+      where s.words @@ plainto_tsquery('private.catalogue', w.word)
+    );
+$$;
+comment on function private.forget_words(text[]) is
+  'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
+
+create function private.follow_product() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  removed text[];
+begin
+  if tg_op <> 'INSERT' then
+    removed := string_to_array(array_to_string(private.searchable_texts(old), ' '), ' ');
+    delete from private.searchable_products as s where s.product_id = old.id;
+  end if;
+  if tg_op <> 'DELETE' and new.is_active then
+    perform private.index_product(new);
+    removed := array(
+      select unnest(removed) except select string_to_table(array_to_string(private.searchable_texts(new), ' '), ' ')
+    );
+  end if;
+  if cardinality(removed) > 0 then
+    perform private.forget_words(removed);
+  end if;
+  return null;
+end
+$$;
+
+-- What a search costs is bounded: by the words it may mend and compare, by indexes also where the plan knows no text, and by
+-- the number of synonyms, which every search reads. docs/decisions/search.md
+create function private.read_search(
+  search text,
+  out folded text,
+  out all_words tsquery,
+  out exact_words tsquery,
+  out any_words tsquery,
+  out correction text,
+  out is_misspelt boolean
+)
+language plpgsql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it reads whole tables. Where a plan must read one all the same,
+-- its cost looks so high that PostgreSQL would compile it.
+set enable_seqscan = off
+-- A text's part is looked for in the trigram index: with a limit the planner would rather read all words in their order.
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set jit = off
+-- How much of a word a typing error leaves. The edit distance decides after that.
+set pg_trgm.similarity_threshold = 0.2
+as $$
+declare
+  words text[];
+  place integer := 1;
+  taken integer;
+  typed text;
+  meaning text;
+  exact tsquery;
+  wide tsquery;
+  others text[];
+  best text;
+  halves text[];
+  found_count integer;
+  corrected text[] := '{}';
+  -- A search of many words gets fewer near ones for each, and the first words that are in no product are mended: what a
+  -- search costs does not grow with what is typed.
+  most_near integer;
+  mended integer := 0;
+begin
+  folded := private.fold_text(left(search, 100));
+  -- Some characters fold to many.
+  words := (string_to_array(left(folded, 200), ' '))[1:10];
+  most_near := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
+  is_misspelt := false;
+  while place <= coalesce(cardinality(words), 0) loop
+    -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
+    taken := least(3, cardinality(words) - place + 1);
+    loop
+      typed := array_to_string(words[place : place + taken - 1], ' ');
+      meaning := private.meaning_of(typed);
+      exit when meaning is not null or taken = 1;
+      taken := taken - 1;
+    end loop;
+    if meaning is null and place < cardinality(words)
+      and exists (select from private.search_words as w where w.word = words[place] || words[place + 1])
+    then
+      taken := 2;
+      typed := words[place] || words[place + 1];
+    end if;
+    typed := left(typed, 60);
+    if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
+      place := place + taken;
+      continue;
+    end if;
+
+    exact := plainto_tsquery('private.catalogue', typed);
+    if meaning <> '' then
+      exact := exact || to_tsquery('private.catalogue', replace(meaning, ' ', ' | '));
+    end if;
+    -- Words that begin with it, words that contain it, and the meanings of synonyms that begin with it.
+    select array_agg(near.word) into others
+    from (
+      (
+        select w.word from private.search_words as w
+        where w.word > typed and w.word < typed || E'\uffff'
+        limit most_near
+      )
+      union
+      (
+        select w.word from private.search_words as w
+        where char_length(typed) between 4 and 24 and w.word like '%' || typed || '%' and w.word <> typed
+        limit most_near
+      )
+      union
+      (
+        select m.word
+        from public.search_synonyms as s, string_to_table(s.means, ' ') as m (word)
+        where meaning is null and char_length(typed) >= 2 and s.word > typed and s.word like typed || '%'
+          and s.word not like '% %' and m.word <> ''
+        limit most_near
+      )
+    ) as near;
+
+    best := null;
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and mended < 3 then
+      mended := mended + 1;
+      select count(*) into found_count
+      from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
+      if found_count < 3 then
+        -- The words that take the fewest edits to get there; two neighbours that changed places count as one.
+        with alike as (
+          (
+            select w.word, w.is_name from private.search_words as w
+            where w.word operator(extensions.%) typed
+              and (w.is_name or greatest(char_length(w.word), char_length(typed)) > 4)
+          )
+          union
+          select s.word, true from public.search_synonyms as s where s.word not like '% %'
+        ), compared as (
+          select a.word, a.is_name,
+            d.edits - (
+              d.edits = 2
+              and (select string_agg(c, '' order by c) from string_to_table(a.word, null) as c)
+                = (select string_agg(c, '' order by c) from string_to_table(typed, null) as c)
+            )::integer as edits
+          from alike as a
+          cross join lateral (select extensions.levenshtein_less_equal(a.word, typed, 2) as edits) as d
+          where d.edits between 1 and 2
+        ), nearest as (
+          select n.word, n.is_name, n.edits, min(n.edits) over () as fewest
+          from compared as n
+          where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
+        )
+        select array_agg(n.word order by not n.is_name, extensions.similarity(n.word, typed) desc, n.word) into others
+        from nearest as n
+        where n.edits = n.fewest;
+        best := others[1];
+        if found_count > 0 then
+          -- It may be what was meant: the near words are suggested, not searched.
+          others := null;
+        elsif best is not null then
+          is_misspelt := true;
+          meaning := private.meaning_of(best);
+          if meaning <> '' then
+            others := others || string_to_array(meaning, ' ');
+          end if;
+        else
+          -- Two words without their space.
+          select array[left(typed, cut), substr(typed, cut + 1)] into halves
+          from generate_series(3, char_length(typed) - 3) as cut
+          where cardinality(words) < 12
+            and (select count(*) from unnest(array[left(typed, cut), substr(typed, cut + 1)]) as half
+              where exists (select from private.search_words as w where w.word = half)
+                or private.meaning_of(half) is not null) = 2
+          order by cut desc
+          limit 1;
+          if found then
+            is_misspelt := true;
+            words := words[: place - 1] || halves || words[place + taken :];
+            continue;
+          end if;
+          -- A longer word that begins with a name: lemonade.
+          select array[w.word] into others
+          from private.search_words as w
+          where w.is_name and w.word = any (array(select left(typed, n) from generate_series(4, char_length(typed) - 1) as n))
+          order by char_length(w.word) desc
+          limit 1;
+          best := others[1];
+          is_misspelt := is_misspelt or best is not null;
+        end if;
+      end if;
+    end if;
+
+    wide := exact;
+    if others is not null then
+      wide := wide || to_tsquery('private.catalogue', array_to_string(others, ' | '));
+    end if;
+    corrected := corrected || coalesce(best, typed);
+    exact_words := coalesce(exact_words || exact, exact);
+    any_words := coalesce(any_words || wide, wide);
+    -- What stands for any drink does not narrow.
+    if meaning is distinct from '' then
+      all_words := coalesce(all_words && wide, wide);
+    end if;
+    place := place + taken;
+  end loop;
+  correction := array_to_string(corrected, ' ');
+end
+$$;
+comment on function private.read_search(text) is
+  'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
+
+-- The procedures
+create function private.ranked_products(
+  candidates tid[],
+  folded text,
+  exact_words tsquery,
+  any_words tsquery,
+  most integer
+) returns uuid[]
+language sql stable
+set search_path = ''
+as $$
+  select array(
+    select s.product_id
+    from private.searchable_products as s
+    where s.ctid = any (candidates)
+    order by
+      s.name = folded desc,
+      s.name like folded || '%' desc,
+      -- What was typed counts more than what is near it.
+      2 * ts_rank('{0.1, 0.3, 0.6, 1}', s.words, exact_words) + ts_rank('{0.1, 0.3, 0.6, 1}', s.words, any_words) desc,
+      s.created_at desc,
+      s.product_id
+    limit most
+  );
+$$;
+comment on function private.ranked_products(tid[], text, tsquery, tsquery, integer) is
+  'The best of some searchable products: the exact name, names that begin with the search, then by the words and where they are, then the newest.';
+
+create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+language plpgsql stable security definer rows 50
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+-- A few products are looked up by their id: without statistics the planner would read them all to join them.
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
+  -- More matches than this are not compared with each other: then the newest of them count.
+  compared integer := greatest(most, 250);
+  asked record;
+  candidates tid[];
+  by_word tid[];
+  found_ids uuid[] := '{}';
+begin
+  asked := private.read_search(coalesce(search_products.search, ''));
+  if asked.exact_words is not null then
+    by_word := array(
+      select s.ctid from private.searchable_products as s
+      where s.words @@ coalesce(asked.all_words, asked.exact_words)
+      limit compared
+    );
+    candidates := by_word;
+    -- There may be more: those named so, and the newest.
+    if cardinality(by_word) = compared then
+      candidates := candidates || array(
+        select s.ctid from private.searchable_products as s where s.name ~>=~ asked.folded and s.name ~<~ (asked.folded || E'\uffff') limit compared
+      ) || array(
+        select s.ctid from private.searchable_products as s
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(asked.all_words, asked.exact_words)
+        limit compared
+      ) || array(
+        select n.ctid
+        from (
+          select s.ctid, s.words from private.searchable_products as s
+          order by s.created_at desc, s.product_id
+          limit 2 * compared
+        ) as n
+        where n.words @@ coalesce(asked.all_words, asked.exact_words)
+      );
+    end if;
+    found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
+    -- Some of the words, where hardly any product has all of them.
+    if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
+      candidates := array(
+        select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
+      );
+      found_ids := (array(
+        select f.id
+        from unnest(found_ids || private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most))
+          with ordinality as f (id, place)
+        group by f.id
+        order by min(f.place)
+      ))[:most];
+    end if;
+  end if;
+  -- Nothing that narrows: every drink, the newest first.
+  if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
+    found_ids := found_ids || array(
+      select s.product_id from private.searchable_products as s
+      where s.product_id <> all (found_ids)
+      order by s.created_at desc, s.product_id
+      limit most - cardinality(found_ids)
+    );
+  end if;
+  return query
+    select p.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    join public.products as p on p.id = f.id and p.is_active
+    order by f.place;
+end
+$$;
+comment on function public.search_products(text, integer) is
+  'Active products that match a search, best first: word by word in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search gives the newest. Reads 100 characters and 10 words; gives 1 to 1000 rows.';
+grant execute on function public.search_products(text, integer) to anon, authenticated, service_role;
+
+create function public.correct_search(search text) returns text
+language plpgsql stable security definer
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  asked record;
+  mended record;
+  found_asked integer;
+  found_mended integer;
+begin
+  asked := private.read_search(coalesce(correct_search.search, ''));
+  if coalesce(asked.correction, '') in ('', asked.folded) then
+    return null;
+  end if;
+  mended := private.read_search(asked.correction);
+  select count(*) into found_mended
+  from (select from private.searchable_products as s where s.words @@ mended.all_words limit 250) as s;
+  if not asked.is_misspelt then
+    select count(*) into found_asked
+    from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
+  end if;
+  if found_mended > coalesce(found_asked, 0) or (asked.is_misspelt and mended.all_words is null) then
+    return asked.correction;
+  end if;
+  return null;
+end
+$$;
+comment on function public.correct_search(text) is
+  'The search with its typing errors mended, where that finds more; null where it does not.';
+grant execute on function public.correct_search(text) to anon, authenticated, service_role;
+
+-- The shop page shows at most 250 drinks of a search: as many as are compared with each other. docs/decisions/search.md
+create function public.find_products(search text) returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'slugs', (
+      select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
+      from (
+        select p as product, row_number() over () as place
+        from public.search_products(find_products.search, 250) as p
+      ) as f
+    ),
+    'correction', public.correct_search(find_products.search)
+  );
+$$;
+comment on function public.find_products(text) is
+  'What the shop page shows of a search: the slugs of its 250 best matches, and the text that correct_search suggests, or null.';
+grant execute on function public.find_products(text) to anon, authenticated, service_role;
+
+create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
+  for each row execute function private.fold_synonym();
+
+create trigger products_come_and_go_in_search after insert or delete on public.products
+  for each row execute function private.follow_product();
+
+create trigger products_change_in_search after update on public.products
+  for each row
+  when (
+    (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  )
+  execute function private.follow_product();
+
+-- schemas/07_orders.sql
+-- Orders: what a customer ordered, and placing an order. Amounts are in cents.
+
+create table public.orders (
+  id uuid primary key default gen_random_uuid(),
+  order_number text not null default 'ORD-' || nextval('private.order_numbers'),
+  tracking_number text not null,
+  customer_name text not null,
+  customer_email text not null,
+  customer_phone text not null,
+  shipping_address text not null,
+  city text not null default 'Nairobi',
+  delivery_notes text,
+  status text not null default 'pending',
+  delivery_fee integer not null,
+  total_amount integer not null,
+  payment_method text not null default 'pending',
+  payment_status text not null default 'unpaid',
+  reserved_until timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  units_returned_at timestamptz,
+  expires_at timestamptz,
+  expiry_limit timestamptz,
+  extended_at timestamptz,
+  live_handle uuid not null default gen_random_uuid(),
+  anonymised_at timestamptz,
+  erasure_requested_at timestamptz,
+  terms_accepted_at timestamptz,
+  accepted_terms jsonb,
+  constraint "order numbers are unique" unique (order_number),
+  constraint "tracking numbers are unique" unique (tracking_number),
+  constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
+  constraint "an order status is known"
+    check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
+  constraint "a payment status is known"
+    check (payment_status in ('unpaid', 'paid', 'needs_decision', 'refunded')),
+  constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
+  constraint "an order expires by its limit" check (expires_at <= expiry_limit),
+  constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
+  constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
+);
+
+comment on table public.orders is 'Customer orders. Amounts in cents. The status is what staff chose; payment_status is what M-PESA says.';
+comment on column public.orders.reserved_until is
+  'While unpaid: until when units are held for the order. Null when it holds none: not yet, not any more, or because they are sold.';
+comment on column public.orders.units_returned_at is
+  'Once paid: since when its units are in stock again, because it was cancelled before they left. Null while they are its own.';
+comment on column public.orders.expires_at is
+  'When the order is cancelled unless it is paid. Null after it expired. Without meaning once the order is paid.';
+comment on column public.orders.expiry_limit is
+  'The latest expires_at. An open prompt delays expiry to this moment at most; only a payment that staff look at delays it further.';
+comment on column public.orders.extended_at is 'When a prompt moved expires_at, which happens once.';
+comment on column public.orders.live_handle is
+  'Names the live channel order-{live_handle}, which anyone with the tracking number may follow. Opens nothing else.';
+comment on column public.orders.anonymised_at is
+  'When name, e-mail, phone, address and notes of the customer were removed. The order itself stays in the books.';
+comment on column public.orders.erasure_requested_at is
+  'When staff were asked to erase its customer while the order was still open. It is anonymised once it is not.';
+comment on column public.orders.terms_accepted_at is
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the order was placed without showing them.';
+comment on column public.orders.accepted_terms is
+  'What was accepted: shop_texts.updated_at of terms and privacy at that moment, and is_ticked, whether a box had to be ticked.';
+
+alter table public.orders enable row level security;
+grant select, update (status, updated_at) on public.orders to authenticated;
+grant select (id) on public.orders to anon;
+
+create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
+
+create policy "staff set the order status" on public.orders
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create index orders_newest_first on public.orders (created_at desc, id desc);
+create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
+-- The few orders whose money waits for a person, found among however many.
+create index orders_to_decide on public.orders (created_at desc)
+  where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
+create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
+create index orders_by_end_of_hold on public.orders (reserved_until) where payment_status = 'unpaid' and status = 'pending';
+create index orders_cancelled_with_units on public.orders (id)
+  where payment_status = 'unpaid' and status = 'cancelled' and reserved_until is not null;
+create index orders_with_personal_details on public.orders (created_at) where anonymised_at is null;
+create index orders_to_anonymise on public.orders (erasure_requested_at)
+  where erasure_requested_at is not null and anonymised_at is null;
+create index orders_by_words on public.orders using gin (
+  translate(
+    lower(
+      order_number || E'\n' || split_part(tracking_number, '-', 3) || E'\n' || customer_name || E'\n' || customer_email ||
+      E'\n' || customer_phone || E'\n' || replace(customer_phone, '+254', '0') || E'\n' || shipping_address || E'\n' || city
+    ),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+-- One small index per question of the day, in the order of the lists.
+create index orders_open on public.orders (created_at desc, id desc)
+  where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
+create index orders_unpaid on public.orders (created_at desc, id desc)
+  where payment_status = 'unpaid' and status <> 'cancelled';
+create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
+
+create table public.order_items (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  product_id uuid references public.products (id) on delete set null,
+  product_name text not null,
+  quantity integer not null,
+  unit_price integer not null,
+  created_at timestamptz not null default now(),
+  constraint "at least one is ordered" check (quantity >= 1),
+  constraint "a unit price is not negative" check (unit_price >= 0)
+);
+
+comment on table public.order_items is 'What was ordered, at the price and under the name of that moment.';
+
+alter table public.order_items enable row level security;
+grant select on public.order_items to authenticated;
+
+create policy "staff read every order item" on public.order_items
+  for select to authenticated using ((select public.is_admin()));
+
+create index order_items_by_order on public.order_items (order_id);
+create index order_items_by_product on public.order_items (product_id);
+create index order_items_by_words on public.order_items using gin (
+  translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
+) with (fastupdate = off);
+
+create table private.order_keys (
+  idempotency_key uuid primary key,
+  request_hash text not null,
+  order_id uuid references public.orders (id) on delete cascade,
+  access_key text not null default replace(gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+
+comment on table private.order_keys is
+  'Per order: the key that makes placing it repeatable, and the key that shows its personal data. Nobody reads it but functions.';
+
+alter table private.order_keys enable row level security;
+
+create unique index order_keys_by_order on private.order_keys (order_id);
+-- The facts from which a customer's screen concludes what an order's state means: in track_order, and of several orders at once
+-- for the device that placed them.
+create index order_keys_by_access_key on private.order_keys (access_key);
+
+-- Placing an order
+create function private.draw_tracking_number(attempt integer) returns text
+language plpgsql volatile
+set search_path = ''
+as $$
+begin
+  -- Four digits while a free one is easily found; when most of a day's are taken, draws fail and it widens to five.
+  return 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' ||
+    case when attempt <= 20 then 1000 + floor(random() * 9000)::integer else 10000 + floor(random() * 90000)::integer end;
+end
+$$;
+
+create function private.placed_order(order_id uuid) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'id', o.id,
+      'tracking_number', o.tracking_number,
+      'access_key', k.access_key,
+      'status', o.status,
+      'payment_status', o.payment_status,
+      'delivery_fee', o.delivery_fee,
+      'total_amount', o.total_amount,
+      -- M-PESA takes whole shillings only: a fraction is rounded up.
+      'charge_amount', (o.total_amount + 99) / 100 * 100,
+      'customer_phone', o.customer_phone,
+      'reserved_until', o.reserved_until,
+      'expires_at', o.expires_at,
+      'created_at', o.created_at
+    )
+    from public.orders as o
+    join private.order_keys as k on k.order_id = o.id
+    where o.id = placed_order.order_id
+  );
+end
+$$;
+
+create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
+language sql stable
+set search_path = ''
+as $$
+  select count(distinct o.id),
+    count(distinct o.id) filter (where o.payment_status = 'unpaid' and o.reserved_until is not null)
+  from public.order_items as i
+  join public.orders as o on o.id = i.order_id
+  where i.product_id = count_product_orders.product_id;
+$$;
+comment on function public.count_product_orders(uuid) is
+  'How many orders contain a product, and in how many of them its units are kept for a payment. Counts what the caller may read.';
+grant execute on function public.count_product_orders(uuid) to authenticated, service_role;
+
+create function public.place_order(
+  idempotency_key uuid,
+  product_id uuid,
+  quantity integer,
+  customer_name text,
+  customer_email text,
+  customer_phone text,
+  delivery_location text,
+  expected_total integer,
+  building text default null,
+  unit text default null,
+  delivery_notes text default null,
+  accepts_terms boolean default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  -- Counted before the subtransaction of the block below begins, so that a refusal does not undo it.
+  is_within_limit boolean := private.count_call('place_order');
+  longest constant integer := 4000;
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+  address text;
+  fingerprint text;
+  earlier private.order_keys;
+  settings public.store_settings;
+  product public.products;
+  total bigint;
+  refusal jsonb;
+  new_order public.orders;
+  drawn text;
+  -- Unpaid orders of visitors are limited by these; staff and the shop itself have none.
+  networks text[] := case
+    when coalesce((select auth.role()), '') = 'service_role' or public.is_admin() then '{}'
+    else private.caller_networks()
+  end;
+  is_held boolean;
+  expires_at timestamptz;
+  refusal_details text;
+  refusal_hint text;
+begin
+  if not is_within_limit then
+    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
+  end if;
+  if place_order.idempotency_key is null then
+    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  end if;
+
+  -- Bytes are known without reading a text: nothing longer is trimmed, matched or counted.
+  if octet_length(place_order.customer_name) > longest then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(place_order.customer_email) > longest then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(
+    octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
+  ) > longest then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(place_order.delivery_notes) > longest then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(place_order.customer_name);
+  email := trim(place_order.customer_email);
+  phone := private.normalised_phone(place_order.customer_phone);
+  location := trim(place_order.delivery_location);
+  building_name := nullif(trim(place_order.building), '');
+  unit_name := nullif(trim(place_order.unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or char_length(name) < 2 or private.has_control_signs(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  end if;
+  if char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  end if;
+  if char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  end if;
+  if not private.is_email(email) or private.has_control_signs(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  end if;
+  if phone is null then
+    perform private.refuse(400, 'phone_invalid',
+      'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  end if;
+  if location is null or char_length(location) < 3
+    or private.has_control_signs(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  end if;
+  if char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  end if;
+  if char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  if place_order.quantity is null or place_order.quantity < 1 then
+    perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
+  end if;
+
+  address := location
+    || coalesce(', Building: ' || building_name, '')
+    || coalesce(', Unit: ' || unit_name, '');
+  fingerprint := encode(sha256(convert_to(
+    jsonb_build_array(place_order.product_id, place_order.quantity, name, email, phone, address, notes, place_order.expected_total)::text,
+    'UTF8'
+  )), 'hex');
+
+  -- The first to bring a key places the order; anyone else with it waits here for the first to finish.
+  insert into private.order_keys (idempotency_key, request_hash)
+  values (place_order.idempotency_key, fingerprint)
+  on conflict do nothing;
+  if not found then
+    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
+    if earlier.request_hash <> fingerprint then
+      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
+    end if;
+    return private.placed_order(earlier.order_id);
+  end if;
+
+  select * into strict settings from public.store_settings;
+  if settings.requires_terms_tick and place_order.accepts_terms is not true then
+    perform private.refuse(400, 'terms_not_accepted',
+      'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  end if;
+  perform private.expect_few_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+
+  select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
+  if not found then
+    perform private.refuse(404, 'product_unavailable', 'This product is not available');
+  elsif product.stock_quantity = 0 then
+    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+  elsif product.stock_quantity < place_order.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity),
+      product.stock_quantity::text);
+  end if;
+
+  total := product.price::bigint * place_order.quantity + settings.delivery_fee;
+  if total > 2000000000 then
+    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
+  end if;
+  if place_order.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+
+  is_held := private.may_hold_units(
+    networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+  );
+  if is_held then
+    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
+  end if;
+  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  for attempt in 1 .. 60 loop
+    drawn := private.draw_tracking_number(attempt);
+    insert into public.orders (
+      tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
+    ) values (
+      drawn, name, email, phone, address, notes,
+      settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
+      now() + 2 * make_interval(mins => settings.reservation_minutes),
+      case when place_order.accepts_terms then now() end,
+      case when place_order.accepts_terms then (
+        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
+        from public.shop_texts as t
+        where t.slug in ('terms', 'privacy')
+      ) end
+    )
+    on conflict (tracking_number) do nothing
+    returning * into new_order;
+    exit when found;
+  end loop;
+  if new_order.id is null then
+    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
+  end if;
+
+  insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
+  values (new_order.id, product.id, product.name, place_order.quantity, product.price);
+  insert into private.order_networks (order_id, network, product_id, taken)
+  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end
+  from unnest(networks) as caller (network);
+  update private.order_keys as k set order_id = new_order.id where k.idempotency_key = place_order.idempotency_key;
+  return private.placed_order(new_order.id);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  -- The figures of this moment, so that a form can show what changed.
+  if product.id is not null then
+    refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
+      'price', product.price,
+      'delivery_fee', settings.delivery_fee,
+      'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
+      'units_left', product.stock_quantity
+    ));
+  end if;
+  return refusal;
+end
+$$;
+comment on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) is
+  'Places an order in one transaction: price and fee from the database, tracking number drawn, units held (reserved_until) unless too many are held unpaid. The same key again returns the same order. A refusal carries quote: price, delivery_fee, total and units_left of this moment.';
+revoke execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) from public;
+grant execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean)
+  to anon, authenticated, service_role;
+
+-- schemas/08_reservations.sql
+-- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
+
+-- What unpaid orders hold
+create table private.held_units (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  quantity integer not null
+);
+
+comment on table private.held_units is
+  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Kept by the trigger orders_count_held_units.';
+
+alter table private.held_units enable row level security;
+
+create table private.order_networks (
+  order_id uuid not null references public.orders (id) on delete cascade,
+  network text not null,
+  product_id uuid not null,
+  taken integer not null,
+  is_open boolean not null default true,
+  ended_at timestamptz,
+  primary key (order_id, network)
+);
+
+comment on table private.order_networks is
+  'The networks an unpaid order of a visitor came from. Deleted when it is paid, or an hour after it ended.';
+comment on column private.order_networks.taken is 'Units the order has held so far. Units that it holds again count again.';
+comment on column private.order_networks.is_open is 'Whether the order waits to be paid.';
+comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
+
+alter table private.order_networks enable row level security;
+
+create index order_networks_by_product on private.order_networks (network, product_id);
+create index order_networks_of_open_orders on private.order_networks (network) where is_open;
+
+-- Products
+create function private.return_units(order_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  select from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = return_units.order_id
+  order by p.id
+  for update of p;
+  update public.products as p
+  set stock_quantity = p.stock_quantity + i.quantity
+  from public.order_items as i
+  where i.order_id = return_units.order_id and p.id = i.product_id;
+$$;
+
+-- A sweep of unpaid orders reads what is due, not every order that waits.
+create function public.expire_reservations() returns integer
+language plpgsql security definer
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  due uuid[];
+  ended public.orders;
+begin
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
+  perform private.end_reviews();
+  -- Each kind by its own index: a sweep that finds nothing due reads nothing.
+  select array_agg(found.id) into due from (
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.expires_at limit 200
+    )
+    union
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.reserved_until limit 200
+    )
+    union
+    (
+      -- Orders that staff cancelled give their units back, too.
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
+        and not private.is_paying(o.id, o.expiry_limit)
+      order by o.id limit 200
+    )
+  ) as found;
+  if due is null then
+    return 0;
+  end if;
+  select array_agg(o.id) into due from (
+    select o.id from public.orders as o
+    where o.id = any (due) and o.payment_status = 'unpaid'
+      and (
+        (o.status = 'pending' and (o.expires_at <= now() or o.reserved_until <= now()))
+        or (o.status = 'cancelled' and o.reserved_until is not null)
+      )
+    for update skip locked
+  ) as o;
+  -- Checked again under the lock: a payment may have begun in the meantime.
+  select coalesce(array_agg(o.id order by o.id), '{}') into due
+  from public.orders as o
+  where o.id = any (due) and not private.is_paying(o.id, o.expiry_limit);
+  -- All of them before the first is changed, as a renamed category does.
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
+  order by p.id
+  for update;
+  for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
+    if ended.reserved_until is not null then
+      perform private.return_units(ended.id);
+    end if;
+    -- A hold for a prompt ends before its order does.
+    update public.orders as o
+    set reserved_until = null,
+        status = case when o.status = 'cancelled' or o.expires_at <= now() then 'cancelled' else o.status end,
+        expires_at = case when o.status = 'cancelled' or o.expires_at <= now() then null else o.expires_at end,
+        updated_at = now()
+    where o.id = ended.id;
+  end loop;
+  return cardinality(due);
+end
+$$;
+comment on function public.expire_reservations() is
+  'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. Returns how many orders.';
+grant execute on function public.expire_reservations() to service_role;
+
+-- Staff set any status from any other: the units of an order follow, each of them once; and what only a person can decide.
+create function private.take_units(order_id uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- In one order for all, so that two orders of the same products do not wait for each other.
+  perform from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+  order by p.id
+  for update of p;
+  if exists (
+    select from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+    group by p.id
+    having p.stock_quantity < sum(i.quantity)
+  ) then
+    perform private.refuse(409, 'units_sold_meanwhile',
+      'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+  end if;
+  update public.products as p
+  set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = take_units.order_id and p.id = i.product_id;
+end
+$$;
+comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
+
+-- Staff
+create function private.move_units_with_status() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  minutes interval;
+begin
+  if new.status = 'cancelled' then
+    -- Units that have left the shop do not come back by themselves.
+    if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
+      perform private.return_units(new.id);
+      new.units_returned_at := now();
+    end if;
+  elsif new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null then
+    perform private.take_units(new.id);
+    new.units_returned_at := null;
+  elsif new.payment_status = 'unpaid' and new.reserved_until is null then
+    perform private.take_units(new.id);
+    select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
+    new.expires_at := now() + minutes;
+    new.reserved_until := new.expires_at;
+    new.expiry_limit := now() + 2 * minutes;
+    new.extended_at := null;
+  end if;
+  return new;
+end
+$$;
+
+-- The end of unpaid orders
+create function private.end_reviews() returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  looked_at record;
+  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+begin
+  for looked_at in
+    select o.id as order_id, p.id as payment_id
+    from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.status = 'review' and (
+      case
+        when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
+          -- Money is dealt with once it is another payment's, went back, or was noted.
+          select from public.mpesa_transactions as t
+          where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
+            and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
+        )
+        else 'accepted' = (
+          select e.kind from public.reconciliation_events as e where e.payment_id = p.id order by e.id desc limit 1
+        )
+      end
+    )
+    order by o.id
+    for update of o skip locked
+  loop
+    -- The time of the message stays: it is the day on which the payment stands in the books.
+    update public.payments as p set status = 'failed' where p.id = looked_at.payment_id and p.status = 'review';
+    -- The customer had to wait for staff, and gets the time of a new order to pay again.
+    update public.orders as o
+    set expires_at = greatest(o.expires_at, now() + minutes),
+        reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
+        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes),
+        extended_at = null
+    where o.id = looked_at.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
+  end loop;
+end
+$$;
+comment on function private.end_reviews() is
+  'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
+
+create function private.count_held_units() returns trigger
+language plpgsql security definer
+set search_path = ''
+set enable_seqscan = off
+as $$
+declare
+  was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
+  is_held boolean := tg_op = 'UPDATE'
+    and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
+begin
+  if is_held and not was_held then
+    insert into private.held_units as known (product_id, quantity)
+    select i.product_id, sum(i.quantity)
+    from public.order_items as i
+    where i.order_id = new.id and i.product_id is not null
+    group by i.product_id
+    order by i.product_id
+    on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  elsif was_held and not is_held then
+    update private.held_units as known
+    set quantity = known.quantity - held.quantity
+    from (
+      select i.product_id, sum(i.quantity) as quantity
+      from public.order_items as i
+      where i.order_id = old.id
+      group by i.product_id
+    ) as held
+    where known.product_id = held.product_id;
+  end if;
+  if tg_op = 'DELETE' then
+    return old;
+  end if;
+
+  -- An order that was paid, or that staff hand on unpaid, counts for no limit.
+  if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
+    delete from private.order_networks as k where k.order_id = new.id;
+  else
+    update private.order_networks as k
+    set is_open = new.status = 'pending',
+        taken = k.taken + case
+          when is_held and not was_held then coalesce((
+            select sum(i.quantity) from public.order_items as i where i.order_id = new.id and i.product_id = k.product_id
+          ), 0)
+          else 0
+        end,
+        ended_at = case when not is_held then coalesce(k.ended_at, now()) end
+    where k.order_id = new.id;
+  end if;
+  return null;
+end
+$$;
+
+create function private.count_held_item() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into private.held_units as known (product_id, quantity)
+  select new.product_id, new.quantity
+  from public.orders as o
+  where o.id = new.order_id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+  on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  return null;
+end
+$$;
+
+create function private.expect_few_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  waiting record;
+begin
+  for waiting in
+    select open.of_network, open.of_phone, per_phone * private.allowance_factor(caller.network) as allowed
+    from unnest(networks) as caller (network)
+    -- Read from the network's own rows, whatever the planner knows: a subquery per row cannot become a join of all orders.
+    cross join lateral (
+      select count(*) as of_network,
+        count(*) filter (where expect_few_unpaid_orders.phone = (
+          select o.customer_phone from public.orders as o where o.id = k.order_id
+        )) as of_phone
+      from private.order_networks as k
+      where k.network = caller.network and k.is_open
+    ) as open
+  loop
+    -- Only orders from the same network count: a stranger who orders in a customer's name does not keep the customer from ordering.
+    if waiting.of_phone >= waiting.allowed then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in a few minutes',
+        waiting.of_phone
+      ));
+    elsif waiting.of_network >= waiting.allowed * 10 then
+      perform private.refuse(429, 'too_many_unpaid_orders',
+        'Too many orders from your network wait to be paid already. Please try again in a few minutes');
+    end if;
+  end loop;
+end
+$$;
+comment on function private.expect_few_unpaid_orders(text[], text, integer) is
+  'Refuses an order when too many of its phone, or of its network, wait to be paid: per_phone and ten times as many, times private.allowance_factor.';
+
+create function private.is_within_units(networks text[], product_id uuid, quantity integer, allowed bigint) returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where is_within_units.quantity + (
+      select coalesce(sum(k.taken), 0)
+      from private.order_networks as k
+      where k.network = caller.network and k.product_id = is_within_units.product_id
+        and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
+    )
+    -- Two drinks can always be ordered, and one drink again by a slow customer. A wider network has twice as much, not eight
+    -- times: units are few, and whoever goes without a hold can pay all the same.
+    > greatest(2, is_within_units.allowed * least(private.allowance_factor(caller.network), 2))
+  );
+end
+$$;
+comment on function private.is_within_units(text[], uuid, integer, bigint) is
+  'Whether each network may hold that many more units of a product: with what it holds unpaid, or held and did not pay within the last hour, it stays within allowed units (a /56 and wider: twice).';
+
+create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
+returns boolean
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  held bigint;
+  most bigint;
+begin
+  if cardinality(networks) = 0 then
+    return true;
+  end if;
+  select coalesce(max(h.quantity), 0) into held from private.held_units as h where h.product_id = may_hold_units.product_id;
+  most := ceil((units_left + held) * share / 100.0);
+  return held + may_hold_units.quantity <= most
+    and private.is_within_units(networks, may_hold_units.product_id, may_hold_units.quantity, most);
+end
+$$;
+comment on function private.may_hold_units(text[], uuid, integer, integer, integer) is
+  'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
+
+-- Paying
+create function private.reserve_for_prompt(order_id uuid) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  prompt_time constant interval := '5 minutes';
+  waiting public.orders;
+  item record;
+  networks text[];
+  may_hold boolean := true;
+begin
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
+  -- Staff who hand an order on unpaid have taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
+    return;
+  end if;
+  if waiting.extended_at is null and waiting.expires_at < least(now() + prompt_time, waiting.expiry_limit) then
+    update public.orders as o
+    set expires_at = least(now() + prompt_time, o.expiry_limit),
+        reserved_until = case when o.reserved_until is not null then least(now() + prompt_time, o.expiry_limit) end,
+        extended_at = now()
+    where o.id = waiting.id
+    returning * into waiting;
+  end if;
+  if waiting.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  if waiting.reserved_until is not null then
+    return;
+  end if;
+
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = waiting.id)
+  order by p.id
+  for no key update;
+  for item in
+    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity, coalesce(h.quantity, 0) as held
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id and p.is_active
+    left join private.held_units as h on h.product_id = p.id
+    where i.order_id = waiting.id
+  loop
+    if item.product_id is null then
+      perform private.refuse(404, 'product_unavailable', 'This product is not available');
+    elsif item.units_left = 0 then
+      perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+    elsif item.units_left < item.quantity then
+      perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
+    end if;
+    -- Everything there is, and once more for a customer who was too slow.
+    may_hold := may_hold
+      and private.is_within_units(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
+  end loop;
+  -- Beyond that the prompt is sent without a hold, so that nobody is kept from paying by others of the same network. Units that
+  -- are sold before the money comes are handled as with late money.
+  if may_hold then
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = waiting.id and p.id = i.product_id;
+    update public.orders as o
+    set reserved_until = least(now() + prompt_time, o.expires_at)
+    where o.id = waiting.id;
+  end if;
+end
+$$;
+comment on function private.reserve_for_prompt(uuid) is
+  'Before a prompt is sent for an unpaid order: takes its units for five minutes where it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) when it cannot be paid any more.';
+
+create function private.is_paying(order_id uuid, expiry_limit timestamptz) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return exists (
+    select from public.payments as p
+    where p.order_id = is_paying.order_id and (
+      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(is_paying.expiry_limit > now(), true))
+    )
+  );
+end
+$$;
+comment on function private.is_paying(uuid, timestamptz) is
+  'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
+
+create trigger orders_count_held_units after update on public.orders
+  for each row
+  when (
+    (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  )
+  execute function private.count_held_units();
+
+create trigger orders_take_held_units_along before delete on public.orders
+  for each row execute function private.count_held_units();
+
+create trigger order_items_count_held_units after insert on public.order_items
+  for each row when (new.product_id is not null)
+  execute function private.count_held_item();
+
+create trigger orders_move_their_units before update of status on public.orders
+  for each row
+  when (
+    old.payment_status = new.payment_status
+    and old.status <> new.status
+    -- An unpaid order that staff hand on takes its units even when it has held none so far.
+    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
+  )
+  execute function private.move_units_with_status();
+
+-- schemas/09_order_access.sql
+-- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+
+-- Following an order
+create function private.told_status(status text) returns text
+language sql immutable
+set search_path = ''
+return case status when 'shipped' then 'out_for_delivery' else status end;
+comment on function private.told_status(text) is 'An order status in the storefront''s words.';
+
+create function public.track_order(
+  tracking_number text,
+  access_key text default null,
+  phone_last_four text default null
+) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened record;
+begin
+  select * into opened
+  from private.open_order(track_order.tracking_number, track_order.access_key, track_order.phone_last_four);
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if (opened.found_order).id is null then
+    return null;
+  end if;
+  return private.describe_order(opened.found_order, opened.is_open);
+end
+$$;
+comment on function public.track_order(text, text, text) is
+  'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_amount and part_paid. Null when there is none.';
+grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
+
+create function private.tell_order_followers() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(new);
+  return null;
+end
+$$;
+
+create function public.order_receipt(
+  tracking_number text,
+  access_key text default null,
+  phone_last_four text default null
+) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened record;
+  receipt_of public.orders;
+begin
+  select * into opened
+  from private.open_order(order_receipt.tracking_number, order_receipt.access_key, order_receipt.phone_last_four);
+  receipt_of := opened.found_order;
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if receipt_of.id is null then
+    return null;
+  end if;
+  if not opened.is_open then
+    return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
+  end if;
+  return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
+    'order_number', receipt_of.order_number,
+    -- As it was sold, whatever the product is called now.
+    'order_items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = receipt_of.id
+    ), '[]'::jsonb),
+    'payments', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', p.id,
+          'amount', p.amount,
+          'receipt', p.receipt,
+          'completed_at', p.completed_at,
+          'is_surplus', p.needs_refund,
+          'refunded_at', p.refunded_at,
+          'refund_receipt', p.refund_receipt
+        )
+        order by p.completed_at, p.id
+      )
+      from public.payments as p where p.order_id = receipt_of.id and p.status = 'completed'
+    ), '[]'::jsonb)
+  );
+end
+$$;
+comment on function public.order_receipt(text, text, text) is
+  'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
+grant execute on function public.order_receipt(text, text, text) to anon, authenticated, service_role;
+
+create function private.tell_followers_of_check() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(o) from public.orders as o where o.id = new.order_id;
+  return null;
+end
+$$;
+
+create function private.notify_order_followers(changed public.orders) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- No personal data, since anyone may follow the second channel; and no id there, since the id opens the payment.
+  perform realtime.send(
+    jsonb_build_object(
+      'id', channel.id,
+      'tracking_number', changed.tracking_number,
+      'status', private.told_status(changed.status),
+      'payment_status', changed.payment_status,
+      'updated_at', changed.updated_at
+    ),
+    'UPDATE',
+    'order-' || channel.id,
+    false
+  )
+  from (values (changed.id), (changed.live_handle)) as channel (id);
+end
+$$;
+comment on function private.notify_order_followers(public.orders) is
+  'Announces an order''s status on its two live channels, order-{id} and order-{live_handle}.';
+
+create function private.count_order_lookup(tracking_number text) returns boolean
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
+begin
+  if not private.count_call('order_lookups') then
+    return false;
+  end if;
+  -- The same number again shows nothing new, so a page that stays open costs one number a day.
+  if number_of_caller is null or private.hits_so_far('order_looked_up', number_of_caller, interval '1 day') > 0 then
+    return true;
+  end if;
+  if not private.count_call('orders_looked_up') then
+    return false;
+  end if;
+  perform private.count_hit('order_looked_up', number_of_caller, interval '1 day');
+  return true;
+end
+$$;
+comment on function private.count_order_lookup(text) is
+  'Counts a lookup without proof, of an order or of none, and returns whether it may be answered: per network 60 in 10 minutes, and 300 different numbers a day.';
+
+create function private.open_order(
+  tracking_number text,
+  access_key text,
+  phone_digits text,
+  out found_order public.orders,
+  out is_open boolean,
+  out refusal jsonb
+)
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
+  digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
+  needs_whole_phone boolean;
+begin
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_open := exists (
+    select from private.order_keys as k
+    where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
+  );
+  if is_open then
+    return;
+  end if;
+
+  if digits is not null then
+    -- One guess after the other, so that each is counted before the next is compared. Numbers that do not exist take the same
+    -- way: the answer must not tell them apart.
+    perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    if not private.is_within_limit('order_digits', wanted) then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    if not private.is_within_limit('digits') then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    -- Many networks together could try all 10,000 endings. They cannot lock the customer out: the whole number still opens the
+    -- order.
+    needs_whole_phone := private.hits_so_far('order_digits_of_all', wanted, interval '30 days') >= 200;
+    is_open := coalesce(
+      private.normalised_phone(digits) = found_order.customer_phone
+        or (right(found_order.customer_phone, 4) = digits and not needs_whole_phone),
+      false
+    );
+    if is_open then
+      return;
+    end if;
+    perform private.count_call('order_digits', wanted);
+    perform private.count_call('digits');
+    if found_order.id is not null then
+      perform private.count_hit('order_digits_of_all', wanted, interval '30 days');
+    end if;
+    if needs_whole_phone then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please enter the whole phone number',
+        'too_many_guesses', '');
+      return;
+    end if;
+  end if;
+
+  if not private.count_order_lookup(wanted) then
+    refusal := private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+end
+$$;
+comment on function private.open_order(text, text, text) is
+  'Finds an order for a caller who may prove that it is theirs, by its access key, the last four digits of its phone, or the whole number. is_open: the proof is right; that counts nothing. refusal: the answer instead, when the caller''s networks are over a limit.';
+
+create function private.describe_order(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+begin
+  if not is_open and described.created_at < now() - interval '30 days' then
+    return answer;
+  end if;
+
+  answer := answer || jsonb_build_object(
+    'delivery_fee', described.delivery_fee,
+    'created_at', described.created_at,
+    'customer_name', case when is_open then described.customer_name else private.masked_name(described.customer_name) end,
+    'customer_phone', case when is_open then described.customer_phone else private.masked_phone(described.customer_phone) end,
+    'order_items', coalesce((
+      select jsonb_agg(jsonb_build_object(
+        'id', i.id,
+        'quantity', i.quantity,
+        'unit_price', i.unit_price,
+        'product', jsonb_build_object(
+          'name', coalesce(p.name, i.product_name),
+          'image_url', p.image_url,
+          'category', p.category,
+          'slug', case when p.is_active then p.slug end
+        )
+      ) order by i.created_at, i.id)
+      from public.order_items as i
+      left join public.products as p on p.id = i.product_id
+      where i.order_id = described.id
+    ), '[]'::jsonb)
+  );
+  if not is_open then
+    return answer;
+  end if;
+  return answer || jsonb_build_object(
+    'id', described.id,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
+    'shipping_address', described.shipping_address,
+    'delivery_notes', described.delivery_notes
+  );
+end
+$$;
+comment on function private.describe_order(public.orders, boolean) is
+  'What a caller learns of an order: with proof everything, else status, items and total with name and phone masked, and of orders older than 30 days only the status.';
+
+create function private.order_facts(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+  doubt text;
+  cancelled record;
+  amount bigint;
+begin
+  answer := jsonb_build_object(
+    'tracking_number', described.tracking_number,
+    'live_handle', described.live_handle,
+    'status', private.told_status(described.status),
+    'payment_status', described.payment_status,
+    'updated_at', described.updated_at
+  );
+  -- Staff checking a payment is as little a secret as whether the order is paid; how much came is.
+  if described.payment_status = 'unpaid' then
+    select case
+      when bool_or(p.status = 'review') then 'review'
+      -- Money of an unpaid order was on its way back already when it turned out to be the order's.
+      when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
+      when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
+      when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
+    end into doubt
+    from public.payments as p
+    where p.order_id = described.id;
+    if doubt is not null then
+      answer := answer || jsonb_build_object('payment_check', doubt);
+    end if;
+  elsif described.payment_status in ('paid', 'needs_decision') and exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')
+  ) then
+    answer := answer || '{"is_refunding": true}';
+  end if;
+  if described.status = 'cancelled' then
+    select e.actor, e.details ->> 'reason' as reason into cancelled
+    from public.order_events as e
+    where e.order_id = described.id and e.kind = 'status_changed' and e.details ->> 'to' = 'cancelled'
+    order by e.id desc limit 1;
+    if cancelled.reason = 'not_paid_in_time' or cancelled.actor = 'staff' then
+      answer := answer || jsonb_build_object(
+        'cancelled_because', case when cancelled.reason = 'not_paid_in_time' then 'not_paid_in_time' else 'by_shop' end
+      );
+    end if;
+  end if;
+  if is_open or described.created_at >= now() - interval '30 days' then
+    answer := answer || jsonb_build_object('total_amount', described.total_amount);
+  end if;
+  if not is_open then
+    return answer;
+  end if;
+
+  if described.payment_status = 'unpaid' then
+    if described.status = 'pending' then
+      answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
+    end if;
+  else
+    select sum(p.amount) into amount
+    from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
+    if amount > 0 then
+      answer := answer || jsonb_build_object('paid_amount', amount);
+    end if;
+  end if;
+  -- Less than the charge that came under the order's number: shown to the customer alone, because anyone can send it.
+  select sum(t.amount) into amount
+  from public.mpesa_transactions as t
+  where t.order_id = described.id and t.payment_id is null and t.resolution is null;
+  if amount > 0 then
+    answer := answer || jsonb_build_object('part_paid', amount);
+  end if;
+  return answer;
+end
+$$;
+comment on function private.order_facts(public.orders, boolean) is
+  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_amount) and what came in part (part_paid).';
+
+-- Orders of one device
+create function public.orders_by_access_key(access_keys text[]) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+-- The embedded database never analyzes: it would read all keys.
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+begin
+  select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
+  from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
+  join private.order_keys as k on k.access_key = asked.access_key
+  join public.orders as o on o.id = k.order_id;
+  -- A right key counts nothing, as in track_order.
+  if answer is null and not private.count_call('order_lookups') then
+    return private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+  return coalesce(answer, '[]'::jsonb);
+end
+$$;
+comment on function public.orders_by_access_key(text[]) is
+  'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
+grant execute on function public.orders_by_access_key(text[]) to anon, authenticated, service_role;
+
+create function private.tell_followers_of_refund() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.notify_order_followers(o)
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.id = new.payment_id;
+  return null;
+end
+$$;
+
+create trigger orders_tell_followers after update on public.orders
+  for each row
+  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
+  execute function private.tell_order_followers();
+
+-- schemas/10_payments.sql
+-- Payments: attempts to collect an order's money, and how they end (docs/decisions/payments.md). Amounts are in cents.
+
+-- Payments: every attempt to collect an order's money, every raw message about one, and the one way they end.
+create table public.payments (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id),
+  phone text not null,
+  amount integer not null,
+  status text not null default 'initiating',
+  result_code text,
+  result_description text,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text,
+  needs_refund boolean not null default false,
+  query_count integer not null default 0,
+  next_query_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  completed_at timestamptz,
+  method text not null default 'prompt',
+  confirmed_by uuid,
+  presumption text,
+  refunded_at timestamptz,
+  refund_receipt text,
+  constraint "a payment status is one of the life cycle"
+    check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
+  constraint "M-PESA charges whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "a checkout request belongs to one payment" unique (checkout_request_id),
+  constraint "a receipt pays once" unique (receipt),
+  constraint "a payment method is known" check (method in ('prompt', 'till')),
+  constraint "a presumption is known" check (presumption in ('attempt', 'receipt'))
+);
+
+comment on table public.payments is
+  'Attempts to collect an order''s money by an M-PESA prompt. amount is what was charged, in cents. failed only on a code known to be final; unresolved when no answer can be had.';
+comment on column public.payments.method is
+  'prompt: M-PESA asked the phone for amount. till: the money came without a prompt of ours, or beyond one; staff or M-PESA itself told of it; amount is what came, and the phone is not known ('''').';
+comment on column public.payments.confirmed_by is
+  'The member of staff who confirmed the money by its receipt, or gave it to the order. Null where M-PESA told of it.';
+comment on column public.payments.presumption is
+  'What follows only from money that came for the order under its reference. attempt: that this prompt was paid at all; receipt: that this receipt is the prompt''s. Null where M-PESA or staff said so themselves.';
+comment on column public.payments.refunded_at is 'When its money was sent back. needs_refund stays: it tells whose money it is.';
+
+alter table public.payments enable row level security;
+grant select on public.payments to authenticated;
+grant select (id) on public.payments to anon;
+
+create policy "staff read every payment" on public.payments for select to authenticated using ((select public.is_admin()));
+
+create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
+create index payments_by_order on public.payments (order_id);
+create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
+create index payments_without_receipt on public.payments (amount, created_at) where receipt is null and method = 'prompt';
+create index payments_by_completion on public.payments (completed_at) where status = 'completed';
+create index payments_in_review on public.payments (updated_at) where status = 'review';
+-- M-PESA takes the same amount from one phone only once in two minutes and calls anything else result 17: then no prompt is
+-- sent that would fail in the same way, and that might be paid twice if it did not.
+create index payments_of_the_same_amount on public.payments (phone, amount, updated_at) where result_code = '17';
+create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
+
+create table private.payment_secrets (
+  payment_id uuid primary key references public.payments (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one payment" unique (notice_secret)
+);
+
+comment on table private.payment_secrets is 'The unguessable last part of the address at which M-PESA tells us about one attempt.';
+
+alter table private.payment_secrets enable row level security;
+
+create function private.hold_same_amount() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  told_at timestamptz;
+begin
+  select max(p.updated_at) into told_at
+  from public.payments as p
+  where p.phone = new.phone and p.amount = new.amount and p.result_code = '17' and p.status = 'failed'
+    and p.updated_at > now() - interval '2 minutes';
+  if told_at is not null then
+    perform private.refuse(429, 'same_amount_too_soon', format(
+      'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again. Otherwise please try again in %s seconds',
+      ceil(extract(epoch from told_at + interval '2 minutes' - now()))::integer
+    ));
+  end if;
+  return new;
+end
+$$;
+
+create function public.begin_payment(
+  order_id uuid,
+  tracking_number text,
+  phone text,
+  notice_secret text,
+  expected_amount integer default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(left(begin_payment.phone, 40));
+  paid_order public.orders;
+  current_attempt public.payments;
+  charge integer;
+  detail text;
+  hint text;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  -- The order's row is the lock: attempts, settlements and expiry of one order happen one after another.
+  select * into paid_order from public.orders as o
+  where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
+  for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into current_attempt from public.payments as p
+  where p.order_id = paid_order.id and (
+    p.status in ('initiating', 'processing', 'review')
+    -- Money that does not pay the order is no answer to who wants to pay it.
+    or (p.status = 'completed' and not p.needs_refund and (
+      paid_order.payment_status in ('paid', 'refunded')
+      or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
+    ))
+  )
+  order by (p.status = 'completed') desc, p.created_at desc
+  limit 1;
+  if found then
+    return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
+  end if;
+  if paid_order.payment_status = 'needs_decision' then
+    perform private.refuse(409, 'payment_to_decide',
+      'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
+  end if;
+  if paid_order.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  end if;
+  if paid_order.status = 'cancelled' then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if charge < 100 then
+    perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  end if;
+  if begin_payment.expected_amount is not null and begin_payment.expected_amount not in (paid_order.total_amount, charge) then
+    perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  end if;
+
+  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  if not private.count_call('payment_prompts') then
+    return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
+      'too_many_payments', '');
+  end if;
+  if not private.count_call('payment_prompts_of_order', paid_order.id::text) then
+    return private.refusal_answer('PT429', 'Too many payment attempts for this order. Please wait a few minutes',
+      'too_many_attempts', '');
+  end if;
+  if not private.count_call('payment_prompts_to_phone', payer) then
+    return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
+      'too_many_prompts', '');
+  end if;
+
+  -- What is refused from here on stays counted.
+  begin
+    insert into public.payments (order_id, phone, amount, next_query_at)
+    values (paid_order.id, payer, charge, null)
+    returning * into current_attempt;
+    insert into private.payment_secrets (payment_id, notice_secret)
+    values (current_attempt.id, begin_payment.notice_secret);
+    -- Products are locked last, as everywhere.
+    perform private.reserve_for_prompt(paid_order.id);
+  exception when sqlstate 'PT000' then
+    get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
+    return private.refusal_answer(sqlstate, sqlerrm, detail, hint);
+  end;
+  return jsonb_build_object(
+    'is_new', true,
+    'payment', to_jsonb(current_attempt),
+    'tracking_number', paid_order.tracking_number
+  );
+end
+$$;
+comment on function public.begin_payment(uuid, text, text, text, integer) is
+  'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
+grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
+
+create trigger payments_hold_the_same_amount before insert on public.payments
+  for each row
+  when (new.status = 'initiating' and new.method = 'prompt')
+  execute function private.hold_same_amount();
+
+create trigger payments_tell_followers_of_a_prompt after insert on public.payments
+  for each row when (new.status in ('initiating', 'processing'))
+  execute function private.tell_followers_of_check();
+
+-- A payment that succeeds changes the order, which is announced by itself.
+create trigger payments_tell_followers_of_a_check after update of status, refunded_at on public.payments
+  for each row
+  when (
+    old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
+      old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
+    ))
+  )
+  execute function private.tell_followers_of_check();
+
+-- schemas/11_settlement.sql
+-- Settlement: what a message means for a payment attempt, and what follows from it (docs/decisions/payments.md).
+
+-- Settling a payment in two steps: what a message means for its attempt is decided by a pure function, and applied in one place.
+-- The decisions are a table in docs/decisions/payments.md.
+create type private.payment_report as (
+  source text,
+  verdict text,
+  result_code text,
+  result_description text,
+  amount integer,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text
+);
+comment on type private.payment_report is
+  'What a message says about a payment attempt. amount in cents, null where the message names none. verdict: succeeded, failed or pending.';
+
+create type private.settlement as (
+  decision text,
+  parts_receipt boolean
+);
+comment on type private.settlement is
+  'What a message means for an attempt. parts_receipt: the receipt that the attempt has by presumption is other money, and becomes a payment of its own first.';
+
+create function public.settle_payment(
+  payment_id uuid,
+  source text,
+  body text,
+  verdict text,
+  result_code text default null,
+  result_description text default null,
+  amount integer default null,
+  receipt text default null,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  source_address text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  report private.payment_report := (
+    settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
+    settle_payment.amount, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+  );
+  message_id bigint;
+  attempt public.payments;
+  receipt_owner public.payments;
+  settlement private.settlement;
+  outcome text;
+  settled_id uuid;
+begin
+  if report.verdict not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  -- Lock the order first, then its payment, and both before the message is stored: its reference would take a weaker lock that two
+  -- concurrent settlements cannot raise.
+  perform from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
+  for update;
+  select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
+  if attempt.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, source_address, body, receipt)
+  values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
+  returning id into message_id;
+  -- Two settlements that name one receipt or request id take their turn.
+  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
+  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
+  where known.id is not null;
+
+  -- What the message means.
+  select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
+  settlement := private.decide_settlement(
+    attempt, report, receipt_owner,
+    is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
+      select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
+    ),
+    is_receipt_of_test => exists (select from public.payment_tests as t where t.receipt = report.receipt),
+    attempt_goes_back => private.is_being_refunded(attempt.id),
+    owner_goes_back => private.is_being_refunded(receipt_owner.id)
+  );
+
+  -- What follows from it.
+  if settlement.parts_receipt then
+    perform private.take_receipt_away(attempt.id, failed => settlement.decision = 'failed');
+    select * into strict attempt from public.payments as p where p.id = attempt.id;
+  end if;
+  outcome := case settlement.decision
+    when 'second_money' then 'paid_twice'
+    when 'adds_details' then 'already_completed'
+    when 'completes' then private.complete_attempt(attempt, report)
+    else settlement.decision
+  end;
+  settled_id := attempt.id;
+  case settlement.decision
+    when 'failed' then
+      perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
+    when 'wrong_amount' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.amount::text, 'no'), attempt.amount));
+      perform private.keep_unexplained_money(attempt, report);
+    when 'superseded' then
+      if report.verdict = 'succeeded' then
+        perform private.keep_unexplained_money(attempt, report);
+      end if;
+    when 'confirmed_by_hand' then
+      perform private.join_owner_of_receipt(attempt, report, receipt_owner);
+    when 'second_money' then
+      settled_id := private.add_second_money(attempt, report);
+      update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
+    when 'adds_details' then
+      perform private.add_details(attempt, report);
+    else
+      null;
+  end case;
+  update public.payment_messages as m
+  set outcome = settled.outcome
+  from (select outcome) as settled (outcome)
+  where m.id = message_id and m.outcome is null;
+  if settlement.decision = 'completes' then
+    perform private.join_receipts(attempt.order_id);
+    -- The attempt, or the one that its money was joined to.
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
+  end if;
+  if report.verdict = 'succeeded' then
+    perform private.tidy_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+  end if;
+  select * into strict attempt from public.payments as p where p.id = settled_id;
+  return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
+end
+$$;
+comment on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) is
+  'The one way a payment ends. Keeps the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
+grant execute on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) to service_role;
+
+create function private.mark_order_paid(order_id uuid) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  is_short boolean;
+begin
+  select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
+  -- Money by hand may be too little or too much: then it waits for a person, and what waits holds no units.
+  if paid_order.payment_status = 'unpaid' and exists (
+    select from public.payments as p
+    where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
+      and p.amount <> (paid_order.total_amount + 99) / 100 * 100
+  ) then
+    if paid_order.reserved_until is not null then
+      perform private.return_units(paid_order.id);
+    end if;
+    update public.orders as o
+    set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    where o.id = paid_order.id;
+    return 'paid_needs_decision';
+  end if;
+  if paid_order.reserved_until is null then
+    -- Late money: the units were given back. Take them again if they are still there, else a person decides.
+    perform from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
+    order by p.id
+    for update of p;
+    select coalesce(bool_or(p.id is null or p.stock_quantity < i.quantity), true) into is_short
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id
+    where i.order_id = paid_order.id;
+    if is_short then
+      update public.orders as o
+      set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+      where o.id = paid_order.id;
+      return 'paid_needs_decision';
+    end if;
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = paid_order.id and p.id = i.product_id;
+  end if;
+  update public.orders as o
+  set payment_status = 'paid',
+      payment_method = 'mpesa',
+      status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
+      reserved_until = null,
+      updated_at = now()
+  where o.id = paid_order.id;
+  perform private.make_delivery(paid_order.id);
+  return 'paid';
+end
+$$;
+
+create function private.decide_settlement(
+  attempt public.payments,
+  report private.payment_report,
+  receipt_owner public.payments,
+  is_other_request boolean,
+  is_receipt_of_test boolean,
+  attempt_goes_back boolean,
+  owner_goes_back boolean
+) returns private.settlement
+language plpgsql immutable
+set search_path = ''
+as $$
+declare
+  is_completed boolean := attempt.status = 'completed';
+  names_other_amount boolean := report.amount <> attempt.amount or (report.amount is null and report.source = 'notice');
+  -- A reference that anyone can type disproves nothing.
+  is_by_reference boolean := report.source in ('confirmation', 'statement');
+  parts_receipt boolean := coalesce(
+    report.receipt <> attempt.receipt and attempt.presumption is not null and not is_by_reference and not attempt_goes_back, false
+  );
+  -- As the attempt will be without the receipt it was presumed to have.
+  stays_completed boolean := is_completed and not (parts_receipt and attempt.presumption = 'attempt');
+  own_receipt text := case when not parts_receipt then attempt.receipt end;
+  decision text := case
+    when is_other_request then 'other_request'
+    when report.verdict = 'pending' then 'pending'
+    -- Also where money that came for the order completed the attempt by presumption: it was not this prompt's.
+    when report.verdict = 'failed' and (
+      attempt.status in ('initiating', 'processing', 'unresolved')
+      or (is_completed and attempt.presumption = 'attempt' and not attempt_goes_back)
+    ) then 'failed'
+    when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
+    when names_other_amount then 'wrong_amount'
+    -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
+    when attempt.status = 'review' and report.amount is null then 'needs_review'
+    when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
+      then 'receipt_replayed'
+    -- A staff member's own shilling is no order's.
+    when is_receipt_of_test then 'receipt_replayed'
+    -- It is in the books already, and what goes back keeps its place.
+    when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
+    -- Both have their receipts already.
+    when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
+    -- The receipt is in the books: as money of its own, or as what another attempt was presumed to have brought.
+    when receipt_owner.id is not null then 'confirmed_by_hand'
+    -- A second success under another receipt is money of its own.
+    when stays_completed and report.receipt <> own_receipt then 'second_money'
+    when stays_completed then 'adds_details'
+    else 'completes'
+  end;
+begin
+  return (
+    decision,
+    case
+      when decision = 'failed' then is_completed
+      else parts_receipt and decision in ('confirmed_by_hand', 'second_money', 'adds_details', 'completes')
+    end
+  )::private.settlement;
+end
+$$;
+comment on function private.decide_settlement(public.payments, private.payment_report, public.payments, boolean, boolean, boolean, boolean) is
+  'What a message means for a payment attempt, from facts alone; writes nothing. receipt_owner: the other payment that has the receipt. is_other_request: its request id belongs to another attempt. attempt_goes_back, owner_goes_back: a refund of that money is requested or done.';
+
+create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
+returns public.payments
+language sql
+set search_path = ''
+as $$
+  update public.payments as p
+  set status = new_status,
+      result_code = report.result_code,
+      result_description = description,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      next_query_at = null,
+      updated_at = now()
+  where p.id = attempt_id
+  returning p.*;
+$$;
+comment on function private.fail_attempt(uuid, text, private.payment_report, text) is
+  'Ends an attempt without money for its order: failed, or review when the amount is not the one charged.';
+
+create function private.keep_unexplained_money(attempt public.payments, report private.payment_report) returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.mpesa_transactions as t (receipt, amount, reference, transacted_at, heard_by_notice_at, attempt_id)
+  select report.receipt, report.amount, o.tracking_number, now(), now(), attempt.id
+  from public.orders as o
+  where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.amount > 0
+    and report.receipt is not null
+    and not exists (select from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id)
+  on conflict (receipt) do update set
+    attempt_id = coalesce(t.attempt_id, excluded.attempt_id),
+    heard_by_notice_at = coalesce(t.heard_by_notice_at, excluded.heard_by_notice_at),
+    updated_at = now();
+$$;
+comment on function private.keep_unexplained_money(public.payments, private.payment_report) is
+  'Money of another amount than charged, under a receipt that no payment has, is kept for staff.';
+
+create function private.join_owner_of_receipt(attempt public.payments, report private.payment_report, receipt_owner public.payments)
+returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  own_id uuid := receipt_owner.id;
+begin
+  if receipt_owner.method = 'prompt' then
+    own_id := private.take_receipt_away(receipt_owner.id);
+  end if;
+  perform private.absorb(own_id, attempt.id);
+  update public.payments as p
+  set result_code = report.result_code,
+      result_description = report.result_description,
+      presumption = null,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      updated_at = now()
+  where p.id = attempt.id;
+  if receipt_owner.amount <> attempt.amount and not receipt_owner.needs_refund
+    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
+  then
+    -- Staff had typed another amount, which was all there was to decide.
+    perform private.mark_order_paid(attempt.order_id);
+  end if;
+  perform private.join_receipts(attempt.order_id);
+end
+$$;
+comment on function private.join_owner_of_receipt(public.payments, private.payment_report, public.payments) is
+  'The attempt and the payment that has its receipt become one: the attempt stays. The order must be locked.';
+
+create function private.add_second_money(attempt public.payments, report private.payment_report) returns uuid
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  own_id uuid;
+begin
+  insert into public.payments (order_id, phone, amount, status, method)
+  values (attempt.order_id, '', report.amount, 'unresolved', 'till')
+  returning id into own_id;
+  update public.payments as p
+  set status = 'completed',
+      result_code = report.result_code,
+      result_description = report.result_description,
+      receipt = report.receipt,
+      needs_refund = true,
+      completed_at = now(),
+      updated_at = now()
+  where p.id = own_id;
+  return own_id;
+end
+$$;
+comment on function private.add_second_money(public.payments, private.payment_report) is
+  'A payment of its own for a second success of an attempt, to be sent back. Returns its id.';
+
+create function private.add_details(attempt public.payments, report private.payment_report) returns void
+language sql
+set search_path = ''
+as $$
+  update public.payments as p
+  set receipt = coalesce(p.receipt, report.receipt),
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      result_code = case
+        when p.presumption = 'attempt' and report.source not in ('confirmation', 'statement') then report.result_code
+        else p.result_code
+      end,
+      presumption = case
+        when report.source in ('confirmation', 'statement') and p.receipt is null and p.method = 'prompt' then 'receipt'
+        when report.source in ('confirmation', 'statement') or p.presumption is null then p.presumption
+        when report.receipt is null then 'receipt'
+      end,
+      updated_at = now()
+  where p.id = attempt.id;
+$$;
+comment on function private.add_details(public.payments, private.payment_report) is
+  'What a further message about a completed attempt adds: its receipt and ids, and whether it is still presumed only.';
+
+create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  charge integer;
+  part integer;
+  -- Money that goes back to its payer, or has gone, pays nothing.
+  is_free boolean := report.receipt is null or private.take_back_refunds(report.receipt);
+  pays_order boolean;
+  is_extra boolean;
+  outcome text;
+begin
+  select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  pays_order := is_free and paid_order.payment_status = 'unpaid';
+  if is_free and paid_order.payment_status = 'needs_decision' and not exists (
+    select from public.payments as p
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
+  ) then
+    if attempt.amount = charge then
+      -- The whole charge settles what a part, or too much, had left to decide: that is sent back.
+      pays_order := true;
+      update public.payments as p
+      set needs_refund = true, updated_at = now()
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+      perform private.tidy_outcomes(p.id) from public.payments as p
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
+    elsif report.source = 'till' then
+      -- Parts that staff give to one order pay it once they add up to its charge.
+      select attempt.amount + coalesce(sum(p.amount), 0) into part
+      from public.payments as p
+      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+        and not private.is_being_refunded(p.id);
+      pays_order := part = charge and not exists (
+        select from public.payments as p
+        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+          and private.is_being_refunded(p.id)
+      );
+    end if;
+  end if;
+  is_extra := not pays_order and coalesce(part, charge) >= charge;
+  update public.payments as p
+  set status = 'completed',
+      result_code = report.result_code,
+      result_description = report.result_description,
+      receipt = coalesce(p.receipt, report.receipt),
+      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      needs_refund = is_extra,
+      next_query_at = null,
+      completed_at = now(),
+      updated_at = now()
+  where p.id = attempt.id;
+  outcome := case
+    when pays_order then private.mark_order_paid(paid_order.id)
+    when not is_free then 'goes_back'
+    when is_extra then 'paid_twice'
+    else 'paid_needs_decision'
+  end;
+  if outcome = 'paid_twice' and attempt.method = 'till' then
+    -- Only money with a receipt can be sent back, and this may well be the receipt of what the order was paid with.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+      and not p.needs_refund and p.amount = attempt.amount and not private.is_being_refunded(p.id);
+    if found then
+      update public.payments as p set needs_refund = false where p.id = attempt.id;
+    end if;
+  end if;
+  return outcome;
+end
+$$;
+comment on function private.complete_attempt(public.payments, private.payment_report) is
+  'Money came with an open attempt: completes it and pays its order, or marks the money as too much, too little or on its way back. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The order must be locked.';
+
+-- schemas/12_payment_prompts.sql
+-- M-PESA prompts: what the payment function records about them and asks again.
+
+create function public.record_push(
+  payment_id uuid,
+  body text,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  refusal_code text default null,
+  refusal_description text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  attempt public.payments;
+begin
+  -- Locked before its message is kept: the message's reference would hold a weaker lock that two at once cannot raise.
+  perform from public.payments as p where p.id = record_push.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, body, outcome)
+  values (
+    record_push.payment_id, 'push', record_push.body,
+    case
+      when record_push.checkout_request_id is not null then 'accepted'
+      when record_push.refusal_code is not null then 'refused'
+      else 'unknown'
+    end
+  );
+  -- A notice may have come before the push was answered: what it settled stays settled.
+  update public.payments as p
+  set status = case
+        when p.status <> 'initiating' then p.status
+        when record_push.refusal_code is not null then 'failed'
+        else 'processing'
+      end,
+      result_code = case when p.status = 'initiating' then coalesce(record_push.refusal_code, p.result_code) else p.result_code end,
+      result_description = case
+        when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
+        else p.result_description
+      end,
+      merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
+      next_query_at = case
+        when p.status <> 'initiating' then p.next_query_at
+        when record_push.refusal_code is null then now() + interval '10 seconds'
+      end,
+      updated_at = now()
+  where p.id = record_push.payment_id
+  returning * into attempt;
+  return to_jsonb(attempt);
+end
+$$;
+comment on function public.record_push(uuid, text, text, text, text, text) is
+  'Keeps what the push was answered. Without request ids and without a refusal the answer was lost: the attempt stays open.';
+grant execute on function public.record_push(uuid, text, text, text, text, text) to service_role;
+
+create function public.find_payment(reference text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  wanted text := left(find_payment.reference, 200);
+  own_id uuid := case
+    when wanted ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then wanted::uuid
+  end;
+  found_payment jsonb;
+begin
+  -- M-PESA's ids are made of the time and the phone, so they could be guessed.
+  if not private.is_within_limit('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
+  end if;
+  -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
+  select to_jsonb(p) || case
+    -- Money that came and goes back again has not paid: a person tells the customer.
+    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
+    else '{}'
+  end::jsonb into found_payment
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.checkout_request_id = wanted or p.id = own_id
+  limit 1;
+  if found_payment is null then
+    perform private.count_call('unknown_payments');
+  end if;
+  return found_payment;
+end
+$$;
+comment on function public.find_payment(text) is
+  'An attempt by M-PESA''s checkout request id or by its own id, for who polls its status; null when there is none. Unknown references count for the networks of the caller.';
+grant execute on function public.find_payment(text) to service_role;
+
+create function public.find_payment_by_secret(notice_secret text) returns uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
+$$;
+grant execute on function public.find_payment_by_secret(text) to service_role;
+
+-- M-PESA answers few questions per minute. Prompts of one network, which anyone can cause, must not keep the payments of others waiting.
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  -- Whoever polls, in whichever process: one at a time, and each attempt at growing intervals.
+  perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
+  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come. And
+  -- what M-PESA does not know after a day it will never know.
+  update public.payments as p
+  set status = 'unresolved', next_query_at = null, updated_at = now()
+  where p.status in ('initiating', 'processing')
+    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- Nor may all processes together ask more often than M-PESA lets one merchant ask: as many as are wanted at once, and
+  -- then nobody until so many may be asked again.
+  if not exists (
+    select from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
+  ) > 1 then
+    return;
+  end if;
+  return query
+  with waiting as materialized (
+    select p.id, p.next_query_at, (
+      select k.network from private.order_networks as k
+      where k.order_id = p.order_id
+      order by private.allowance_factor(k.network) desc
+      limit 1
+    ) as widest_network
+    from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ), asked as materialized (
+    select w.widest_network, (
+      select sum(p.query_count)
+      from private.order_networks as k
+      join public.payments as p on p.order_id = k.order_id
+      where k.network = w.widest_network and p.created_at > now() - interval '15 minutes'
+    ) as queries
+    from waiting as w
+    where w.widest_network is not null
+    group by w.widest_network
+  ), due as (
+    select p.id
+    from waiting as w
+    join public.payments as p on p.id = w.id
+    left join asked as a on a.widest_network = w.widest_network
+    where p.status = 'processing'
+    -- The network that was asked about least comes first, then the attempt that has waited longest.
+    order by coalesce(a.queries, 0), w.next_query_at
+    limit lease_payment_queries.at_most
+    -- What is being settled at this moment has its answer.
+    for update of p skip locked
+  )
+  update public.payments as p
+  set query_count = p.query_count + 1,
+      -- The exponent is kept small: a long wait would be no interval any more.
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
+      updated_at = now()
+  from due
+  where p.id = due.id
+  returning to_jsonb(p);
+end
+$$;
+comment on function public.lease_payment_queries(integer, integer) is
+  'Attempts to ask M-PESA about now, at most so many at once and so many a minute; of the networks it was asked about least in the last quarter of an hour first. Each is leased: it comes up again later, at growing intervals, if no answer settles it.';
+grant execute on function public.lease_payment_queries(integer, integer) to service_role;
+
+-- schemas/13_till_payments.sql
+-- Till payments: money that customers send by hand, confirmed by its receipt.
+
+create table private.till_secret (
+  id boolean primary key default true check (id),
+  secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+
+comment on table private.till_secret is 'The unguessable part of the address at which M-PESA tells us of money without a prompt. One, since it is registered once.';
+
+alter table private.till_secret enable row level security;
+
+-- Money by till
+create function public.confirm_till_payment(order_id uuid, receipt text, amount integer) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  confirmed_order public.orders;
+  known public.payments;
+  told public.mpesa_transactions;
+  came integer := confirm_till_payment.amount;
+  settled jsonb;
+begin
+  perform private.expect_staff();
+  perform private.expect_till_receipt(code, came);
+  -- The order's row is the lock of all its payments, as everywhere.
+  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into known from public.payments as p where p.receipt = code;
+  if known.order_id = confirmed_order.id then
+    update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
+    return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
+  end if;
+  perform private.expect_free_receipt(code, known.id is null);
+  -- What M-PESA said came is what came.
+  select * into told from public.mpesa_transactions as t where t.receipt = code;
+  if told.amount >= 100 and told.amount % 100 = 0
+    and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+  then
+    came := told.amount;
+  end if;
+
+  insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+  -- Not among the open attempts: a prompt may be on the phone meanwhile, and its answer stays awaited.
+  values (confirmed_order.id, '', came, 'unresolved', 'till', member)
+  returning * into known;
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  settled := public.settle_payment(
+    payment_id => known.id,
+    source => 'till',
+    body => jsonb_build_object(
+      'receipt', code,
+      'amount', confirm_till_payment.amount,
+      'confirmed_by', member,
+      'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    verdict => 'succeeded',
+    amount => came,
+    receipt => code
+  );
+  perform set_config('private.is_typed_by_staff', '', true);
+  if settled ->> 'outcome' = 'receipt_replayed' then
+    -- Nothing of it stays.
+    perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+  end if;
+  return settled;
+end
+$$;
+comment on function public.confirm_till_payment(uuid, text, integer) is
+  'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
+grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
+
+-- Money without a prompt
+create function public.keep_till_message(body text, source_address text default null) returns bigint
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.payment_messages (source, body, source_address)
+  values ('confirmation', keep_till_message.body, keep_till_message.source_address)
+  returning id;
+$$;
+comment on function public.keep_till_message(text, text) is
+  'Keeps a confirmation word for word, before anything is made of it. Returns its number, for receive_mpesa_transaction.';
+grant execute on function public.keep_till_message(text, text) to service_role;
+
+create function public.list_till_messages_to_take_up(at_most integer default 50) returns table (id bigint, body text)
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.id, m.body from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_till_messages_to_take_up.at_most;
+$$;
+comment on function public.list_till_messages_to_take_up(integer) is
+  'Confirmations that were kept but not taken up: the process died in between, or the database was away.';
+grant execute on function public.list_till_messages_to_take_up(integer) to service_role;
+
+create function public.judge_till_payment(reference text, amount integer) returns text
+language sql stable security definer
+set search_path = ''
+as $$
+  select case
+    when not s.refuses_unknown_payments then 'accepted'
+    when coalesce(judge_till_payment.amount, 0) < 100 or judge_till_payment.amount % 100 <> 0 then 'amount'
+    when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
+    when exists (
+      select from public.orders as o
+      where o.id = private.order_of_reference(judge_till_payment.reference)
+        and judge_till_payment.amount <> (o.total_amount + 99) / 100 * 100
+    ) then 'amount'
+    else 'accepted'
+  end
+  from public.store_settings as s;
+$$;
+comment on function public.judge_till_payment(text, integer) is
+  'Whether M-PESA may take money that somebody is about to pay by hand: accepted, or what is wrong with it (reference, amount). Everything is, unless the settings say otherwise.';
+grant execute on function public.judge_till_payment(text, integer) to service_role;
+
+create function public.read_till_secret() returns text
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  insert into private.till_secret default values on conflict do nothing;
+  return (select t.secret from private.till_secret as t);
+end
+$$;
+comment on function public.read_till_secret() is 'The secret of the till''s addresses; drawn when it is asked for the first time.';
+grant execute on function public.read_till_secret() to service_role;
+
+create function private.expect_till_receipt(receipt text, amount integer) returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  if amount is null or amount < 100 or amount % 100 <> 0 then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+end
+$$;
+comment on function private.expect_till_receipt(text, integer) is 'Refuses what is no M-PESA receipt, or no amount of whole shillings in cents.';
+
+create function private.expect_free_receipt(receipt text, is_new boolean) returns void
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  if exists (select from public.payment_tests as t where t.receipt = expect_free_receipt.receipt) then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  end if;
+  if is_new and exists (
+    select from public.refunds as r where r.receipt = expect_free_receipt.receipt and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+end
+$$;
+comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being sent back.';
+
+create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_amount integer, receipt text, amount integer)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  told public.mpesa_transactions;
+  came integer := correct_till_payment.amount;
+  charge integer;
+begin
+  perform private.expect_staff();
+  perform private.expect_till_receipt(code, came);
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if (known.receipt, known.amount) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_amount) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  end if;
+  if exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_decision'
+      -- What was handed over was handed over for this money.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.amount))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  end if;
+  if code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code) then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.expect_free_receipt(code, true);
+    -- What M-PESA said came is what came.
+    select * into told from public.mpesa_transactions as t where t.receipt = code;
+    if told.amount >= 100 and told.amount % 100 = 0
+      and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+    then
+      came := told.amount;
+    end if;
+  end if;
+  if (code, came) = (known.receipt, known.amount) then
+    return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
+  end if;
+
+  update public.payments as p set receipt = code, amount = came, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages about money follow its receipt; their bodies stay as they came.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'amount', correct_till_payment.amount, 'instead_of', jsonb_build_object('receipt', known.receipt, 'amount', known.amount),
+      'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.tell_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'amount', came, 'receipt', code, 'amount_before', known.amount, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_decision' and came = charge and known.amount <> charge then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and came <> known.amount then
+    -- As when M-PESA reports less than staff typed: what has not left the shop waits for a person.
+    update public.orders as o
+    set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+    where o.id = paid_order.id;
+    perform private.return_units(paid_order.id);
+    delete from public.deliveries as d where d.order_id = paid_order.id;
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  -- Not sent yet and no longer true; what is sent again later is queued again.
+  delete from public.outbox_messages as m
+  where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.join_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  return jsonb_build_object('outcome', paid_order.payment_status);
+end
+$$;
+comment on function public.correct_till_payment(uuid, text, integer, text, integer) is
+  'For staff: corrects the receipt and the amount (in cents) of money that staff confirmed by hand, as long as M-PESA has not confirmed it and it is the only money of its order. Refuses when receipt or amount are not those that were seen. The order follows: paid when the amount is its charge, otherwise it needs a decision.';
+grant execute on function public.correct_till_payment(uuid, text, integer, text, integer) to authenticated, service_role;
+
+-- schemas/14_transactions.sql
+-- Transactions: money that M-PESA reports without a prompt, and whose it is.
+
+-- Money that M-PESA tells of without a prompt: each receipt once, joined to its attempt or its order, else kept for staff.
+create table public.mpesa_transactions (
+  receipt text primary key,
+  amount integer not null,
+  reference text not null default '',
+  payer_phone text,
+  payer_name text,
+  transacted_at timestamptz not null,
+  heard_by_notice_at timestamptz,
+  heard_by_confirmation_at timestamptz,
+  heard_by_statement_at timestamptz,
+  payment_id uuid references public.payments (id) on delete set null,
+  attempt_id uuid references public.payments (id) on delete set null,
+  order_id uuid references public.orders (id) on delete set null,
+  resolution text,
+  resolved_by uuid,
+  resolved_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a resolution is known" check (resolution in ('given', 'not_an_order', 'refund', 'accepted')),
+  constraint "money came" check (amount > 0)
+);
+
+comment on table public.mpesa_transactions is
+  'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. amount in cents. payment_id: the payment this money is; null while nobody knows what it was for.';
+comment on column public.mpesa_transactions.payer_phone is 'As M-PESA tells it: masked, or a hash. Never matched.';
+comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
+comment on column public.mpesa_transactions.order_id is
+  'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
+comment on column public.mpesa_transactions.resolution is 'What staff decided; null while nobody has. The history is in reconciliation_events.';
+
+alter table public.mpesa_transactions enable row level security;
+grant select on public.mpesa_transactions to authenticated;
+-- The live service tells a role that may not read a table's key that something happened.
+grant select (receipt) on public.mpesa_transactions to anon;
+
+create policy "staff read every transaction" on public.mpesa_transactions
+  for select to authenticated using ((select public.is_admin()));
+
+create index mpesa_transactions_by_time on public.mpesa_transactions (transacted_at);
+create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
+create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;
+create index mpesa_transactions_by_order on public.mpesa_transactions (order_id) where order_id is not null;
+create index mpesa_transactions_nobody_knows on public.mpesa_transactions (transacted_at)
+  where payment_id is null and resolution is null;
+
+create table private.mpesa_registrations (
+  kind text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a registration is known" check (kind in ('till', 'statement'))
+);
+
+comment on table private.mpesa_registrations is 'What M-PESA has confirmed: where it sends word of money, and that it gives us its statement.';
+
+alter table private.mpesa_registrations enable row level security;
+
+-- References
+create function private.order_of_reference(reference text) returns uuid
+language sql stable
+set search_path = ''
+as $$
+  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and signs do not matter.
+  with written as (
+    select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
+  ),
+  readings as (
+    select 'JJ-' || left(digits, 8) || '-' || substr(digits, 9) as number from written where digits ~ '^20\d{10,12}$'
+    union
+    select 'JJ-20' || left(digits, 6) || '-' || substr(digits, 7) from written where digits ~ '^\d{10,12}$'
+  ),
+  found as (
+    select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
+  )
+  -- What can be read in two ways that both exist is for a person.
+  select f.id from found as f where (select count(*) from found) = 1;
+$$;
+comment on function private.order_of_reference(text) is
+  'The order that a payer''s reference names, in either spelling of its tracking number. Null for none, or for more than one.';
+
+-- A payment and its receipt
+create function private.link_transaction() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  update public.mpesa_transactions as t
+  set payment_id = new.id, updated_at = now()
+  where t.receipt = new.receipt and t.payment_id is distinct from new.id;
+  return null;
+end
+$$;
+
+create function private.is_being_refunded(payment_id uuid) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  answer boolean := false;
+begin
+  if to_regclass('public.refunds') is not null then
+    execute 'select exists (select from public.refunds as r
+      where r.payment_id = $1 and r.status not in (''withdrawn'', ''failed''))' into answer using is_being_refunded.payment_id;
+  end if;
+  return answer;
+end
+$$;
+comment on function private.is_being_refunded(uuid) is 'Whether somebody has asked for this very money to be sent back: then its receipt stays where it is.';
+
+create function private.take_back_refunds(receipt text) returns boolean
+language plpgsql
+set search_path = ''
+as $$
+begin
+  update public.refunds as r
+  set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+  where r.receipt = take_back_refunds.receipt and r.transaction_receipt is not null
+    and r.status in ('requested', 'approved') and r.tries = 0;
+  return not exists (
+    select from public.refunds as r
+    where r.receipt = take_back_refunds.receipt and r.status not in ('withdrawn', 'failed')
+  );
+end
+$$;
+comment on function private.take_back_refunds(text) is
+  'Withdraws refunds of money that nobody knew, as far as M-PESA was not asked for them yet, and tells whether the money can pay an order now: not when it went back, or may be on its way. The receipt must be locked.';
+
+create function private.tidy_outcomes(payment_id uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  money public.payments;
+  first_word bigint;
+begin
+  select * into strict money from public.payments as p where p.id = tidy_outcomes.payment_id;
+  -- Messages came together or parted with their receipts: one of them is the one that completed the payment.
+  select m.id into first_word
+  from public.payment_messages as m
+  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
+  order by m.outcome = 'paid_twice', m.id
+  limit 1;
+  if money.status <> 'completed' then
+    update public.payment_messages as m set outcome = 'presumed'
+    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+  elsif first_word is null then
+    update public.payment_messages as m
+    set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
+    where m.id = (
+      select min(said.id) from public.payment_messages as said
+      where said.payment_id = money.id and said.receipt = money.receipt and said.outcome is not null
+    );
+  else
+    update public.payment_messages as m set outcome = 'confirmed_by_hand'
+    where m.payment_id = money.id and m.id <> first_word and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+  end if;
+end
+$$;
+comment on function private.tidy_outcomes(uuid) is 'Leaves a completed payment exactly one message that completed it.';
+
+create function private.take_receipt_away(payment_id uuid, failed boolean default false) returns uuid
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  attempt public.payments;
+  own_id uuid;
+  told_by_staff uuid;
+begin
+  select * into strict attempt from public.payments as p where p.id = take_receipt_away.payment_id;
+  select (m.body::jsonb ->> 'confirmed_by')::uuid into told_by_staff
+  from public.payment_messages as m
+  where m.payment_id = attempt.id and m.source = 'till' and m.receipt = attempt.receipt
+  order by m.id limit 1;
+  update public.payments as p
+  set receipt = null,
+      confirmed_by = case when told_by_staff is null then p.confirmed_by end,
+      status = case
+        when p.presumption is distinct from 'attempt' then p.status
+        when take_receipt_away.failed then 'failed'
+        when p.checkout_request_id is null or p.created_at < now() - interval '1 day' or exists (
+          select from public.payments as other
+          where other.order_id = p.order_id and other.id <> p.id and other.status in ('initiating', 'processing')
+        ) then 'unresolved'
+        else 'processing'
+      end,
+      next_query_at = case
+        when p.presumption = 'attempt' and not take_receipt_away.failed and p.checkout_request_id is not null then now()
+      end,
+      needs_refund = p.needs_refund and p.presumption is distinct from 'attempt',
+      completed_at = case when p.presumption is distinct from 'attempt' then p.completed_at end,
+      presumption = null,
+      updated_at = now()
+  where p.id = attempt.id;
+  update public.payments as p set next_query_at = null
+  where p.id = attempt.id and p.status <> 'processing' and p.next_query_at is not null;
+  insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+  values (attempt.order_id, '', attempt.amount, 'unresolved', 'till', told_by_staff)
+  returning id into own_id;
+  update public.payment_messages as m set payment_id = own_id
+  where m.payment_id = attempt.id and m.receipt = attempt.receipt and m.source in ('confirmation', 'statement', 'till');
+  update public.payments as p
+  set status = 'completed',
+      result_code = '0',
+      receipt = attempt.receipt,
+      -- An attempt that stays completed stays what the order was paid with.
+      needs_refund = attempt.needs_refund or attempt.presumption is distinct from 'attempt',
+      completed_at = attempt.completed_at,
+      updated_at = now()
+  where p.id = own_id;
+  perform private.tidy_outcomes(attempt.id);
+  perform private.tidy_outcomes(own_id);
+  return own_id;
+end
+$$;
+comment on function private.take_receipt_away(uuid, boolean) is
+  'A presumption was wrong: the receipt becomes a payment of its own, and the attempt what it was before, or failed. The order must be locked. Returns the payment the receipt is now.';
+
+create function private.absorb(own_id uuid, attempt_id uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  by_hand public.payments;
+  attempt public.payments;
+begin
+  select * into strict by_hand from public.payments as p where p.id = absorb.own_id;
+  select * into strict attempt from public.payments as p where p.id = absorb.attempt_id;
+  update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
+  delete from public.payments as p where p.id = by_hand.id;
+  update public.payments as p
+  set status = 'completed',
+      result_code = '0',
+      receipt = by_hand.receipt,
+      confirmed_by = coalesce(by_hand.confirmed_by, p.confirmed_by),
+      needs_refund = by_hand.needs_refund and (attempt.status <> 'completed' or attempt.needs_refund),
+      next_query_at = null,
+      completed_at = least(attempt.completed_at, by_hand.completed_at),
+      updated_at = now()
+  where p.id = attempt.id;
+  perform private.tidy_outcomes(attempt.id);
+end
+$$;
+comment on function private.absorb(uuid, uuid) is
+  'Money told of by its receipt, and an attempt, are the same: one payment, and the attempt is the one that stays. The order must be locked.';
+
+create function private.attempt_for(order_id uuid, receipt text, amount integer, transacted_at timestamptz) returns uuid
+language sql stable
+set search_path = ''
+as $$
+  select p.id
+  from public.payments as p
+  where p.order_id = attempt_for.order_id
+    and p.method = 'prompt'
+    and p.receipt is null
+    and p.amount = attempt_for.amount
+    and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
+    -- M-PESA's clock is not ours: minutes apart are seen.
+    and p.created_at < attempt_for.transacted_at + interval '15 minutes'
+    -- An attempt whose notice named a receipt waits for that one.
+    and not exists (
+      select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
+    )
+    -- What staff have sent back by hand before its receipt was known is still that money.
+    and (p.status = 'completed' or not private.is_being_refunded(p.id))
+  order by p.status = 'completed' desc, p.created_at desc, p.id
+  limit 1;
+$$;
+comment on function private.attempt_for(uuid, text, integer, timestamptz) is
+  'The attempt of an order that money under its reference completes: it has no receipt yet, and was for the same amount.';
+
+create function private.orders_of_lost_receipts(receipt text) returns setof uuid
+language sql stable
+set search_path = ''
+as $$
+  select distinct p.order_id
+  from public.mpesa_transactions as t
+  join public.payments as p on p.amount = t.amount and p.method = 'prompt' and p.receipt is null
+    and p.status in ('initiating', 'processing', 'unresolved', 'completed')
+    -- M-PESA's clock is not ours: minutes apart are seen.
+    and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
+  where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null;
+$$;
+comment on function private.orders_of_lost_receipts(text) is
+  'The orders whose prompts lack a receipt and were for the same amount at the time of money that nobody knows: it may be theirs.';
+
+create function private.join_receipts(order_id uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  own record;
+  attempt public.payments;
+begin
+  -- Money that stands for itself and that M-PESA told of, and an attempt that lacks a receipt, are the same until
+  -- something says otherwise.
+  for own in
+    select p.id, p.receipt, p.amount, t.transacted_at
+    from public.payments as p
+    join public.mpesa_transactions as t on t.receipt = p.receipt
+    where p.order_id = join_receipts.order_id and p.method = 'till' and p.status = 'completed'
+      and (t.heard_by_confirmation_at is not null or t.heard_by_statement_at is not null)
+      and not private.is_being_refunded(p.id)
+    order by p.needs_refund, t.transacted_at, p.receipt
+  loop
+    select a.* into attempt from public.payments as a
+    where a.id = private.attempt_for(join_receipts.order_id, own.receipt, own.amount, own.transacted_at);
+    continue when attempt.id is null;
+    perform private.absorb(own.id, attempt.id);
+    update public.payments as p
+    set presumption = case when attempt.status = 'completed' then 'receipt' else 'attempt' end
+    where p.id = attempt.id;
+  end loop;
+end
+$$;
+comment on function private.join_receipts(uuid) is
+  'Joins receipts that M-PESA told of to attempts of the same order that were paid or may be, one to one. The order must be locked.';
+
+create function public.receive_mpesa_transaction(
+  source text,
+  receipt text,
+  amount integer,
+  reference text default '',
+  transacted_at timestamptz default null,
+  payer_phone text default null,
+  payer_name text default null,
+  body text default '',
+  message_id bigint default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(receive_mpesa_transaction.receipt));
+  kept_id bigint := receive_mpesa_transaction.message_id;
+  moment timestamptz := coalesce(receive_mpesa_transaction.transacted_at, now());
+  for_order uuid;
+  told public.mpesa_transactions;
+  known public.payments;
+  settled jsonb;
+  outcome text;
+  is_part boolean;
+begin
+  if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
+    perform private.refuse(400, 'source_unknown', 'Money without a prompt is told of by a confirmation or the statement');
+  end if;
+  if coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.amount, 0) <= 0 then
+    if kept_id is null then
+      insert into public.payment_messages (source, body) values (receive_mpesa_transaction.source, receive_mpesa_transaction.body)
+      returning id into kept_id;
+    end if;
+    update public.payment_messages as m set outcome = 'unreadable' where m.id = kept_id;
+    return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
+  end if;
+
+  -- Which order it is for is known only by looking, and the order's row is locked before anything of it is touched. What
+  -- changes between the look and the lock is looked at again.
+  loop
+    for_order := private.order_of_money(code, receive_mpesa_transaction.reference);
+    begin
+      -- Given up with this block: nobody waits for a second order with the first one in his hands.
+      perform from public.orders as o where o.id = for_order for update;
+      perform pg_advisory_xact_lock(hashtext('settle ' || code));
+      if private.order_of_money(code, receive_mpesa_transaction.reference) is distinct from for_order then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+
+  insert into public.mpesa_transactions as t (
+    receipt, amount, reference, payer_phone, payer_name, transacted_at, heard_by_confirmation_at, heard_by_statement_at, payment_id
+  ) values (
+    code, receive_mpesa_transaction.amount, coalesce(trim(receive_mpesa_transaction.reference), ''),
+    nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
+    case when receive_mpesa_transaction.source = 'confirmation' then now() end,
+    case when receive_mpesa_transaction.source = 'statement' then now() end,
+    (select p.id from public.payments as p where p.receipt = code)
+  )
+  on conflict (receipt) do update set
+    -- The statement is M-PESA's book; a confirmation is word of it; a notice may have been forged.
+    amount = case
+      when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
+        and t.heard_by_confirmation_at is null then excluded.amount
+      else t.amount
+    end,
+    reference = case
+      when t.reference = '' or t.heard_by_confirmation_at is null and t.heard_by_statement_at is null then excluded.reference
+      else t.reference
+    end,
+    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
+    payer_name = coalesce(t.payer_name, excluded.payer_name),
+    transacted_at = case
+      when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
+        and t.heard_by_confirmation_at is null then excluded.transacted_at
+      else t.transacted_at
+    end,
+    heard_by_confirmation_at = coalesce(t.heard_by_confirmation_at, excluded.heard_by_confirmation_at),
+    heard_by_statement_at = coalesce(t.heard_by_statement_at, excluded.heard_by_statement_at),
+    updated_at = now()
+  returning * into told;
+
+  select * into known from public.payments as p where p.receipt = code;
+  if known.id is not null then
+    outcome := 'already_completed';
+    if kept_id is null then
+      insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+      values (known.id, receive_mpesa_transaction.source, receive_mpesa_transaction.body, code, outcome);
+    else
+      update public.payment_messages as m
+      set payment_id = known.id, receipt = code, outcome = 'already_completed' where m.id = kept_id;
+    end if;
+    if known.method = 'till' and known.amount <> told.amount and told.amount >= 100 and told.amount % 100 = 0
+      and not private.is_being_refunded(known.id)
+      and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
+    then
+      -- Staff typed another amount. Where that decided nothing yet, M-PESA's word counts.
+      update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
+      if not known.needs_refund and told.amount = (
+        select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
+      ) then
+        perform private.mark_order_paid(known.order_id);
+      end if;
+    elsif known.method = 'till' and told.amount < known.amount and not known.needs_refund
+      and not private.is_being_refunded(known.id)
+    then
+      -- Less came than staff typed: what has not left the house waits for a person.
+      update public.orders as o
+      set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+      where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+      if found then
+        perform private.return_units(known.order_id);
+        delete from public.deliveries as d where d.order_id = known.order_id;
+        if told.amount >= 100 and told.amount % 100 = 0 then
+          update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
+        end if;
+      end if;
+    end if;
+    perform private.join_receipts(known.order_id);
+    select * into strict known from public.payments as p where p.receipt = code;
+    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
+  end if;
+
+  -- The shilling of a test that only a query completed: it has no receipt yet.
+  if upper(trim(told.reference)) = 'TEST' then
+    with lacking as (
+      select t.id from public.payment_tests as t
+      where t.status = 'completed' and t.receipt is null and t.amount = told.amount
+        and t.created_at between told.transacted_at - interval '15 minutes' and told.transacted_at + interval '15 minutes'
+    )
+    update public.payment_tests as t set receipt = code, updated_at = now()
+    from lacking where t.id = lacking.id and (select count(*) from lacking) = 1;
+  end if;
+
+  -- Anybody can type a number that looks like an order's. Less than the charge never takes its place: staff decide.
+  is_part := told.amount < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  update public.mpesa_transactions as t set order_id = case when is_part then for_order end
+  where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
+  if for_order is null or is_part or told.resolution is not null or told.amount < 100 or told.amount % 100 <> 0
+    or exists (select from public.payment_tests as t where t.receipt = code)
+  then
+    outcome := 'unmatched';
+    if kept_id is null then
+      insert into public.payment_messages (source, body, receipt, outcome)
+      values (receive_mpesa_transaction.source, receive_mpesa_transaction.body, code, outcome);
+    else
+      update public.payment_messages as m set receipt = code, outcome = 'unmatched' where m.id = kept_id;
+    end if;
+    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', null);
+  end if;
+
+  select * into known from public.payments as p
+  where p.id = private.attempt_for(for_order, code, told.amount, told.transacted_at);
+  if known.id is null then
+    insert into public.payments (order_id, phone, amount, status, method)
+    values (for_order, '', told.amount, 'unresolved', 'till')
+    returning * into known;
+  end if;
+  settled := public.settle_payment(
+    payment_id => known.id,
+    source => receive_mpesa_transaction.source,
+    body => receive_mpesa_transaction.body,
+    verdict => 'succeeded',
+    result_code => '0',
+    amount => told.amount,
+    receipt => code
+  );
+  -- It was kept before; now it stands with its payment.
+  if kept_id is not null then
+    update public.payment_messages as m
+    set source_address = kept.source_address, received_at = kept.received_at
+    from public.payment_messages as kept
+    where kept.id = kept_id and m.id = (select max(said.id) from public.payment_messages as said
+      where said.payment_id = (settled -> 'payment' ->> 'id')::uuid and said.receipt = code and said.source = 'confirmation');
+    delete from public.payment_messages as m where m.id = kept_id;
+  end if;
+  return settled || jsonb_build_object('receipt', code);
+end
+$$;
+comment on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) is
+  'Money that M-PESA tells of by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
+grant execute on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) to service_role;
+
+create function private.order_of_money(receipt text, reference text) returns uuid
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(
+    (select p.order_id from public.payments as p where p.receipt = order_of_money.receipt),
+    private.order_of_reference(order_of_money.reference),
+    (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_money.receipt)
+  );
+$$;
+comment on function private.order_of_money(text, text) is
+  'The order that money is for: of the payment with its receipt, else of its reference, else of what was told of it before.';
+
+create function public.record_mpesa_registration(kind text) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into private.mpesa_registrations (kind) values (record_mpesa_registration.kind)
+  on conflict (kind) do update set registered_at = now();
+$$;
+comment on function public.record_mpesa_registration(text) is
+  'Notes that M-PESA took a registration: till (confirmations) or statement. The statement is pulled from then on.';
+grant execute on function public.record_mpesa_registration(text) to service_role;
+
+create function public.receipts_unheard(receipts text[]) returns text[]
+language sql stable security definer
+set search_path = ''
+as $$
+  select coalesce(array_agg(given.receipt order by given.place), '{}')
+  from unnest(receipts_unheard.receipts) with ordinality as given (receipt, place)
+  where not exists (
+    select from public.mpesa_transactions as t
+    where t.receipt = upper(trim(given.receipt)) and t.heard_by_statement_at is not null
+  );
+$$;
+comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has told of yet.';
+grant execute on function public.receipts_unheard(text[]) to service_role;
+
+create trigger payments_claim_their_transaction after insert or update of receipt on public.payments
+  for each row when (new.receipt is not null) execute function private.link_transaction();
+
+-- schemas/15_payment_tests.sql
+-- Payment tests: staff pay KSh 1 to themselves to check the M-PESA settings.
+
+-- "Test with KSh 1": a prompt to a member's own phone that pays no order. Kept apart from orders, payments and stock; only
+-- the raw messages lie with all others.
+create table public.payment_tests (
+  id uuid primary key default gen_random_uuid(),
+  phone text not null,
+  amount integer not null default 100,
+  status text not null default 'initiating',
+  result_code text,
+  result_description text,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text,
+  requested_by uuid not null,
+  requested_by_email text,
+  query_count integer not null default 0,
+  next_query_at timestamptz,
+  refunded_at timestamptz,
+  refund_receipt text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  completed_at timestamptz,
+  constraint "a test has a known status"
+    check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
+  constraint "a test costs one shilling" check (amount = 100),
+  constraint "a checkout request belongs to one test" unique (checkout_request_id),
+  constraint "a receipt belongs to one test" unique (receipt)
+);
+
+comment on table public.payment_tests is
+  'Prompts for KSh 1 by which staff try out the payment settings. Their money is no order''s: reconciliation leaves their receipts out.';
+
+alter table public.payment_tests enable row level security;
+grant select on public.payment_tests to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.payment_tests to anon;
+
+create policy "staff read every test" on public.payment_tests for select to authenticated using ((select public.is_admin()));
+
+create index payment_tests_newest_first on public.payment_tests (created_at desc);
+create index payment_tests_due_for_a_query on public.payment_tests (next_query_at) where status = 'processing';
+
+create table private.payment_test_secrets (
+  test_id uuid primary key references public.payment_tests (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one test" unique (notice_secret)
+);
+
+comment on table private.payment_test_secrets is 'The unguessable last part of the address at which M-PESA tells us about one test.';
+
+alter table private.payment_test_secrets enable row level security;
+
+create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(begin_payment_test.phone);
+  begun public.payment_tests;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  if not exists (
+    select from public.admin_profiles as a where a.user_id = begin_payment_test.requested_by and a.is_active
+  ) then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  -- The phones of strangers are not for testing either: they are counted with all other prompts.
+  if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
+  end if;
+  if private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
+  end if;
+  insert into public.payment_tests (phone, requested_by, requested_by_email)
+  values (
+    payer, begin_payment_test.requested_by,
+    (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
+  )
+  returning * into begun;
+  insert into private.payment_test_secrets (test_id, notice_secret) values (begun.id, begin_payment_test.notice_secret);
+  return to_jsonb(begun);
+end
+$$;
+comment on function public.begin_payment_test(text, text, uuid) is
+  'Opens a test by a member of staff. Only then may its prompt be sent.';
+grant execute on function public.begin_payment_test(text, text, uuid) to service_role;
+
+create function public.record_test_push(
+  test_id uuid,
+  body text,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  refusal_code text default null,
+  refusal_description text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  test public.payment_tests;
+begin
+  perform from public.payment_tests as t where t.id = record_test_push.test_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (test_id, source, body, outcome)
+  values (
+    record_test_push.test_id, 'push', record_test_push.body,
+    case
+      when record_test_push.checkout_request_id is not null then 'accepted'
+      when record_test_push.refusal_code is not null then 'refused'
+      else 'unknown'
+    end
+  );
+  update public.payment_tests as t
+  set status = case
+        when t.status <> 'initiating' then t.status
+        when record_test_push.refusal_code is not null then 'failed'
+        else 'processing'
+      end,
+      result_code = case when t.status = 'initiating' then record_test_push.refusal_code else t.result_code end,
+      result_description = case when t.status = 'initiating' then record_test_push.refusal_description else t.result_description end,
+      merchant_request_id = coalesce(t.merchant_request_id, record_test_push.merchant_request_id),
+      checkout_request_id = coalesce(t.checkout_request_id, record_test_push.checkout_request_id),
+      next_query_at = case
+        when t.status = 'initiating' and record_test_push.refusal_code is null then now() + interval '10 seconds'
+        when t.status <> 'initiating' then t.next_query_at
+      end,
+      updated_at = now()
+  where t.id = record_test_push.test_id
+  returning * into test;
+  return to_jsonb(test);
+end
+$$;
+comment on function public.record_test_push(uuid, text, text, text, text, text) is
+  'Keeps what the push of a test was answered, as record_push does of a payment.';
+grant execute on function public.record_test_push(uuid, text, text, text, text, text) to service_role;
+
+-- Tests
+create function public.settle_payment_test(
+  test_id uuid,
+  source text,
+  body text,
+  verdict text,
+  result_code text default null,
+  result_description text default null,
+  amount integer default null,
+  receipt text default null,
+  merchant_request_id text default null,
+  checkout_request_id text default null,
+  source_address text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  test public.payment_tests;
+  message_id bigint;
+  outcome text;
+begin
+  if settle_payment_test.verdict not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  -- The receipt before the test: its confirmation, which looks for a test without one, takes them in this order too.
+  if settle_payment_test.receipt is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || settle_payment_test.receipt));
+  end if;
+  select * into test from public.payment_tests as t where t.id = settle_payment_test.test_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (test_id, source, source_address, body)
+  values (test.id, settle_payment_test.source, settle_payment_test.source_address, settle_payment_test.body)
+  returning id into message_id;
+  outcome := case
+    when settle_payment_test.checkout_request_id <> test.checkout_request_id then 'other_request'
+    when settle_payment_test.verdict = 'pending' then 'pending'
+    when settle_payment_test.verdict = 'failed' then
+      case when test.status in ('completed', 'failed', 'review') then 'superseded' else 'failed' end
+    when test.status = 'completed' and test.receipt is not null then 'already_completed'
+    when settle_payment_test.amount <> test.amount
+      or (settle_payment_test.amount is null and settle_payment_test.source = 'notice') then
+      case when test.status = 'completed' then 'superseded' else 'wrong_amount' end
+    when exists (select from public.payments as p where p.receipt = settle_payment_test.receipt)
+      or exists (select from public.payment_tests as t where t.receipt = settle_payment_test.receipt and t.id <> test.id)
+      then 'receipt_replayed'
+    when test.status = 'review' and settle_payment_test.amount is null then 'needs_review'
+    else 'completed'
+  end;
+  if outcome in ('completed', 'failed', 'wrong_amount') then
+    update public.payment_tests as t
+    set status = case outcome when 'wrong_amount' then 'review' else outcome end,
+        result_code = settle_payment_test.result_code,
+        result_description = settle_payment_test.result_description,
+        receipt = case outcome when 'completed' then coalesce(t.receipt, settle_payment_test.receipt) else t.receipt end,
+        merchant_request_id = coalesce(t.merchant_request_id, settle_payment_test.merchant_request_id),
+        checkout_request_id = coalesce(t.checkout_request_id, settle_payment_test.checkout_request_id),
+        completed_at = case outcome when 'completed' then coalesce(t.completed_at, now()) else t.completed_at end,
+        next_query_at = null,
+        updated_at = now()
+    where t.id = test.id
+    returning * into test;
+  end if;
+  update public.payment_messages as m set outcome = outcome_of.word from (select outcome as word) as outcome_of where m.id = message_id;
+  return jsonb_build_object('outcome', outcome, 'test', to_jsonb(test));
+end
+$$;
+comment on function public.settle_payment_test(uuid, text, text, text, text, text, integer, text, text, text, text) is
+  'The one way a test ends: by the rules of settle_payment, without an order.';
+grant execute on function public.settle_payment_test(uuid, text, text, text, text, text, integer, text, text, text, text) to service_role;
+
+create function public.find_payment_test_by_secret(notice_secret text) returns uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select s.test_id from private.payment_test_secrets as s where s.notice_secret = find_payment_test_by_secret.notice_secret;
+$$;
+grant execute on function public.find_payment_test_by_secret(text) to service_role;
+
+create function public.lease_payment_test_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_payment_test_queries'));
+  update public.payment_tests as t
+  set status = 'unresolved', next_query_at = null, updated_at = now()
+  where t.status in ('initiating', 'processing')
+    and t.created_at < now() - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- Out of the same allowance as the questions about payments, which come first.
+  if not exists (
+    select from public.payment_tests as t
+    where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_test_queries.at_most / greatest(lease_payment_test_queries.per_minute, 1)
+  ) > 1 then
+    return;
+  end if;
+  return query
+  with due as (
+    select t.id from public.payment_tests as t
+    where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
+    order by t.next_query_at
+    limit lease_payment_test_queries.at_most
+    for update skip locked
+  )
+  update public.payment_tests as t
+  set query_count = t.query_count + 1,
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(t.query_count, 20)), interval '10 minutes'),
+      updated_at = now()
+  from due
+  where t.id = due.id
+  returning to_jsonb(t);
+end
+$$;
+comment on function public.lease_payment_test_queries(integer, integer) is
+  'Tests to ask M-PESA about now, if there are any; with the same limits as lease_payment_queries, whose allowance they share.';
+grant execute on function public.lease_payment_test_queries(integer, integer) to service_role;
+
+-- The shillings of tests
+create function private.set_test_money_aside() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  update public.mpesa_transactions as t
+  set resolution = 'not_an_order', resolved_at = now(), updated_at = now()
+  where t.receipt = new.receipt and t.payment_id is null and t.resolution is null
+    and exists (select from public.payment_tests as test where test.receipt = new.receipt);
+  return null;
+end
+$$;
+comment on function private.set_test_money_aside() is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';
+
+create trigger transactions_of_tests_are_known after insert on public.mpesa_transactions
+  for each row execute function private.set_test_money_aside();
+
+create trigger payment_tests_set_their_money_aside after update of receipt on public.payment_tests
+  for each row
+  when (new.receipt is not null and new.receipt is distinct from old.receipt)
+  execute function private.set_test_money_aside();
+
+-- schemas/16_refunds.sql
+-- Refunds: money that goes back, requested and approved by staff (docs/decisions/refunds.md).
+
+create table private.refund_limit_raises (
+  id bigint generated always as identity primary key,
+  raised_by uuid not null,
+  raised_by_email text,
+  raised_from integer not null,
+  raised_to integer not null,
+  raised_at timestamptz not null default now()
+);
+
+comment on table private.refund_limit_raises is
+  'Whoever raised the limit: the old one binds everybody for a day, so that two can see it before it lifts anything out of the way.';
+
+alter table private.refund_limit_raises enable row level security;
+
+create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
+
+create table public.refunds (
+  id uuid primary key default gen_random_uuid(),
+  payment_id uuid,
+  test_id uuid references public.payment_tests (id),
+  transaction_receipt text,
+  receipt text,
+  amount integer not null,
+  reason text not null,
+  method text not null,
+  status text not null,
+  needs_approval boolean not null default false,
+  requested_by uuid,
+  requested_by_email text,
+  approved_by uuid,
+  approved_by_email text,
+  conversation_id text,
+  originator_conversation_id text,
+  result_code text,
+  result_description text,
+  refund_receipt text,
+  check_count integer not null default 0,
+  next_check_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  sent_at timestamptz,
+  completed_at timestamptz,
+  tries integer not null default 0,
+  sent_twice_at timestamptz,
+  sent_twice_seen_at timestamptz,
+  sent_twice_seen_by uuid,
+  sent_twice_seen_by_email text,
+  sent_twice_note text,
+  -- A payment that staff entered by hand becomes one with M-PESA's own within a transaction: its refund moves along.
+  constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
+  constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
+  constraint "a refund is of one thing" check (num_nonnulls(payment_id, test_id, transaction_receipt) = 1),
+  constraint "a refund has a known status" check (status in (
+    'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
+  )),
+  constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
+  constraint "M-PESA sends back what it knows by its receipt" check (method = 'by_hand' or receipt is not null),
+  constraint "a refund by hand has happened" check (method = 'reversal' or status = 'completed'),
+  constraint "a refund is of whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
+  constraint "above the limit a second member approves" check (
+    method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
+    or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
+  ),
+  constraint "only what was sent is asked about" check (next_check_at is null or status in ('sent', 'unknown')),
+  constraint "a receipt sends back once" unique (refund_receipt),
+  constraint "what is dealt with has happened" check (sent_twice_seen_at is null or sent_twice_at is not null),
+  constraint "how it was dealt with is said" check (
+    (sent_twice_seen_at is null) = (sent_twice_note is null) and char_length(trim(sent_twice_note)) between 3 and 200
+  )
+);
+
+comment on table public.refunds is
+  'Money that is sent back: of a payment, of a test, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
+comment on column public.refunds.needs_approval is 'Whether its amount was above the limit when it was asked for.';
+comment on column public.refunds.sent_twice_note is
+  'How a member of staff dealt with money that went back twice: the customer paid one of the two back, or it is given up.';
+
+alter table public.refunds enable row level security;
+grant select on public.refunds to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.refunds to anon;
+
+create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
+
+create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
+create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
+create unique index "a test is sent back once" on public.refunds (test_id) where status not in ('failed', 'withdrawn');
+create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
+create index refunds_of_a_payment on public.refunds (payment_id);
+create index refunds_of_a_receipt on public.refunds (receipt);
+create index refunds_under_way on public.refunds (created_at) where status not in ('completed', 'failed', 'withdrawn');
+create index refunds_sent_twice_and_not_seen on public.refunds (sent_twice_at)
+  where sent_twice_at is not null and sent_twice_seen_at is null;
+
+create table private.refund_secrets (
+  refund_id uuid primary key references public.refunds (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one refund" unique (notice_secret)
+);
+
+comment on table private.refund_secrets is 'The unguessable part of the address at which M-PESA tells us about one refund.';
+
+alter table private.refund_secrets enable row level security;
+
+create function private.keep_refund_limit_raise() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+  select member.id, (select u.email from auth.users as u where u.id = member.id),
+    old.refund_approval_above, new.refund_approval_above
+  from (select auth.uid() as id) as member
+  where member.id is not null;
+  return null;
+end
+$$;
+
+create function private.refund_limit() returns integer
+language sql stable
+set search_path = ''
+as $$
+  select least(s.refund_approval_above, (
+    select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
+  ))
+  from public.store_settings as s;
+$$;
+comment on function private.refund_limit() is 'In cents, what binds now: a raise of the last day does not count yet, whoever made it.';
+
+-- What follows from it
+-- A paid order is delivered or its money sent back, never both.
+create function private.hold_refunded_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = new.id and not p.needs_refund
+      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+        -- Of an order that was paid in parts, one part may have gone back already.
+        or (r.status = 'completed' and new.payment_status = 'paid'))
+  ) then
+    perform private.refuse(409, 'refund_under_way',
+      'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
+  end if;
+  return new;
+end
+$$;
+
+-- Whoever notes that an order's money was sent back: its payment's books follow.
+create function private.note_refund_of_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  with sent_back as (
+    update public.payments as p
+    set refunded_at = now(), updated_at = now()
+    where p.order_id = new.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+    returning p.id, p.amount, p.receipt
+  )
+  insert into public.refunds (
+    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, completed_at
+  )
+  select s.id, s.receipt, s.amount, 'Noted with the order', 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member), now()
+  from sent_back as s;
+  return null;
+end
+$$;
+
+-- The money of an order went back: what is decided about the order follows the rules of decide_paid_order.
+create function private.follow_refunded_payment() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  refunded_order public.orders;
+  refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
+begin
+  select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
+  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
+    if new.needs_refund then
+      perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    end if;
+    return null;
+  end if;
+  if exists (
+    select from public.payments as p
+    where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+  ) then
+    -- It was paid in parts: it is refunded with the last one.
+    perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    return null;
+  end if;
+  -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
+  -- stay in the house.
+  if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
+    perform private.return_units(refunded_order.id);
+  end if;
+  update public.orders as o
+  set payment_status = 'refunded',
+      status = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        else o.status
+      end,
+      units_returned_at = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then now()
+        else o.units_returned_at
+      end,
+      updated_at = now()
+  where o.id = refunded_order.id;
+  return null;
+end
+$$;
+
+-- Two entries of one receipt became one payment: its refund belongs to the one that stays.
+create function private.move_refund_with_receipt() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  moved public.refunds;
+begin
+  update public.refunds as r
+  set payment_id = new.id, transaction_receipt = null, updated_at = now()
+  where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
+    -- What was sent back before by hand, as money of this payment, stays the payment's own refund.
+    and (r.status in ('failed', 'withdrawn') or not exists (
+      select from public.refunds as own
+      where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
+    ));
+  select * into moved from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
+  if found then
+    new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
+    new.refund_receipt := coalesce(new.refund_receipt, moved.refund_receipt);
+  end if;
+  -- What was noted by hand before the receipt was known is of this receipt.
+  update public.refunds as r
+  set receipt = new.receipt, updated_at = now()
+  where r.payment_id = new.id and r.receipt is null and not exists (
+    select from public.refunds as known
+    where known.receipt = new.receipt and known.id <> r.id and known.status not in ('failed', 'withdrawn')
+  );
+  return new;
+end
+$$;
+
+-- The payment whose money may go back, its order locked before it.
+create function private.refundable_payment(payment_id uuid) returns public.payments
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  paid public.payments;
+begin
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = refundable_payment.payment_id)
+  for update;
+  select * into paid from public.payments as p where p.id = refundable_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if paid.refunded_at is not null or exists (
+    select from public.refunds as r
+    where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if paid.status <> 'completed' or not (
+    paid.needs_refund
+    or paid_order.payment_status = 'needs_decision'
+    or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
+  ) then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  return paid;
+end
+$$;
+
+create function private.open_refund(
+  payment_id uuid, test_id uuid, receipt text, amount integer, reason text, member uuid
+) returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  opened public.refunds;
+  must_wait boolean := open_refund.amount > private.refund_limit();
+  member_email text := (select u.email from auth.users as u where u.id = open_refund.member);
+begin
+  if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    payment_id, test_id, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+  ) values (
+    open_refund.payment_id, open_refund.test_id, open_refund.receipt, open_refund.amount, trim(open_refund.reason), 'reversal',
+    case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
+  )
+  returning * into opened;
+  return to_jsonb(opened);
+end
+$$;
+
+-- Staff confirm by what they read; where M-PESA has told of the same receipt itself, no more goes back than it told.
+create function public.request_refund(payment_id uuid, reason text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  paid public.payments := private.refundable_payment(request_refund.payment_id);
+  told integer;
+begin
+  if paid.receipt is null then
+    perform private.refuse(409, 'receipt_unknown',
+      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  select t.amount into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if told < paid.amount then
+    perform private.refuse(409, 'amount_differs',
+      'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
+  end if;
+  return private.open_refund(paid.id, null, paid.receipt, paid.amount, request_refund.reason, member);
+end
+$$;
+comment on function public.request_refund(uuid, text) is
+  'A member of staff asks to send a payment''s money back by M-PESA, all of it. Up to store_settings.refund_approval_above it is sent next; above, it waits for another member.';
+grant execute on function public.request_refund(uuid, text) to authenticated;
+
+create function public.request_test_refund(test_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  test public.payment_tests;
+begin
+  select * into test from public.payment_tests as t where t.id = request_test_refund.test_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if test.refunded_at is not null or exists (
+    select from public.refunds as r where (r.test_id = test.id or r.receipt = test.receipt) and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if test.status <> 'completed' then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if test.receipt is null then
+    perform private.refuse(409, 'receipt_unknown',
+      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  return private.open_refund(null, test.id, test.receipt, test.amount, 'Test with KSh 1', member);
+end
+$$;
+comment on function public.request_test_refund(uuid) is 'A member of staff asks to send the shilling of a test back.';
+grant execute on function public.request_test_refund(uuid) to authenticated;
+
+create function public.approve_refund(refund_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  approved public.refunds := private.locked_refund(approve_refund.refund_id);
+begin
+  if approved.status <> 'requested' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if approved.requested_by = member then
+    perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
+  end if;
+  update public.refunds as r
+  set status = 'approved', approved_by = member,
+      approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
+  where r.id = approved.id
+  returning * into approved;
+  return to_jsonb(approved);
+end
+$$;
+comment on function public.approve_refund(uuid) is 'A second member of staff agrees to a refund above the limit. It is sent next.';
+grant execute on function public.approve_refund(uuid) to authenticated;
+
+create function public.withdraw_refund(refund_id uuid) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  withdrawn public.refunds := private.locked_refund(withdraw_refund.refund_id);
+begin
+  if withdrawn.status = 'withdrawn' then
+    return to_jsonb(withdrawn);
+  end if;
+  if withdrawn.status not in ('requested', 'approved') then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
+  return to_jsonb(withdrawn);
+end
+$$;
+comment on function public.withdraw_refund(uuid) is 'Any member of staff takes a refund back that M-PESA was not asked for yet.';
+grant execute on function public.withdraw_refund(uuid) to authenticated;
+
+create function private.keep_refund_decision(receipt text, note text, member uuid) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
+  values (
+    keep_refund_decision.receipt, 'refund', keep_refund_decision.note, keep_refund_decision.member,
+    (select u.email from auth.users as u where u.id = keep_refund_decision.member)
+  );
+end
+$$;
+comment on function private.keep_refund_decision(text, text, uuid) is
+  'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
+
+-- Every refund of a payment is in the history of its money, wherever it was asked for or noted: at the order as in the reconciliation.
+create function private.keep_refund_of_payment() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  select new.receipt, p.id, p.order_id, 'refund',
+    case when new.method = 'by_hand' and new.refund_receipt is not null
+      then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
+    new.requested_by, new.requested_by_email
+  from public.payments as p
+  where p.id = new.payment_id;
+  return null;
+end
+$$;
+
+create trigger store_settings_keep_who_raised_the_refund_limit after update on public.store_settings
+  for each row
+  when (new.refund_approval_above > old.refund_approval_above)
+  execute function private.keep_refund_limit_raise();
+
+create trigger orders_are_held_while_their_money_goes_back before update of status, payment_status on public.orders
+  for each row
+  when (
+    (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
+    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (
+      old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered')
+    )
+  )
+  execute function private.hold_refunded_order();
+
+create trigger orders_note_their_refund after update of payment_status on public.orders
+  for each row
+  when (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+  execute function private.note_refund_of_order();
+
+create trigger payments_take_their_order_along after update on public.payments
+  for each row
+  when (new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)))
+  execute function private.follow_refunded_payment();
+
+create trigger payments_take_the_refund_of_their_receipt before insert or update of receipt on public.payments
+  for each row
+  when (new.receipt is not null)
+  execute function private.move_refund_with_receipt();
+
+create trigger refunds_of_payments_are_remembered after insert on public.refunds
+  for each row when (new.payment_id is not null)
+  execute function private.keep_refund_of_payment();
+
+create trigger refunds_tell_followers after insert or update of status on public.refunds
+  for each row when (new.payment_id is not null)
+  execute function private.tell_followers_of_refund();
+
+-- schemas/17_refunds_of_transactions.sql
+-- Refunds of money that belongs to no payment.
+
+create function private.reopen_transaction_of_refund() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  update public.mpesa_transactions as t
+  set resolution = null, resolved_by = null, resolved_at = null, updated_at = now()
+  where t.receipt = new.receipt and t.resolution = 'refund';
+  if found or new.transaction_receipt is not null or 'refund' = (
+    select e.kind from public.reconciliation_events as e where e.payment_id = new.payment_id order by e.id desc limit 1
+  ) then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      new.receipt, new.payment_id, (select p.order_id from public.payments as p where p.id = new.payment_id), 'reopened',
+      case new.status
+        when 'withdrawn' then 'The refund was withdrawn'
+        else 'The refund failed'
+      end || coalesce(': ' || new.result_description, ''),
+      member, (select u.email from auth.users as u where u.id = member)
+    );
+  end if;
+  return null;
+end
+$$;
+
+-- Money that nobody knows what it was for goes back as well; and the shillings of tests are no riddle for reconciliation.
+-- Money without an order
+create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(open_transaction_refund.receipt));
+  told public.mpesa_transactions;
+begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into told from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.payment_tests as t where t.receipt = code)
+    or told.amount < 100 or told.amount % 100 <> 0
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if not coalesce(open_transaction_refund.is_sure, false) and exists (select private.orders_of_lost_receipts(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_of_lost_receipts(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return told;
+end
+$$;
+
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions := private.open_transaction_refund(
+    request_transaction_refund.receipt, request_transaction_refund.is_sure
+  );
+  asked public.refunds;
+  must_wait boolean := told.amount > private.refund_limit();
+begin
+  if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(request_transaction_refund.reason), 'reversal',
+    case when must_wait then 'requested' else 'approved' end, must_wait, member,
+    (select u.email from auth.users as u where u.id = member)
+  )
+  returning * into asked;
+  perform private.keep_refund_decision(told.receipt, asked.reason, member);
+  return to_jsonb(asked);
+end
+$$;
+comment on function public.request_transaction_refund(text, text, boolean) is
+  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund. What may be an order''s, whose prompt lost its receipt, only when is_sure.';
+grant execute on function public.request_transaction_refund(text, text, boolean) to authenticated;
+
+create function public.note_transaction_refund_by_hand(
+  receipt text, refund_receipt text, reason text, is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  told public.mpesa_transactions;
+  noted public.refunds;
+begin
+  select r.* into noted from public.refunds as r
+  where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return to_jsonb(noted);
+  end if;
+  told := private.open_transaction_refund(
+    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
+  );
+  if char_length(trim(coalesce(note_transaction_refund_by_hand.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    transaction_receipt, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+  ) values (
+    told.receipt, told.receipt, told.amount, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member),
+    private.checked_refund_receipt(note_transaction_refund_by_hand.refund_receipt), now()
+  )
+  returning * into noted;
+  perform private.keep_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
+  return to_jsonb(noted);
+end
+$$;
+comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
+  'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
+grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;
+
+create trigger refunds_that_end_reopen_their_transaction after update of status on public.refunds
+  for each row
+  when (new.status in ('failed', 'withdrawn') and old.status <> new.status)
+  execute function private.reopen_transaction_of_refund();
+
+-- schemas/18_sending_refunds.sql
+-- Sending refunds: reversals asked of M-PESA, and their results.
+
+create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  done public.refunds;
+begin
+  update public.refunds as r
+  set status = 'completed',
+      refund_receipt = coalesce(r.refund_receipt, complete_refund.refund_receipt),
+      next_check_at = null,
+      completed_at = coalesce(r.completed_at, now()),
+      updated_at = now()
+  where r.id = complete_refund.refund_id
+  returning * into strict done;
+  update public.payments as p
+  set refunded_at = coalesce(p.refunded_at, done.completed_at), refund_receipt = coalesce(p.refund_receipt, done.refund_receipt),
+      updated_at = now()
+  where p.id = done.payment_id;
+  update public.payment_tests as t
+  set refunded_at = coalesce(t.refunded_at, done.completed_at), refund_receipt = coalesce(t.refund_receipt, done.refund_receipt),
+      updated_at = now()
+  where t.id = done.test_id;
+  return done;
+end
+$$;
+comment on function private.complete_refund(uuid, text) is 'Its order, payment and row must be locked.';
+
+-- One order in which everybody takes locks, so that nobody waits for whom he keeps waiting: the order, the receipt (its advisory
+-- lock, then its row of mpesa_transactions), the payment, the refund; products by their id, after all of these.
+create function private.locked_refund(refund_id uuid) returns public.refunds
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  seen public.refunds;
+  locked public.refunds;
+begin
+  -- What it is of is known only by looking, and locked before it. What changes in between is looked at again.
+  loop
+    select * into seen from public.refunds as r where r.id = locked_refund.refund_id;
+    if not found then
+      perform private.refuse(404, 'refund_not_found', 'This refund does not exist');
+    end if;
+    begin
+      perform from public.orders as o
+      where o.id = (select p.order_id from public.payments as p where p.id = seen.payment_id)
+      for update;
+      if seen.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || seen.receipt));
+        perform from public.mpesa_transactions as t where t.receipt = seen.receipt for update;
+      end if;
+      perform from public.payments as p where p.id = seen.payment_id for update;
+      select * into strict locked from public.refunds as r where r.id = seen.id for update;
+      if (locked.payment_id, locked.receipt) is distinct from (seen.payment_id, seen.receipt) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      return locked;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+end
+$$;
+comment on function private.locked_refund(uuid) is
+  'A refund with everything it is about locked before it: its order, its receipt, its payment.';
+
+create function private.checked_refund_receipt(typed text) returns text
+language plpgsql
+set search_path = ''
+as $$
+declare
+  code text := upper(regexp_replace(checked_refund_receipt.typed, '\s', '', 'g'));
+begin
+  if code is null or code !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  -- One at a time: settlements take the same lock for the receipts they are told of.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  if exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.payment_tests as t where t.receipt = code)
+  then
+    perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
+  end if;
+  if exists (select from public.refunds as r where r.refund_receipt = code) then
+    perform private.refuse(409, 'refund_receipt_used', 'This receipt belongs to another refund already');
+  end if;
+  return code;
+end
+$$;
+
+create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  paid public.payments;
+  noted public.refunds;
+  code text;
+begin
+  select r.* into noted from public.refunds as r
+  where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return to_jsonb(noted);
+  end if;
+  paid := private.refundable_payment(note_refund_by_hand.payment_id);
+  if char_length(trim(coalesce(note_refund_by_hand.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  code := private.checked_refund_receipt(note_refund_by_hand.refund_receipt);
+  insert into public.refunds (
+    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+  ) values (
+    paid.id, paid.receipt, paid.amount, trim(note_refund_by_hand.reason), 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member), code, now()
+  )
+  returning * into noted;
+  return to_jsonb(private.complete_refund(noted.id, code));
+end
+$$;
+comment on function public.note_refund_by_hand(uuid, text, text) is
+  'A member of staff notes that a payment''s money was sent back outside the shop, with M-PESA''s receipt of that. Repeatable by receipt.';
+grant execute on function public.note_refund_by_hand(uuid, text, text) to authenticated;
+
+create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  closed public.refunds := private.locked_refund(close_unknown_refund.refund_id);
+begin
+  if closed.status <> 'unknown' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if close_unknown_refund.refund_receipt is not null then
+    return to_jsonb(private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt)));
+  end if;
+  -- M-PESA may still be at it.
+  if closed.sent_at > now() - interval '30 minutes' then
+    perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
+  end if;
+  update public.refunds as r
+  set status = 'failed', next_check_at = null, updated_at = now(),
+      result_description = 'A member of staff found that nothing was sent'
+  where r.id = closed.id
+  returning * into closed;
+  return to_jsonb(closed);
+end
+$$;
+comment on function public.close_unknown_refund(uuid, text) is
+  'What a member of staff found out about a refund of which M-PESA tells nothing: the receipt by which it was sent, or, half an hour after it was tried, that nothing was sent.';
+grant execute on function public.close_unknown_refund(uuid, text) to authenticated;
+
+create function public.lease_refunds(at_most integer default 1) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  leased public.refunds;
+  too_much record;
+  left_over integer := lease_refunds.at_most;
+  secret text;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_refunds'));
+  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came. First of all, since it
+  -- takes the locks of more than the refund.
+  for too_much in
+    select r.id, told.amount
+    from public.refunds as r
+    join public.mpesa_transactions as told on told.receipt = r.receipt and told.amount < r.amount
+    where r.status in ('requested', 'approved')
+    order by r.id
+  loop
+    perform private.locked_refund(too_much.id);
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(),
+        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', too_much.amount, r.amount)
+    where r.id = too_much.id and r.status in ('requested', 'approved') and too_much.amount < r.amount;
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    -- Surely not carried out: it is tried again, at growing intervals.
+    where r.status = 'approved'
+      and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
+    order by r.created_at limit left_over for update skip locked
+  loop
+    left_over := left_over - 1;
+    insert into private.refund_secrets (refund_id, notice_secret)
+    values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
+    on conflict (refund_id) do nothing;
+    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    update public.refunds as r
+    set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
+    where r.id = leased.id returning * into leased;
+    return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+      -- Whoever had it never told what M-PESA answered: it may have been sent.
+      or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    order by coalesce(r.next_check_at, r.sent_at) limit left_over for update skip locked
+  loop
+    -- Once: the references of a row that one transaction changes twice are checked, which waits for who has those.
+    update public.refunds as r
+    set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
+        result_description = case
+          when r.status = 'sending' then 'The shop was interrupted while it asked M-PESA'
+          else r.result_description
+        end,
+        check_count = r.check_count + 1,
+        -- The exponent is kept small: a long wait would be no interval any more.
+        next_check_at = now() + least(interval '1 minute' * power(1.6, least(r.check_count, 15)), interval '1 hour'),
+        updated_at = now()
+    where r.id = leased.id
+    returning * into leased;
+    return next jsonb_build_object(
+      'work', 'ask', 'refund', to_jsonb(leased),
+      'secret', (select s.notice_secret from private.refund_secrets as s where s.refund_id = leased.id)
+    );
+  end loop;
+end
+$$;
+comment on function public.lease_refunds(integer) is
+  'Refunds to send now, each only ever once (work = send), and refunds to ask M-PESA about, at growing intervals (work = ask); each with the secret of its addresses.';
+grant execute on function public.lease_refunds(integer) to service_role;
+
+create function public.record_reversal_push(
+  refund_id uuid,
+  body text,
+  conversation_id text default null,
+  originator_conversation_id text default null,
+  refusal_code text default null,
+  refusal_description text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
+  outcome text := case
+    when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
+    -- Nothing was carried out, and the reason passes.
+    when record_reversal_push.refusal_code in (
+      'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
+    ) and pushed.tries < 20 then 'busy'
+    when record_reversal_push.refusal_code is not null then 'refused'
+    when record_reversal_push.conversation_id is not null or record_reversal_push.originator_conversation_id is not null then 'accepted'
+    else 'unknown'
+  end;
+begin
+  insert into public.payment_messages (refund_id, source, body, outcome)
+  values (pushed.id, 'reversal', record_reversal_push.body, outcome);
+  -- A result may have come before the request was answered: what it settled stays settled.
+  update public.refunds as r
+  set status = case
+        when r.status <> 'sending' then r.status
+        when outcome = 'refused' then 'failed'
+        when outcome = 'accepted' then 'sent'
+        when outcome = 'busy' then 'approved'
+        else 'unknown'
+      end,
+      result_code = case when r.status = 'sending' then record_reversal_push.refusal_code else r.result_code end,
+      result_description = case when r.status = 'sending' then record_reversal_push.refusal_description else r.result_description end,
+      conversation_id = coalesce(r.conversation_id, record_reversal_push.conversation_id),
+      originator_conversation_id = coalesce(r.originator_conversation_id, record_reversal_push.originator_conversation_id),
+      next_check_at = case
+        when r.status <> 'sending' then r.next_check_at
+        when outcome = 'accepted' then now() + interval '2 minutes'
+        when outcome = 'unknown' then now() + interval '1 minute'
+        when outcome = 'already_reversed' then now()
+      end,
+      updated_at = now()
+  where r.id = pushed.id
+  returning * into pushed;
+  return to_jsonb(pushed);
+end
+$$;
+comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
+  'Keeps what the request to reverse was answered. A refusal that passes leaves it agreed on, to be tried again. Without conversation ids and without a refusal the answer was lost: it is asked about, never sent again.';
+grant execute on function public.record_reversal_push(uuid, text, text, text, text, text) to service_role;
+
+-- A refund that is completed already learns its receipt only from a result about the same amount.
+-- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
+-- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
+create function public.settle_reversal(
+  refund_id uuid,
+  source text,
+  body text,
+  verdict text,
+  result_code text default null,
+  result_description text default null,
+  refund_receipt text default null,
+  amount integer default null,
+  originator_conversation_id text default null,
+  source_address text default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  settled public.refunds;
+  message_id bigint;
+  outcome text;
+  code text := nullif(settle_reversal.refund_receipt, '');
+begin
+  if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  settled := private.locked_refund(settle_reversal.refund_id);
+  insert into public.payment_messages (refund_id, source, source_address, body)
+  values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
+  returning id into message_id;
+  if code is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || code));
+    if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
+      outcome := 'receipt_replayed';
+    elsif settle_reversal.verdict = 'succeeded' and (
+      code = settled.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.payment_tests as t where t.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then
+      outcome := 'receipt_of_payment';
+    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
+      and settle_reversal.amount is distinct from settled.amount then
+      outcome := 'pending';
+    end if;
+  end if;
+
+  if outcome is not null then
+    null;
+  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
+    outcome := 'other_request';
+  elsif settle_reversal.verdict = 'pending' then
+    outcome := 'pending';
+  elsif settle_reversal.verdict = 'succeeded' then
+    if settled.status = 'completed' then
+      outcome := 'already_completed';
+      -- What names another amount is not the receipt of this.
+      if settled.refund_receipt is null and code is not null and settled.amount = settle_reversal.amount then
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    elsif settled.tries = 0 then
+      -- Nothing was asked for yet: whoever tells this does not know the refund.
+      outcome := 'not_sent';
+    elsif settle_reversal.amount <> settled.amount then
+      outcome := 'wrong_amount';
+      update public.refunds as r
+      set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
+          result_code = settle_reversal.result_code,
+          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.amount, r.amount),
+          next_check_at = null, updated_at = now()
+      where r.id = settled.id
+      returning * into settled;
+    else
+      -- Supersedes a failure as well: the money has gone back. A second refund of the same money, begun after that
+      -- failure, has lost its reason.
+      update public.refunds as r
+      set status = 'withdrawn', updated_at = now()
+      where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+      if exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
+          and (r.method = 'by_hand' or r.refund_receipt <> code)
+      ) then
+        outcome := 'sent_twice';
+        if settled.sent_twice_at is null then
+          update public.refunds as r
+          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
+              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+              next_check_at = null, updated_at = now()
+          where r.id = settled.id
+          returning * into settled;
+          if settled.payment_id is not null then
+            perform private.tell_order_event(
+              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
+              jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
+            );
+          end if;
+        end if;
+      elsif exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
+      ) then
+        outcome := 'sent_by_another';
+      else
+        outcome := 'completed';
+        update public.refunds as r
+        set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
+        where r.id = settled.id;
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    end if;
+  elsif settled.status not in ('sending', 'sent', 'unknown') then
+    outcome := 'superseded';
+  elsif settle_reversal.verdict = 'already_reversed' then
+    outcome := 'already_reversed';
+    update public.refunds as r
+    set status = 'unknown', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = now(), updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  elsif settle_reversal.verdict = 'not_reversed' and (
+    -- M-PESA may not have got to it yet; what it has taken it may have carried out, however it calls the payment since; and
+    -- who was told that it is reversed already does not believe the contrary.
+    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
+    or settled.result_code is not distinct from 'R000001'
+  ) then
+    outcome := 'pending';
+  else
+    outcome := 'failed';
+    update public.refunds as r
+    set status = 'failed', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = null, updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  end if;
+  update public.payment_messages as m set outcome = outcome_of.word from (select outcome as word) as outcome_of where m.id = message_id;
+  return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
+end
+$$;
+comment on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) is
+  'The one way a refund by M-PESA ends. Keeps the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
+grant execute on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) to service_role;
+
+create function public.find_refund_by_secret(notice_secret text) returns uuid
+language sql stable security definer
+set search_path = ''
+as $$
+  select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
+$$;
+grant execute on function public.find_refund_by_secret(text) to service_role;
+
+create function public.acknowledge_sent_twice(refund_id uuid, note text) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_member();
+  seen public.refunds := private.locked_refund(acknowledge_sent_twice.refund_id);
+begin
+  if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  if char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  update public.refunds as r
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member,
+      sent_twice_seen_by_email = (select u.email from auth.users as u where u.id = member),
+      sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
+  where r.id = seen.id
+  returning * into seen;
+  if seen.payment_id is not null then
+    perform private.tell_order_event(
+      (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
+      jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
+    );
+  end if;
+  return to_jsonb(seen);
+end
+$$;
+comment on function public.acknowledge_sent_twice(uuid, text) is
+  'A member of staff has dealt with money that went back twice, and says how. It is shown with the refund, and waits for nobody any more.';
+grant execute on function public.acknowledge_sent_twice(uuid, text) to authenticated;
+
+-- schemas/19_payment_health.sql
+-- Payment health: a pause of prompts while M-PESA refuses them, and the access token that all processes share.
+
+-- The access token of M-PESA's interface, shared by all processes: a new one makes the one before invalid, so one asks
+-- for all, and one at a time.
+create unlogged table private.daraja_tokens (
+  account text primary key,
+  token text,
+  fresh_until timestamptz,
+  lease uuid,
+  leased_until timestamptz
+);
+
+comment on table private.daraja_tokens is
+  'The access token of each M-PESA account (a digest of its credentials), and who is asking for the next one. Of no worth after an hour.';
+
+alter table private.daraja_tokens enable row level security;
+
+-- When M-PESA says that the shop's own settings are wrong, no further prompt is tried for a while: customers are told to
+-- pay in another way, staff what to look at.
+create table private.prompt_pause (
+  id boolean primary key default true,
+  code text not null,
+  description text,
+  times integer not null default 1,
+  since timestamptz not null default now(),
+  until timestamptz not null,
+  caused_by text not null,
+  probe_at timestamptz,
+  constraint "there is one pause" check (id)
+);
+
+comment on table private.prompt_pause is
+  'Until when no prompt is sent, and the answer that caused it. After it one is let through; a success ends it, the same fault makes the next one longer.';
+comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
+comment on column private.prompt_pause.probe_at is
+  'When the one prompt was let through that tries whether M-PESA works again; null when none is out.';
+
+alter table private.prompt_pause enable row level security;
+
+create table private.prompt_faults (
+  phone text primary key,
+  at timestamptz not null
+);
+
+comment on table private.prompt_faults is
+  'Phones whose prompts ended with a result code that tells of the shop''s own account, since the last success. One phone alone proves nothing: it may be the phone.';
+
+alter table private.prompt_faults enable row level security;
+
+create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  known private.daraja_tokens;
+begin
+  insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
+  -- The row is the lock: two that ask at once are answered one after the other.
+  select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
+  if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
+    return jsonb_build_object(
+      'token', known.token,
+      'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
+    );
+  end if;
+  if known.leased_until > now() then
+    return '{}';
+  end if;
+  -- Whoever asks is killed now and then: after ten seconds somebody else may.
+  update private.daraja_tokens as t
+  set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
+  where t.account = known.account
+  returning t.lease into known.lease;
+  return jsonb_build_object('lease', known.lease);
+end
+$$;
+comment on function public.lease_daraja_token(text, text) is
+  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while somebody else asks.';
+grant execute on function public.lease_daraja_token(text, text) to service_role;
+
+create function public.keep_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update private.daraja_tokens as t
+  set token = coalesce(keep_daraja_token.token, t.token),
+      fresh_until = case
+        when keep_daraja_token.token is null then t.fresh_until
+        else now() + keep_daraja_token.fresh_for_ms * interval '1 millisecond'
+      end,
+      lease = null,
+      leased_until = null
+  -- Whose lease ran out may hold a token that the next one has made invalid.
+  where t.account = keep_daraja_token.account and t.lease = keep_daraja_token.lease;
+  return found;
+end
+$$;
+comment on function public.keep_daraja_token(text, uuid, text, bigint) is
+  'Ends a lease: keeps the token it was for, or gives it up (token null) so that the next one may ask at once. Says whether it was still ours.';
+grant execute on function public.keep_daraja_token(text, uuid, text, bigint) to service_role;
+
+create function private.is_credential_fault(result_code text, result_description text) returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  select coalesce(
+    result_code in ('400.008.01', '400.008.02')
+    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
+    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
+    false
+  );
+$$;
+comment on function private.is_credential_fault(text, text) is 'What M-PESA says before it looks at any phone.';
+
+create function private.is_configuration_fault(result_code text, result_description text) returns boolean
+language sql immutable
+set search_path = ''
+as $$
+  -- M-PESA's result codes for the merchant's own account, and Daraja's errors for its own credentials.
+  select coalesce(
+    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_fault(result_code, result_description),
+    false
+  );
+$$;
+
+-- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
+create function private.pause_prompts() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if new.status = 'completed' then
+    delete from private.prompt_pause where true;
+    delete from private.prompt_faults where true;
+    return null;
+  end if;
+  if not private.is_configuration_fault(new.result_code, new.result_description) then
+    -- It neither proved that M-PESA works nor that it does not: the next one tries it.
+    update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+    return null;
+  end if;
+  -- What is refused at once has reached no phone; what comes later may be about the phone.
+  if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
+    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    on conflict (phone) do update set at = excluded.at;
+    -- A second phone says so as well, now or when it was the one that tried it after a pause.
+    if not exists (
+      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+    ) and not exists (
+      select from private.prompt_pause as paused
+      where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
+    ) then
+      update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+      return null;
+    end if;
+  end if;
+  insert into private.prompt_pause as paused (code, description, caused_by, until)
+  values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
+  on conflict (id) do update
+  set code = excluded.code,
+      description = excluded.description,
+      caused_by = excluded.caused_by,
+      probe_at = null,
+      times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
+      since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
+      until = now() + case
+        when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
+        else interval '5 minutes'
+      end
+  -- Prompts that were on their way already fail for the same reason: they make it no longer.
+  where paused.until <= now();
+  return null;
+end
+$$;
+
+create function private.end_pause_by_test() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+  return null;
+end
+$$;
+
+create function private.refuse_prompt_in_pause() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  must_wait boolean;
+begin
+  select paused.until > now()
+    or coalesce(paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes', false)
+  into must_wait
+  from private.prompt_pause as paused for update;
+  if not must_wait then
+    -- This one tries it; the others wait for what becomes of it.
+    update private.prompt_pause as paused set probe_at = now() where true;
+  elsif must_wait then
+    perform private.refuse(409, 'prompts_paused',
+      'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
+  end if;
+  return new;
+end
+$$;
+
+create function public.resume_prompts() returns void
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+end
+$$;
+comment on function public.resume_prompts() is 'Staff have set right what was wrong: prompts are sent again at once.';
+grant execute on function public.resume_prompts() to authenticated;
+
+create function public.payment_health() returns jsonb
+language sql stable security definer
+set search_path = ''
+as $$
+  select private.expect_staff();
+  select jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'pause', (
+      select jsonb_build_object('code', p.code, 'description', p.description, 'since', p.since, 'until', p.until)
+      from private.prompt_pause as p where p.until > now()
+    ),
+    'refunds_to_approve', (select count(*) from public.refunds as r where r.status = 'requested'),
+    'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
+    'refunds_stuck', (
+      select count(*) from public.refunds as r
+      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+    ),
+    'limit_raise', (
+      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
+        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
+      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+      order by r.raised_at desc, r.id desc limit 1
+    ),
+    'refunds_sent_twice', (
+      select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
+    ),
+    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
+    'last_push', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
+      from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
+    ),
+    'last_notice', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome, 'address', m.source_address)
+      from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+    )
+  );
+$$;
+comment on function public.payment_health() is
+  'What the database knows of the way to M-PESA and back: whether prompts are paused and why, refunds that wait for somebody, the last prompt and the last notice. For staff.';
+grant execute on function public.payment_health() to authenticated;
+
+create trigger payments_pause_prompts after update of status on public.payments
+  for each row
+  when (old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed'))
+  execute function private.pause_prompts();
+
+create trigger payment_tests_end_the_pause after update of status on public.payment_tests
+  for each row
+  when (old.status <> new.status and new.status = 'completed')
+  execute function private.end_pause_by_test();
+
+create trigger payments_respect_the_pause before insert on public.payments
+  for each row
+  when (new.status = 'initiating' and new.method = 'prompt')
+  execute function private.refuse_prompt_in_pause();
+
+-- schemas/20_payment_messages.sql
+-- Payment messages: every message of M-PESA about money, as received.
+
+create table public.payment_messages (
+  id bigint generated always as identity primary key,
+  payment_id uuid references public.payments (id) on delete cascade,
+  source text not null,
+  source_address text,
+  body text not null,
+  outcome text,
+  received_at timestamptz not null default now(),
+  receipt text,
+  test_id uuid references public.payment_tests (id) on delete cascade,
+  refund_id uuid references public.refunds (id) on delete cascade,
+  constraint "a message has a known source" check (source in (
+    'push', 'notice', 'query', 'till', 'confirmation', 'statement',
+    'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
+  ))
+);
+
+comment on table public.payment_messages is 'What M-PESA said, word for word, kept before anything is concluded from it.';
+comment on column public.payment_messages.receipt is 'The money it speaks of. A message follows its receipt when that turns out to be another payment''s.';
+
+alter table public.payment_messages enable row level security;
+grant select on public.payment_messages to authenticated;
+
+create policy "staff read every payment message" on public.payment_messages
+  for select to authenticated using ((select public.is_admin()));
+
+create index payment_messages_by_payment on public.payment_messages (payment_id);
+create index payment_messages_not_taken_up on public.payment_messages (id) where source = 'confirmation' and outcome is null;
+create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
+create index payment_messages_by_test on public.payment_messages (test_id) where test_id is not null;
+create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
+create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
+create index payment_messages_with_words on public.payment_messages (received_at) where body <> '{}';
+create index payment_messages_that_decided_nothing on public.payment_messages (received_at)
+  where source = 'query' and outcome = 'pending';
+
+create function public.keep_failed_notice(payment_id uuid, body text, source_address text default null) returns bigint
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.payment_messages (payment_id, source, body, source_address, outcome)
+  values (keep_failed_notice.payment_id, 'notice', keep_failed_notice.body, keep_failed_notice.source_address, 'fault')
+  returning id;
+$$;
+comment on function public.keep_failed_notice(uuid, text, text) is
+  'Keeps a notice of a prompt that could not be settled, word for word: M-PESA tells it once. It is taken up again later.';
+grant execute on function public.keep_failed_notice(uuid, text, text) to service_role;
+
+create function public.list_failed_notices(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+language sql stable security definer
+set search_path = ''
+as $$
+  select m.id, m.payment_id, m.body from public.payment_messages as m
+  where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_failed_notices.at_most;
+$$;
+comment on function public.list_failed_notices(integer) is 'Notices of prompts that were kept and could not be settled yet.';
+grant execute on function public.list_failed_notices(integer) to service_role;
+
+create function public.finish_failed_notice(message_id bigint) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_notice.message_id and m.outcome = 'fault';
+$$;
+comment on function public.finish_failed_notice(bigint) is 'The notice is settled now, with a message of its own.';
+grant execute on function public.finish_failed_notice(bigint) to service_role;
+
+-- schemas/21_statement_pulls.sql
+-- Statement pulls: reading M-PESA's statement of the last 48 hours.
+
+-- The statement of the last 48 hours, pulled by one process at a time; what no pull has covered is said plainly.
+create table public.statement_pulls (
+  id bigint generated always as identity primary key,
+  window_from timestamptz not null,
+  window_to timestamptz not null,
+  missed_since timestamptz,
+  outcome text not null default 'running',
+  payments integer,
+  news integer,
+  unreadable integer,
+  problem text,
+  started_at timestamptz not null default now(),
+  leased_until timestamptz not null,
+  finished_at timestamptz,
+  constraint "a window has a length" check (window_from < window_to),
+  constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
+  constraint "a pull that ended says when" check ((outcome = 'running') = (finished_at is null))
+);
+
+comment on table public.statement_pulls is
+  'Every pull of M-PESA''s statement. missed_since: M-PESA gives 48 hours only, and from then until window_from no pull has seen anything.';
+comment on column public.statement_pulls.news is 'How many of the payments no statement had told of before.';
+
+alter table public.statement_pulls enable row level security;
+grant select on public.statement_pulls to authenticated;
+grant select (id) on public.statement_pulls to anon;
+
+create policy "staff read every pull" on public.statement_pulls
+  for select to authenticated using ((select public.is_admin()));
+
+create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
+create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
+
+create function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  covered_until timestamptz;
+  reach timestamptz := now() - interval '48 hours';
+  leased public.statement_pulls;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
+  if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
+    return null;
+  end if;
+  -- Whoever held the lease is gone.
+  update public.statement_pulls as s
+  set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
+  where s.outcome = 'running' and s.leased_until < now();
+  if exists (
+    select from public.statement_pulls as s
+    where s.outcome = 'running'
+      or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
+      -- What failed is tried again sooner, but not at once.
+      or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
+  ) then
+    return null;
+  end if;
+  select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
+  insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  values (
+    -- Overlapping, for what M-PESA entered late. A little within its 48 hours, whose clock is not ours.
+    greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
+    now(),
+    case when covered_until < reach + interval '5 minutes' then covered_until end,
+    now() + interval '10 minutes'
+  )
+  returning * into leased;
+  return to_jsonb(leased);
+end
+$$;
+comment on function public.lease_statement_pull(interval) is
+  'The stretch of M-PESA''s statement to pull now, leased to one process: from a few hours before where the last complete pull ended, at most 48 hours. Null when none is due, or when no statement is registered.';
+grant execute on function public.lease_statement_pull(interval) to service_role;
+
+create function public.extend_statement_pull(pull_id bigint) returns boolean
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update public.statement_pulls as s
+  set leased_until = now() + interval '10 minutes'
+  where s.id = extend_statement_pull.pull_id and s.outcome = 'running';
+  return found;
+end
+$$;
+comment on function public.extend_statement_pull(bigint) is 'Whoever works on a pull still does. False when it was taken from him.';
+grant execute on function public.extend_statement_pull(bigint) to service_role;
+
+create function public.finish_statement_pull(
+  pull_id bigint,
+  payments integer default null,
+  news integer default null,
+  unreadable integer default null,
+  problem text default null
+) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  update public.statement_pulls as s
+  set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
+      payments = finish_statement_pull.payments,
+      news = finish_statement_pull.news,
+      unreadable = finish_statement_pull.unreadable,
+      problem = finish_statement_pull.problem,
+      finished_at = now()
+  where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
+  -- Those of half a year are kept, and whatever missed something.
+  delete from public.statement_pulls as s
+  where s.started_at < now() - interval '190 days' and s.missed_since is null;
+$$;
+comment on function public.finish_statement_pull(bigint, integer, integer, integer, text) is
+  'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
+grant execute on function public.finish_statement_pull(bigint, integer, integer, integer, text) to service_role;
+
+-- The two books side by side
+create function private.statement_coverage() returns tstzmultirange
+language sql stable
+set search_path = ''
+as $$
+  select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
+  from public.statement_pulls as s
+  where s.outcome = 'complete';
+$$;
+comment on function private.statement_coverage() is 'All the time that complete pulls of the statement have seen.';
+
+-- The state of what M-PESA tells us
+create function public.statement_status() returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
+    'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
+    'last_confirmation_at', (select max(t.heard_by_confirmation_at) from public.mpesa_transactions as t
+      where t.transacted_at > now() - interval '30 days'),
+    'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
+    'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
+    'problem', (
+      select s.problem from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1
+    ),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id desc)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    ), '[]'),
+    -- Notices and confirmations that are kept and could not be settled.
+    'left', (
+      select count(*) from public.payment_messages as m
+      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
+    ),
+    'unmatched', (
+      select count(*) from public.mpesa_transactions as t
+      where t.payment_id is null and t.resolution is null
+        and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
+    )
+  );
+end
+$$;
+comment on function public.statement_status() is
+  'For staff: whether M-PESA tells us of money by confirmations and by its statement, until when the statement is read, what of the last 14 days no statement will ever tell, and how much of what it told could not be settled (left).';
+grant execute on function public.statement_status() to authenticated, service_role;
+
+-- schemas/22_reconciliation.sql
+-- Reconciliation: M-PESA's books beside the shop's, day by day, and what staff decide about differences.
+
+-- Reconciliation: our payments beside M-PESA's, per day in Nairobi; what differs is decided by staff, with its history.
+create table public.reconciliation_events (
+  id bigint generated always as identity primary key,
+  receipt text,
+  payment_id uuid,
+  order_id uuid,
+  kind text not null,
+  note text,
+  actor_id uuid,
+  actor_email text,
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "a decision is known" check (kind in ('given', 'not_an_order', 'refund', 'accepted', 'reopened')),
+  constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
+);
+
+comment on table public.reconciliation_events is
+  'What staff decided about differences between the books and M-PESA: who, what, when, why. Only added to, by resolve_difference. actor_email is the address at that moment.';
+
+alter table public.reconciliation_events enable row level security;
+revoke all on public.reconciliation_events from anon, authenticated, service_role;
+grant select on public.reconciliation_events to authenticated, service_role;
+grant select (id) on public.reconciliation_events to anon;
+
+create policy "staff read every decision" on public.reconciliation_events
+  for select to authenticated using ((select public.is_admin()));
+
+create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
+create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
+
+create function private.keep_reconciliation_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
+end
+$$;
+
+create function private.reconciliation_rows(since timestamptz, until timestamptz)
+returns table (
+  id text,
+  happened_at timestamptz,
+  kind text,
+  is_open boolean,
+  receipt text,
+  our_amount integer,
+  their_amount integer,
+  payment_id uuid,
+  payment_status text,
+  method text,
+  needs_refund boolean,
+  refunded_at timestamptz,
+  refund_status text,
+  order_id uuid,
+  order_number text,
+  tracking_number text,
+  customer_name text,
+  charge integer,
+  order_payment_status text,
+  reference text,
+  payer_name text,
+  payer_phone text,
+  heard_by_confirmation_at timestamptz,
+  heard_by_statement_at timestamptz,
+  resolution text
+)
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  coverage tstzmultirange := private.statement_coverage();
+begin
+  return query
+  with theirs as (
+    select t.receipt, t.amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
+      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
+    from public.mpesa_transactions as t
+    where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
+      -- A member's own shilling is no order's.
+      and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
+  ),
+  ours as (
+    select p.id
+    from public.payments as p
+    where p.status = 'completed'
+      and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+    union all
+    select p.id
+    from public.payments as p
+    where (p.status = 'review' or (p.status = 'failed' and exists (
+        -- Looked at, and ended by that.
+        select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
+      )))
+      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+  ),
+  beside as (
+    select t.receipt as told, t.amount as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
+      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
+    from theirs as t
+    union all
+    select null, null, null, null, null, null, null, null, (
+      -- Of what is only in our books the decision is the last word of its history.
+      select nullif(e.kind, 'reopened') from public.reconciliation_events as e
+      where e.payment_id = o.id order by e.id desc limit 1
+    ), null, null, o.id
+    from ours as o
+  ),
+  known as (
+    select b.*, p.id as p_id, p.receipt as p_receipt, p.amount as p_amount, p.status as p_status, p.method as p_method,
+      p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
+      p.created_at as p_created_at, p.updated_at as p_updated_at,
+      o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
+      (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
+      (
+        select r.status from public.refunds as r
+        where r.payment_id = p.id or r.receipt = coalesce(b.told, p.receipt)
+        order by r.status in ('failed', 'withdrawn'), r.created_at desc
+        limit 1
+      ) as r_status
+    from beside as b
+    -- The attempt that was told of with a wrong amount stands beside it.
+    left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
+    -- Less than the charge stands beside the order that its reference names.
+    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
+  ),
+  judged as (
+    select k.*,
+      case
+        when k.told is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
+        when k.p_status in ('review', 'failed') then 'wrong_amount'
+        when k.p_needs_refund then 'double'
+        when k.came <> k.p_amount or k.p_amount <> k.o_charge then 'wrong_amount'
+        when k.told is not null then 'matched'
+        when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
+        else 'not_compared'
+      end as verdict,
+      coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
+    from known as k
+  )
+  select
+    coalesce(j.told, j.p_id::text),
+    coalesce(j.transacted_at, j.p_completed_at, j.p_updated_at),
+    j.verdict,
+    case
+      when j.verdict in ('matched', 'not_compared') or j.is_refunding or j.resolution in ('accepted', 'not_an_order') then false
+      when j.verdict = 'double' then j.p_refunded_at is null
+      when j.verdict = 'wrong_amount' and j.money is not null and j.p_status = 'completed'
+        then j.came <> j.p_amount or j.o_payment_status = 'needs_decision'
+      else true
+    end,
+    coalesce(j.told, j.p_receipt),
+    case when j.p_status in ('completed', 'review') then j.p_amount end,
+    j.came,
+    j.p_id,
+    j.p_status,
+    j.p_method,
+    coalesce(j.p_needs_refund, false),
+    j.p_refunded_at,
+    j.r_status,
+    j.o_id,
+    j.o_number,
+    j.o_tracking,
+    j.o_customer,
+    j.o_charge,
+    j.o_payment_status,
+    j.reference,
+    j.payer_name,
+    j.payer_phone,
+    j.heard_by_confirmation_at,
+    j.heard_by_statement_at,
+    j.resolution
+  from judged as j;
+end
+$$;
+comment on function private.reconciliation_rows(timestamptz, timestamptz) is
+  'Our payments and M-PESA''s of a stretch of time, joined by receipt. kind: matched, missing_here (M-PESA has it, no payment is it), missing_there (the statement covers it and lacks it), not_compared (no statement covers it yet), double, wrong_amount.';
+
+create function public.reconciliation_day(day date) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return jsonb_build_object(
+    'day', reconciliation_day.day,
+    'rows', coalesce((
+      select jsonb_agg(to_jsonb(r) order by r.is_open desc, r.happened_at desc, r.id)
+      from private.reconciliation_rows(since, until) as r
+    ), '[]'),
+    'is_covered', private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
+    ), '[]')
+  );
+end
+$$;
+comment on function public.reconciliation_day(date) is
+  'For staff: both books of a day in Nairobi, what is open first; whether complete statements cover the day; and what no statement will ever tell of it.';
+grant execute on function public.reconciliation_day(date) to authenticated, service_role;
+
+create function public.reconciliation_days(since date, until date) returns table (
+  day date,
+  ours bigint,
+  theirs bigint,
+  payments bigint,
+  matched bigint,
+  missing_here bigint,
+  missing_there bigint,
+  not_compared bigint,
+  doubles bigint,
+  wrong_amounts bigint,
+  open bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  if reconciliation_days.until - reconciliation_days.since not between 0 and 366 then
+    perform private.refuse(400, 'range_invalid', 'A range has up to 366 days');
+  end if;
+  return query
+  select
+    d.day::date,
+    coalesce(sum(r.our_amount) filter (where r.payment_status = 'completed'), 0),
+    coalesce(sum(r.their_amount), 0),
+    count(r.id),
+    count(*) filter (where r.kind = 'matched'),
+    count(*) filter (where r.kind = 'missing_here'),
+    count(*) filter (where r.kind = 'missing_there'),
+    count(*) filter (where r.kind = 'not_compared'),
+    count(*) filter (where r.kind = 'double'),
+    count(*) filter (where r.kind = 'wrong_amount'),
+    count(*) filter (where r.is_open)
+  from generate_series(reconciliation_days.since::timestamp, reconciliation_days.until::timestamp, interval '1 day') as d (day)
+  left join private.reconciliation_rows(
+    reconciliation_days.since::timestamp at time zone 'Africa/Nairobi',
+    (reconciliation_days.until + 1)::timestamp at time zone 'Africa/Nairobi'
+  ) as r on (r.happened_at at time zone 'Africa/Nairobi')::date = d.day::date
+  group by d.day
+  order by d.day desc;
+end
+$$;
+comment on function public.reconciliation_days(date, date) is
+  'For staff: the days of a range in Nairobi, newest first, with the sums of both books in cents and how many differences of each kind there are and are open.';
+grant execute on function public.reconciliation_days(date, date) to authenticated, service_role;
+
+create function public.suggest_orders(receipt text) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  told public.mpesa_transactions;
+begin
+  perform private.expect_staff();
+  select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  return coalesce((
+    select jsonb_agg(to_jsonb(o)) from (
+      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+        o.id in (select private.orders_of_lost_receipts(told.receipt)) as lacks_receipt
+      from public.orders as o
+      where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
+        and (
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
+          or o.id = private.order_of_reference(told.reference)
+          or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          -- Paid, maybe, by this very money, whose receipt was lost.
+          or o.id in (select private.orders_of_lost_receipts(told.receipt))
+        )
+      order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      limit 5
+    ) as o
+  ), '[]');
+end
+$$;
+comment on function public.suggest_orders(text) is
+  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
+grant execute on function public.suggest_orders(text) to authenticated, service_role;
+
+create function public.resolve_difference(
+  decision text,
+  receipt text default null,
+  payment_id uuid default null,
+  order_id uuid default null,
+  note text default null,
+  is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid;
+  member_email text;
+  told public.mpesa_transactions;
+  money public.payments;
+  reason text := nullif(trim(resolve_difference.note), '');
+  answer jsonb := '{}';
+  happened text;
+  of_order uuid;
+begin
+  perform private.expect_staff();
+  member := private.expect_member();
+  select u.email into member_email from auth.users as u where u.id = member;
+  -- As the reason of a refund, which it may become.
+  if char_length(reason) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
+  end if;
+  happened := case resolve_difference.decision
+    when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
+    when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
+  if happened is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+    perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
+  end if;
+
+  -- The order first, as everywhere; then the receipt; then what is known of it is read. Whose the receipt is by then is looked
+  -- at again: nobody waits for an order with its receipt in his hands.
+  loop
+    of_order := coalesce(
+      resolve_difference.order_id,
+      (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+      (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+    );
+    begin
+      perform from public.orders as o where o.id = of_order for update;
+      if not found and resolve_difference.decision = 'give' then
+        perform private.refuse(404, 'order_not_found', 'This order does not exist');
+      end if;
+      if resolve_difference.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
+        select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+      end if;
+      -- By the same words as before: in others it might never be the same.
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+      ) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, told.payment_id,
+    -- What staff typed has a receipt that M-PESA may not have told of yet.
+    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+  );
+  if told.receipt is null and money.id is null then
+    perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
+  end if;
+
+  if happened = 'given' then
+    if told.receipt is null or told.payment_id is not null or told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if told.amount < 100 or told.amount % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if exists (select from public.payment_tests as t where t.receipt = told.receipt) then
+      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', told.amount, 'unresolved', 'till', member)
+    returning * into money;
+    answer := public.settle_payment(
+      payment_id => money.id,
+      source => 'till',
+      body => jsonb_build_object('receipt', told.receipt, 'amount', told.amount, 'confirmed_by', member, 'email', member_email)::text,
+      verdict => 'succeeded',
+      amount => told.amount,
+      receipt => told.receipt
+    );
+    money.id := (answer -> 'payment' ->> 'id')::uuid;
+    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
+      answer := answer || '{"outcome": "joined"}';
+    end if;
+  elsif happened = 'refund' and money.id is not null then
+    -- The refunds' own rules: what may be sent back, who must agree, once.
+    answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
+  elsif happened = 'refund' then
+    if told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    if told.amount < 100 or told.amount % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if not coalesce(resolve_difference.is_sure, false) and exists (select private.orders_of_lost_receipts(told.receipt)) then
+      perform private.refuse(409, 'may_be_of_order', format(
+        'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+        (select o.order_number from public.orders as o
+         where o.id in (select private.orders_of_lost_receipts(told.receipt)) order by o.created_at desc limit 1)
+      ));
+    end if;
+    insert into public.refunds (
+      transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+    )
+    select told.receipt, told.receipt, told.amount, coalesce(reason, 'Not for any order'), 'reversal',
+      case when told.amount > private.refund_limit() then 'requested' else 'approved' end,
+      told.amount > private.refund_limit(), member, member_email;
+  elsif happened = 'reopened' then
+    if exists (
+      select from public.refunds as r
+      where (r.receipt = told.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
+    ) or told.resolution = 'given' then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+  elsif happened = 'not_an_order' and told.payment_id is not null then
+    perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+  end if;
+
+  if told.receipt is not null then
+    update public.mpesa_transactions as t
+    set resolution = nullif(happened, 'reopened'),
+        resolved_by = case when happened <> 'reopened' then member end,
+        resolved_at = case when happened <> 'reopened' then now() end,
+        updated_at = now()
+    where t.receipt = told.receipt;
+  end if;
+  -- A refund of a payment tells itself.
+  if happened <> 'refund' or money.id is null then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      coalesce(told.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      happened, reason, member, member_email
+    );
+  end if;
+  return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
+end
+$$;
+comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
+  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
+grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
+
+create trigger reconciliation_events_stay before update or delete on public.reconciliation_events
+  for each row execute function private.keep_reconciliation_events();
+
+-- schemas/23_deliveries.sql
+-- Deliveries: one per paid order; its status and its order's move together (docs/decisions/deliveries-and-inquiries.md).
+
+-- Deliveries: one per paid order, in step with its status.
+create table public.deliveries (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  delivery_status text not null default 'pending',
+  delivery_person text,
+  delivery_phone text,
+  delivery_vehicle text,
+  delivery_notes text,
+  pickup_time timestamptz,
+  delivery_time timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "an order is delivered once" unique (order_id),
+  constraint "a delivery status is known"
+    check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
+  constraint "who delivers is told in short" check (
+    char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
+    and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
+  )
+);
+
+comment on table public.deliveries is 'How a paid order gets to its customer. Made with the payment, filled when staff assign it.';
+comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
+comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
+comment on column public.deliveries.updated_at is
+  'Moves with every change. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+
+alter table public.deliveries enable row level security;
+grant select,
+  insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
+  update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
+  on public.deliveries to authenticated;
+grant select (id) on public.deliveries to anon;
+
+create policy "staff read every delivery" on public.deliveries
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff assign deliveries" on public.deliveries
+  for insert to authenticated with check ((select public.is_admin()));
+
+create policy "staff update deliveries" on public.deliveries
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
+create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
+create index deliveries_by_words on public.deliveries using gin (
+  translate(
+    lower(coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+create index deliveries_open on public.deliveries (created_at desc, id desc)
+  where delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
+create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
+  where delivery_person is not null;
+
+create function private.make_delivery(order_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
+$$;
+
+-- Always the order first, then what hangs on it: a settlement holds the order while it makes the delivery, so staff who
+-- assign it at that moment must not hold the delivery while its reference waits for the order.
+create function private.lock_order_of_delivery() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform from public.orders as o where o.id = new.order_id for no key update;
+  return new;
+end
+$$;
+
+create function private.move_order_with_delivery() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  wanted text := private.order_status_of_delivery(new.delivery_status);
+  had_wanted text := case when tg_op = 'UPDATE' then private.order_status_of_delivery(old.delivery_status) end;
+begin
+  if wanted is not null then
+    update public.orders as o
+    set status = wanted, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.told_status(o.status) is distinct from wanted;
+  elsif had_wanted is not null then
+    update public.orders as o
+    set status = 'processing', updated_at = now()
+    where o.id = new.order_id and private.told_status(o.status) = had_wanted;
+  end if;
+  return null;
+end
+$$;
+
+create function private.follow_delivery_status() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  moment timestamptz := clock_timestamp();
+  of_order text;
+begin
+  -- Before the delivery is written, whatever it becomes: who holds the order may be about to make sure of its delivery.
+  select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
+  if tg_op = 'UPDATE' then
+    -- Whatever a device's clock says: there is one clock, and it never shows the same time for two changes.
+    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    if current_setting('private.is_undoing', true) = 'yes' then
+      return new;
+    end if;
+    new.pickup_time := old.pickup_time;
+    new.delivery_time := old.delivery_time;
+    if new.delivery_status = old.delivery_status then
+      -- The order may have been changed while somebody had the delivery in his hands.
+      new.delivery_status := private.delivery_status_beside(of_order, old.delivery_status, new.delivery_person);
+      if new.delivery_status = old.delivery_status then
+        return new;
+      end if;
+    elsif private.delivery_status_beside(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- Overtaken by that change. One that moves the order itself is the later word, unless the order is cancelled.
+      new.delivery_status := private.delivery_status_beside(of_order,
+        case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
+    end if;
+  elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
+    new.delivery_status := private.delivery_status_beside(of_order, new.delivery_status, new.delivery_person);
+  end if;
+  if new.delivery_status not in ('pending', 'failed') and of_order = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order',
+      'This order was cancelled. To deliver it after all, change the order first');
+  end if;
+  -- A step back takes back the times it undoes.
+  case new.delivery_status
+    when 'picked_up' then
+      new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'delivered' then
+      new.delivery_time := moment;
+    when 'pending', 'assigned' then
+      new.pickup_time := null;
+      new.delivery_time := null;
+    else
+      new.delivery_time := null;
+  end case;
+  return new;
+end
+$$;
+
+create function private.order_status_of_delivery(delivery_status text) returns text
+language sql immutable
+set search_path = ''
+return case
+  when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
+  when delivery_status = 'delivered' then 'delivered'
+end;
+
+create function public.assign_delivery(
+  order_id uuid,
+  delivery_person text,
+  delivery_phone text,
+  delivery_vehicle text,
+  delivery_notes text default null,
+  seen_updated_at timestamptz default null
+) returns public.deliveries
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person text := nullif(trim(assign_delivery.delivery_person), '');
+  phone text := nullif(trim(assign_delivery.delivery_phone), '');
+  vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
+  notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  delivery public.deliveries;
+begin
+  perform private.expect_staff();
+  if person is null then
+    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
+  end if;
+  if phone is null then
+    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
+  end if;
+  if vehicle is null then
+    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
+  end if;
+  if char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
+  end if;
+
+  loop
+    -- Looked at without being held: who holds a delivery changes it.
+    select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
+    if found then
+      -- The same again, because the first answer was lost or the button pressed twice, is no change.
+      if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+        is not distinct from (person, phone, vehicle, notes) then
+        return delivery;
+      end if;
+      if delivery.delivery_status in ('pending', 'failed') and exists (
+        select from public.orders as o where o.id = assign_delivery.order_id and o.status = 'cancelled'
+      ) then
+        perform private.refuse(409, 'delivery_of_cancelled_order',
+          'This order was cancelled. To deliver it after all, change the order first');
+      end if;
+      if assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+        perform private.refuse(409, 'delivery_already_assigned',
+          format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+      end if;
+      if assign_delivery.seen_updated_at <> delivery.updated_at then
+        perform private.refuse(409, 'delivery_changed',
+          'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
+      end if;
+      begin
+        update public.deliveries as d
+        set delivery_person = person,
+            delivery_phone = phone,
+            delivery_vehicle = vehicle,
+            delivery_notes = notes,
+            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+        where d.id = delivery.id and d.updated_at = delivery.updated_at
+        returning * into delivery;
+        if found then
+          return delivery;
+        end if;
+        -- Somebody was first. Leaving this block lets go of the delivery, which nobody holds without changing it.
+        raise exception using errcode = 'JJ001';
+      exception when sqlstate 'JJ001' then
+        continue;
+      end;
+    end if;
+    if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
+      perform private.refuse(404, 'order_not_found', 'This order does not exist');
+    end if;
+    begin
+      insert into public.deliveries
+        (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+      values (assign_delivery.order_id, 'assigned', person, phone, vehicle, notes)
+      returning * into delivery;
+      return delivery;
+    exception when unique_violation then
+      -- It was made meanwhile. Leaving this block lets go of the order, which is never held while waiting for its delivery.
+      null;
+    end;
+  end loop;
+end
+$$;
+comment on function public.assign_delivery(uuid, text, text, text, text, timestamptz) is
+  'Says who delivers an order. An assignment that is there already is only changed by who names the updated_at they saw.';
+grant execute on function public.assign_delivery(uuid, text, text, text, text, timestamptz) to authenticated, service_role;
+
+-- An order and its delivery never contradict each other, whichever of the two staff change: the delivery follows its order as well.
+create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
+language sql immutable
+set search_path = ''
+return case private.told_status(order_status)
+  when 'delivered' then 'delivered'
+  -- Whether somebody came to pick it up is not known: it is on its way.
+  when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
+  -- Who is on the way is not back by it.
+  when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
+  else case
+    when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+    when delivery_person is null then 'pending'
+    else 'assigned'
+  end
+end;
+comment on function private.delivery_status_beside(text, text, text) is
+  'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
+
+create function private.move_delivery_with_order() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  delivery public.deliveries;
+  wanted text;
+begin
+  -- Who changes a delivery waits for its order, and looks at it then: to wait for him would be a deadlock.
+  select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
+  if found then
+    wanted := private.delivery_status_beside(
+      new.status,
+      -- An order that is taken up again is brought anew.
+      case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
+        then case when delivery.delivery_person is null then 'pending' else 'assigned' end
+        else delivery.delivery_status
+      end,
+      delivery.delivery_person
+    );
+    update public.deliveries as d
+    set delivery_status = wanted
+    where d.id = delivery.id and d.delivery_status <> wanted;
+  end if;
+  return null;
+end
+$$;
+
+create trigger deliveries_wait_for_orders before insert on public.deliveries
+  for each row execute function private.lock_order_of_delivery();
+
+create trigger deliveries_follow_their_status before insert or update on public.deliveries
+  for each row execute function private.follow_delivery_status();
+
+create trigger deliveries_move_new_orders after insert on public.deliveries
+  for each row execute function private.move_order_with_delivery();
+
+create trigger deliveries_move_orders after update of delivery_status on public.deliveries
+  for each row
+  when (
+    old.delivery_status is distinct from new.delivery_status
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  )
+  execute function private.move_order_with_delivery();
+
+create trigger orders_then_move_their_delivery after update of status on public.orders
+  for each row
+  when (
+    old.status is distinct from new.status
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  )
+  execute function private.move_delivery_with_order();
+
+-- schemas/24_order_events.sql
+-- Order events: what happened to an order, for its timeline.
+
+-- What happened to an order: who, what, when. Written by the database alone, whatever way a change is made.
+create table public.order_events (
+  id bigint generated always as identity primary key,
+  order_id uuid not null,
+  kind text not null,
+  actor text not null,
+  actor_id uuid,
+  actor_email text,
+  details jsonb not null default '{}',
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
+  constraint "a kind of event is known" check (kind in (
+    'order_placed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
+    'payment_receipt_known', 'payment_corrected',
+    'delivery_made', 'delivery_assigned', 'delivery_status_changed',
+    'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
+    'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
+  ))
+);
+
+comment on table public.order_events is
+  'The timeline of every order, in the order of id. Only added to, by triggers. actor_email is the address at that moment.';
+comment on column public.order_events.order_id is 'The order. Its events go when it is deleted.';
+
+alter table public.order_events enable row level security;
+revoke all on public.order_events from anon, authenticated, service_role;
+grant select on public.order_events to authenticated, service_role;
+
+create policy "staff read every order's timeline" on public.order_events
+  for select to authenticated using ((select public.is_admin()));
+
+create index order_events_by_order on public.order_events (order_id, id);
+
+-- Anonymising orders
+create function private.keep_order_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
+    return old;
+  end if;
+  -- The phone of a payment may be removed, and nothing else.
+  if tg_op = 'UPDATE' and old.kind like 'payment\_%' and new.details = old.details - 'phone'
+    and to_jsonb(new) - 'details' = to_jsonb(old) - 'details'
+  then
+    return new;
+  end if;
+  raise exception using errcode = 'insufficient_privilege', message = 'The timeline of an order is only added to';
+end
+$$;
+
+create function private.forget_order_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from public.order_events as e where e.order_id = old.id;
+  return null;
+end
+$$;
+
+-- What follows a change otherwise, an undo sets by itself
+create function private.tell_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
+language sql
+set search_path = ''
+as $$
+  insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
+  select
+    tell_order_event.order_id,
+    tell_order_event.kind,
+    case when member.user_id is null then tell_order_event.otherwise else 'staff' end,
+    member.user_id,
+    member.email,
+    jsonb_strip_nulls(tell_order_event.details || case
+      when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
+      when current_setting('private.although_unpaid', true) = 'yes' and tell_order_event.kind = 'status_changed'
+        then '{"although_unpaid": true}'
+      else '{}'
+    end::jsonb)
+  from (select) as once
+  left join (
+    select a.user_id, u.email
+    from public.admin_profiles as a
+    join auth.users as u on u.id = a.user_id
+    where a.user_id = (select auth.uid())
+  ) as member on true;
+$$;
+comment on function private.tell_order_event(uuid, text, text, jsonb) is
+  'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
+
+create function private.tell_order_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.tell_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+      'total_amount', new.total_amount,
+      'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
+    ));
+    return null;
+  end if;
+  if old.payment_status <> new.payment_status then
+    perform private.tell_order_event(
+      new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_decision') then 'mpesa' else 'shop' end,
+      jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
+    );
+  end if;
+  if old.status <> new.status then
+    perform private.tell_order_event(
+      new.id, 'status_changed', 'shop',
+      jsonb_build_object(
+        'from', old.status,
+        'to', new.status,
+        'reason', case
+          when old.payment_status <> new.payment_status and new.payment_status = 'paid' then 'paid'
+          -- Only expire_reservations empties expires_at.
+          when new.status = 'cancelled' and new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null
+            then 'not_paid_in_time'
+          when pg_trigger_depth() > 1 then 'delivery'
+        end
+      )
+    );
+  end if;
+  if (old.payment_status = new.payment_status and old.units_returned_at is null and new.units_returned_at is not null)
+    or (new.payment_status = 'unpaid' and old.reserved_until is not null and new.reserved_until is null)
+  then
+    perform private.tell_order_event(new.id, 'units_returned', 'shop');
+  elsif old.payment_status = new.payment_status and (
+    (old.units_returned_at is not null and new.units_returned_at is null)
+    or (new.payment_status = 'unpaid' and old.reserved_until is null and new.reserved_until is not null)
+  ) then
+    perform private.tell_order_event(new.id, 'units_taken', 'shop');
+  end if;
+  return null;
+end
+$$;
+
+create function private.tell_payment_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  payment jsonb := jsonb_build_object(
+    'payment_id', new.id, 'phone', nullif(new.phone, ''), 'amount', new.amount,
+    'method', case when new.method <> 'prompt' then new.method end
+  );
+  answer jsonb := jsonb_build_object(
+    'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
+  );
+begin
+  if tg_op = 'INSERT' then
+    -- It is settled in the same transaction, and told then.
+    if new.method = 'till' then
+      return null;
+    end if;
+    perform private.tell_order_event(new.order_id, 'payment_prompted', 'customer', payment);
+    if new.status in ('initiating', 'processing') then
+      return null;
+    end if;
+  elsif old.status = new.status then
+    if new.status = 'completed' and old.receipt is null and new.receipt is not null then
+      perform private.tell_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
+    end if;
+    return null;
+  end if;
+  if new.status = 'completed' then
+    perform private.tell_order_event(new.order_id, 'payment_completed', 'mpesa',
+      payment || answer || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
+  elsif new.status = 'failed' then
+    perform private.tell_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
+  elsif new.status = 'review' then
+    perform private.tell_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
+  elsif new.status = 'unresolved' then
+    perform private.tell_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
+  end if;
+  return null;
+end
+$$;
+
+-- Deliveries
+create function private.tell_delivery_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  is_made boolean := tg_op = 'INSERT';
+  status_before text := case when is_made then 'pending' else old.delivery_status end;
+  courier jsonb := jsonb_build_object('person', new.delivery_person, 'phone', new.delivery_phone, 'vehicle', new.delivery_vehicle);
+  is_newly_assigned boolean := new.delivery_person is not null and (is_made
+    or (old.delivery_person, old.delivery_phone, old.delivery_vehicle)
+      is distinct from (new.delivery_person, new.delivery_phone, new.delivery_vehicle));
+begin
+  if is_made then
+    perform private.tell_order_event(new.order_id, 'delivery_made', 'shop');
+  end if;
+  if is_newly_assigned then
+    perform private.tell_order_event(new.order_id, 'delivery_assigned', 'shop',
+      courier || jsonb_build_object('instead_of', case when not is_made then nullif(old.delivery_person, new.delivery_person) end));
+  end if;
+  -- That it is assigned is told by whom it is assigned to.
+  if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
+    perform private.tell_order_event(new.order_id, 'delivery_status_changed', 'shop',
+      jsonb_build_object('from', status_before, 'to', new.delivery_status));
+  end if;
+  return null;
+end
+$$;
+
+-- The timeline
+-- It tells of an approval, not of every try.
+create function private.tell_refund_events() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
+begin
+  if refunded_order is null or (tg_op = 'UPDATE' and (
+      old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
+    ))
+    -- The order tells that its money was sent back; without a receipt there is nothing to add.
+    or (tg_op = 'INSERT' and new.method = 'by_hand' and new.refund_receipt is null)
+    or new.status = 'sending'
+  then
+    return null;
+  end if;
+  perform private.tell_order_event(
+    refunded_order,
+    'refund_' || case when tg_op = 'INSERT' and new.status <> 'completed' then 'requested' else new.status end,
+    case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
+    jsonb_build_object(
+      'refund_id', new.id, 'amount', new.amount, 'method', new.method,
+      'receipt', new.refund_receipt,
+      'reason', case when tg_op = 'INSERT' then new.reason end,
+      'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
+      'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
+      'result_description', case when new.status in ('failed', 'unknown') then new.result_description end
+    )
+  );
+  return null;
+end
+$$;
+
+create trigger order_events_stay before update or delete on public.order_events
+  for each row execute function private.keep_order_events();
+
+create trigger order_events_stay_all before truncate on public.order_events
+  for each statement execute function private.keep_order_events();
+
+create trigger orders_take_their_events_along after delete on public.orders
+  for each row execute function private.forget_order_events();
+
+create trigger orders_tell_that_they_were_placed after insert on public.orders
+  for each row execute function private.tell_order_events();
+
+create trigger orders_tell_what_happened after update on public.orders
+  for each row
+  when (
+    old.status is distinct from new.status
+    or old.payment_status is distinct from new.payment_status
+    or (old.reserved_until is null) <> (new.reserved_until is null)
+    or (old.units_returned_at is null) <> (new.units_returned_at is null)
+  )
+  execute function private.tell_order_events();
+
+create trigger payments_tell_what_happened after insert or update of status, receipt on public.payments
+  for each row execute function private.tell_payment_events();
+
+-- Told before the order moves with it: triggers run in the order of their names.
+create trigger deliveries_have_happened
+  after insert or update of delivery_status, delivery_person, delivery_phone, delivery_vehicle on public.deliveries
+  for each row execute function private.tell_delivery_events();
+
+create trigger refunds_tell_what_happened after insert or update of status on public.refunds
+  for each row execute function private.tell_refund_events();
+
+-- schemas/25_orders_by_staff.sql
+-- Orders in the hands of staff: status changes with an undo, decisions, lists and search.
+
+-- Undo
+create table private.status_changes (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  changed_by uuid,
+  undo_until timestamptz not null,
+  state_before jsonb not null,
+  state_after jsonb not null
+);
+
+comment on table private.status_changes is
+  'Changes of a status that can still be undone, with the state of the order and its delivery before and after (private.order_state).';
+
+alter table private.status_changes enable row level security;
+
+create index status_changes_by_order on private.status_changes (order_id);
+
+-- That an order's money was sent back is told by M-PESA's receipt of it, or not at all; and what visitors write cannot put words
+-- into the shop's messages.
+create function public.decide_paid_order(order_id uuid, decision text) returns void
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  decided public.orders;
+begin
+  perform private.expect_staff();
+  select * into decided from public.orders as o where o.id = decide_paid_order.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  if decide_paid_order.decision = 'deliver' and decided.payment_status = 'needs_decision' then
+    if private.mark_order_paid(decided.id) <> 'paid' then
+      perform private.refuse(409, 'units_sold_meanwhile',
+        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    end if;
+  elsif decide_paid_order.decision = 'refunded' and (
+    decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
+  ) then
+    -- Refunds ask for a receipt, and above the limit for a second member: nobody decides past them.
+    if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
+      perform private.refuse(409, 'refund_by_receipt',
+        'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
+    end if;
+    update public.orders as o
+    set payment_status = 'refunded',
+        status = 'cancelled',
+        -- Money that waited for a decision holds no units.
+        units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
+        updated_at = now()
+    where o.id = decided.id;
+  else
+    perform private.refuse(409, 'nothing_to_decide', 'This order has changed. There is nothing to decide any more');
+  end if;
+end
+$$;
+comment on function public.decide_paid_order(uuid, text) is
+  'What a member of staff decides about money: deliver an order whose units were sold before it was paid, once there are units again; or note that the money of such an order, or of a cancelled one, was sent back (refunded), where the shop has no payment of it. Payments are sent back by request_refund or note_refund_by_hand.';
+grant execute on function public.decide_paid_order(uuid, text) to authenticated, service_role;
+
+-- Changes of a status by staff: unpaid orders are handed over only with consent, refunded ones never, and for 15 seconds a change
+-- can be undone and its message to the customer is held back.
+-- Handing over
+create function private.check_handover() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  -- The customer sees both as out for delivery: the second is no other step.
+  if private.told_status(old.status) = private.told_status(new.status) then
+    return new;
+  end if;
+  if new.payment_status = 'refunded' then
+    perform private.refuse(409, 'order_refunded',
+      'The money of this order was sent back. It can be neither shipped nor delivered');
+  end if;
+  if coalesce(current_setting('private.although_unpaid', true), '') <> 'yes'
+    and coalesce(current_setting('private.is_undoing', true), '') <> 'yes'
+  then
+    perform private.refuse(409, 'order_unpaid',
+      'This order is not paid. Confirm that you want to hand it over all the same');
+  end if;
+  return new;
+end
+$$;
+comment on function private.check_handover() is
+  'Refuses to ship or deliver a refunded order, and an unpaid one unless set_order_status or set_delivery_status was called with although_unpaid.';
+
+-- Messages that wait until the change can no longer be undone
+create function private.undo_time() returns interval
+language sql immutable
+set search_path = ''
+return interval '15 seconds';
+comment on function private.undo_time() is 'How long staff can undo a change of a status. Its messages leave afterwards.';
+
+create function private.order_state(order_id uuid) returns jsonb
+language sql stable
+set search_path = ''
+as $$
+  select jsonb_build_object(
+    'status', o.status,
+    'payment_status', o.payment_status,
+    'delivery', (
+      select jsonb_build_object(
+        'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person,
+        'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+      )
+      from public.deliveries as d where d.order_id = o.id
+    )
+  )
+  from public.orders as o where o.id = order_state.order_id;
+$$;
+
+create function private.remember_status_change(order_id uuid, state_before jsonb) returns jsonb
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  change_id uuid;
+begin
+  -- Rows that another request holds are deleted by the next one: nobody waits for this.
+  delete from private.status_changes as c where c.id in (
+    select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
+  );
+  insert into private.status_changes (order_id, changed_by, undo_until, state_before, state_after)
+  values (
+    remember_status_change.order_id, (select auth.uid()), now() + private.undo_time(),
+    remember_status_change.state_before, private.order_state(remember_status_change.order_id)
+  )
+  returning id into change_id;
+  return jsonb_build_object(
+    'change_id', change_id,
+    'undo_seconds', extract(epoch from private.undo_time())::integer,
+    'notifies_customer', exists (
+      select from public.outbox_messages as m
+      join private.outbox_queue as q on q.message_id = m.id
+      where m.order_id = remember_status_change.order_id and private.is_status_message(m.kind)
+        and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
+    )
+  );
+end
+$$;
+comment on function private.remember_status_change(uuid, jsonb) is
+  'Keeps what undo_status_change needs, in the transaction of the change. Returns the answer of the procedure that made it.';
+
+create function public.set_order_status(
+  order_id uuid,
+  status text,
+  expected_status text,
+  expected_payment_status text,
+  although_unpaid boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  changed public.orders;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.orders as o where o.id = set_order_status.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  if (changed.status, changed.payment_status) is distinct from (set_order_status.expected_status, set_order_status.expected_payment_status) then
+    perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.id);
+  perform set_config('private.although_unpaid', case when set_order_status.although_unpaid then 'yes' else '' end, true);
+  update public.orders as o set status = set_order_status.status, updated_at = now() where o.id = changed.id;
+  perform set_config('private.although_unpaid', '', true);
+  return private.remember_status_change(changed.id, state_before);
+end
+$$;
+comment on function public.set_order_status(uuid, text, text, text, boolean) is
+  'For staff: sets the status of an order that still has the expected status and payment status; although_unpaid is the consent to ship or deliver it unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message leaves after that time.';
+grant execute on function public.set_order_status(uuid, text, text, text, boolean) to authenticated, service_role;
+
+create function public.set_delivery_status(
+  delivery_id uuid,
+  status text,
+  expected_status text,
+  although_unpaid boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  changed public.deliveries;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.deliveries as d where d.id = set_delivery_status.delivery_id;
+  if not found then
+    perform private.refuse(404, 'delivery_not_found', 'This delivery does not exist');
+  end if;
+  perform from public.orders as o where o.id = changed.order_id for no key update;
+  -- A request that holds the delivery waits for this order, so waiting for it would be a deadlock: it counts as a change.
+  select * into changed from public.deliveries as d where d.id = changed.id for no key update skip locked;
+  if not found or changed.delivery_status is distinct from set_delivery_status.expected_status then
+    perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.order_id);
+  perform set_config('private.although_unpaid', case when set_delivery_status.although_unpaid then 'yes' else '' end, true);
+  update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
+  perform set_config('private.although_unpaid', '', true);
+  return private.remember_status_change(changed.order_id, state_before);
+end
+$$;
+comment on function public.set_delivery_status(uuid, text, text, boolean) is
+  'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and the answer are those of set_order_status.';
+grant execute on function public.set_delivery_status(uuid, text, text, boolean) to authenticated, service_role;
+
+create function public.undo_status_change(change_id uuid) returns void
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  change private.status_changes;
+  had_delivery jsonb;
+begin
+  perform private.expect_staff();
+  select * into change from private.status_changes as c
+  where c.id = undo_status_change.change_id and c.changed_by is not distinct from (select auth.uid())
+  for update;
+  if not found or change.undo_until < clock_timestamp() then
+    perform private.refuse(409, 'undo_too_late', 'It is too late to undo this. Set the status again instead');
+  end if;
+  had_delivery := nullif(change.state_before -> 'delivery', 'null');
+  perform from public.orders as o where o.id = change.order_id for no key update;
+  -- As in set_delivery_status: a request that holds the delivery is about to change it.
+  perform from public.deliveries as d where d.order_id = change.order_id for no key update skip locked;
+  if (not found and had_delivery is not null) or private.order_state(change.order_id) is distinct from change.state_after then
+    perform private.refuse(409, 'undo_overtaken', 'This order has changed again since then. Nothing was undone');
+  end if;
+  if exists (
+    select from public.outbox_messages as m
+    where m.order_id = change.order_id and m.attempts > 0
+      and m.sending_since >= change.undo_until - private.undo_time()
+      and private.is_status_message(m.kind)
+  ) then
+    perform private.refuse(409, 'undo_after_message', 'The customer has been notified already. Set the status again instead');
+  end if;
+
+  perform set_config('private.is_undoing', 'yes', true);
+  update public.orders as o
+  set status = change.state_before ->> 'status', updated_at = now()
+  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
+  if had_delivery is not null then
+    update public.deliveries as d
+    set delivery_status = had_delivery ->> 'delivery_status',
+        pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
+        delivery_time = (had_delivery ->> 'delivery_time')::timestamptz
+    where d.order_id = change.order_id;
+  end if;
+  perform set_config('private.is_undoing', '', true);
+  delete from public.outbox_messages as m
+  where m.order_id = change.order_id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  delete from private.status_changes as c where c.id = change.id;
+end
+$$;
+comment on function public.undo_status_change(uuid) is
+  'For the staff member who made a change: restores the status of the order and its delivery, times included, and withdraws the message. Refuses once the time is over, the message has left, or the order has changed again.';
+grant execute on function public.undo_status_change(uuid) to authenticated, service_role;
+
+-- By its name after the trigger that holds an order whose refund is under way, and before the one that takes units.
+create trigger orders_leave_the_shop_paid before update of status on public.orders
+  for each row
+  when (
+    new.payment_status <> 'paid'
+    and old.status <> new.status
+    and new.status in ('shipped', 'out_for_delivery', 'delivered')
+  )
+  execute function private.check_handover();
+
+-- schemas/26_staff_lists.sql
+-- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
+
+create function private.order_search_pattern(search text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- Every sign stands for itself. A line break, which would reach across two of the columns, is looked for as a space.
+  select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
+$$;
+comment on function private.order_search_pattern(text) is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
+
+-- Reading a search
+create function private.delivery_promise() returns interval
+language sql immutable
+set search_path = ''
+return interval '60 minutes';
+comment on function private.delivery_promise() is
+  'How long after its payment an order is late: the shop promises 15 to 60 minutes. deliveryPromiseMinutes in domain/delivery-status.ts.';
+
+create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
+  typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
+begin
+  if coalesce(written, '') = '' then
+    return;
+  end if;
+  order_ids := array(
+    select found.id from (
+      select private.order_of_reference(written) as id
+      union
+      select p.order_id from public.payments as p where p.receipt = typed_receipt
+      union
+      select coalesce(t.order_id, p.order_id)
+      from public.mpesa_transactions as t
+      left join public.payments as p on p.id = t.payment_id
+      where t.receipt = typed_receipt
+      union
+      select p.order_id
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.refund_receipt = typed_receipt
+    ) as found
+    where found.id is not null
+  );
+  words := array(
+    select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
+    from regexp_split_to_table(written, '\s+') as w (word)
+    where w.word <> ''
+    limit 8
+  );
+  -- A phone number in any spelling, whole or in part: its digits without the prefix.
+  if char_length(written) <= 60 and written !~ '[a-z]' then
+    digits := regexp_replace(regexp_replace(written, '[^0-9]', '', 'g'), '^(00)?2540?([17])|^0([17])', '\2\3');
+    digits := case when char_length(digits) >= 4 then '%' || digits || '%' end;
+  end if;
+end
+$$;
+comment on function private.read_list_search(text) is
+  'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
+
+-- Staff lists: conditions of a row ask for the row's own items and rider. As EXISTS, PostgreSQL hashed them: it read all items of the
+-- shop for the few orders that a search looks at. Values of a subquery are never hashed.
+create function private.list_conditions(
+  list text,
+  search text,
+  status text,
+  payment text,
+  from_day date,
+  until_day date,
+  rider text,
+  due text,
+  out by_index text,
+  out by_row text,
+  out candidates text,
+  out is_broad boolean
+)
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  is_orders constant boolean := list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
+  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
+  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
+  asked record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  rarest text;
+begin
+  asked := private.read_list_search(search);
+  is_broad := true;
+
+  if from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, from_day);
+  end if;
+  if until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', status)
+      else format('o.status = %L', status)
+    end;
+    indexed := indexed || case payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled order that nobody paid owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'needs_review' then $sql$o.payment_status = 'needs_decision'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'refund_due' then null
+      else case when payment is not null then 'false' end
+    end;
+    indexed := indexed || case due
+      when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
+      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
+      ) < now() - private.delivery_promise()$sql$
+      else case when due is not null then 'false' end
+    end;
+  else
+    indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
+    indexed := indexed || case due
+      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
+        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      else case when due is not null then 'false' end
+    end;
+  end if;
+
+  -- What no index has in the order of the list, the rarest last: it is where candidates come from.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(asked.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+    is_broad := false;
+  elsif asked.words is not null then
+    checked := checked || format('(%s%s)',
+      (
+        select string_agg(
+          format('(%1$s like %2$L or coalesce((select bool_or(%3$s like %2$L) from public.order_items as i where i.order_id = o.id), false)%4$s)',
+            order_text, w.pattern, item_text, case when not is_orders then format(' or %s like %L', rider_text, w.pattern) end),
+          ' and '
+        )
+        from unnest(asked.words) as w (pattern)
+      ),
+      case when asked.digits is not null then
+        format(' or %s like %L', order_text, asked.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      end
+    );
+    rarest := (select w.pattern from unnest(asked.words) as w (pattern) order by char_length(w.pattern) desc limit 1);
+    candidates := (
+      select string_agg(
+        format('select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+        || format(' union select i.order_id from public.order_items as i where %s like %L', item_text, p.pattern)
+        || case when is_orders then '' else
+          format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end,
+        ' union '
+      )
+      from unnest(array[rarest, asked.digits]) as p (pattern)
+      where p.pattern is not null
+    );
+  end if;
+  if is_orders and payment = 'refund_due' then
+    checked := checked || is_refund_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+      union
+      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+end
+$$;
+comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of; is_broad: whether the newest rows are worth a look first.';
+
+-- Finding and counting
+create function private.walk_list(
+  list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
+  out found_ids uuid[], out is_whole_list boolean
+)
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Walks along an index in its order and stops early. Without statistics, which the embedded database never gathers, the
+-- planner would gather and sort the whole list.
+set enable_sort = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  own constant text := case when list = 'orders' then 'o' else 'd' end;
+  near constant text := format(
+    'select %1$s.* from public.%2$I as %1$s where %3$s%4$s order by %1$s.created_at desc, %1$s.id desc limit $3',
+    own, list, by_index, case when before_id is not null then format(' and (%1$s.created_at, %1$s.id) < ($1, $2)', own) end
+  );
+begin
+  execute format(
+    'select array_agg(found.id) from (select %1$s.id from (%2$s) as %1$s%3$s where %4$s limit $4) as found',
+    own, near,
+    case when own = 'd' and by_row is not null then
+      ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end,
+    coalesce(by_row, 'true')
+  ) into found_ids using before_created_at, before_id, nearby, most;
+  is_whole_list := coalesce(cardinality(found_ids), 0) < most;
+  if is_whole_list and by_row is not null then
+    execute format('select count(*) < $3 from (%s) as near', near) into is_whole_list using before_created_at, before_id, nearby;
+  end if;
+end
+$$;
+comment on function private.walk_list(text, text, text, timestamptz, uuid, integer, integer) is
+  'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
+
+create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
+language sql immutable
+set search_path = ''
+as $$
+  -- The limits keep the planner from reading every row for the few that are asked for here.
+  select format(
+    'with candidates as materialized (%1$s)
+     select %2$s.id, %2$s.created_at
+     from candidates as c
+     cross join lateral (select o.* from public.orders as o where o.id = c.id limit 1) as o%3$s
+     where %4$s and %5$s',
+    candidates, case when list = 'orders' then 'o' else 'd' end,
+    case when list <> 'orders' then
+      ' cross join lateral (select d.* from public.deliveries as d where d.order_id = o.id limit 1) as d' end,
+    by_index, by_row
+  );
+$$;
+
+create function private.find_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
+  before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable
+set search_path = ''
+set jit = off
+as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  asked record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.is_broad then
+    select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+    from private.walk_list(
+      list, asked.by_index, asked.by_row, before_created_at, before_id, most,
+      -- So far through the newest a broad search has found its page; what is rarer is looked up.
+      case when asked.by_row is null then most else 40 * most end
+    ) as w;
+  end if;
+  if asked.by_row is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (%s)
+       select array_agg(newest.id)
+       from (
+         select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
+         order by f.created_at desc, f.id desc limit $3
+       ) as newest',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+comment on function private.find_in_list(text, text, text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'The ids of a page of a staff list, newest first.';
+
+create function private.count_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+) returns integer
+language plpgsql stable
+set search_path = ''
+set jit = off
+as $$
+declare
+  asked record;
+  count integer;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.by_row is null then
+    execute format(
+      'select count(*) from public.%I as %s where %s',
+      list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
+    ) into count;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 1001) as bounded',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+comment on function private.count_in_list(text, text, text, text, date, date, text, text) is
+  'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
+
+-- The procedures
+-- Row level security cannot use the indexes by words: LIKE might tell of rows that must not be seen. So these ask who calls
+-- and then read with their owner's rights.
+create function public.search_orders(
+  search text default '',
+  status text default null,
+  payment text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.orders
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'orders', search_orders.search, search_orders.status, search_orders.payment, search_orders.from_day,
+    search_orders.until_day, search_orders.rider, search_orders.due, search_orders.before_created_at,
+    search_orders.before_id, search_orders.page_size
+  );
+  return query
+    select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
+end
+$$;
+comment on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of orders, newest first, after the order named by before_created_at and before_id. search: words that must all be found, in any case and literally, in number, name, e-mail, phone, address, area or drinks; or a phone number in any spelling; or a whole tracking number or M-PESA receipt. status (shipped includes out_for_delivery); payment: paid, unpaid, needs_review, refund_due, refunded; from_day and until_day, in Nairobi; rider: the name of who delivers; due: prepare (paid, not sent yet) or late.';
+grant execute on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.count_orders(
+  search text default '',
+  status text default null,
+  payment text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null
+) returns integer
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'orders', count_orders.search, count_orders.status, count_orders.payment, count_orders.from_day,
+    count_orders.until_day, count_orders.rider, count_orders.due
+  );
+end
+$$;
+comment on function public.count_orders(text, text, text, date, date, text, text) is
+  'For staff: how many orders search_orders finds on all its pages; 1001 stands for more than 1000 where a text or a rider is searched.';
+grant execute on function public.count_orders(text, text, text, date, date, text, text) to authenticated, service_role;
+
+create function public.search_deliveries(
+  search text default '',
+  status text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'deliveries', search_deliveries.search, search_deliveries.status, null, search_deliveries.from_day,
+    search_deliveries.until_day, search_deliveries.rider, search_deliveries.due, search_deliveries.before_created_at,
+    search_deliveries.before_id, search_deliveries.page_size
+  );
+  return query
+    select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
+end
+$$;
+comment on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of deliveries, newest first, after the delivery named by before_created_at and before_id. search: as in search_orders, and in the name and phone of who delivers. status; from_day and until_day of the payment, in Nairobi; rider; due: late.';
+grant execute on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function public.count_deliveries(
+  search text default '',
+  status text default null,
+  from_day date default null,
+  until_day date default null,
+  rider text default null,
+  due text default null
+) returns integer
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'deliveries', count_deliveries.search, count_deliveries.status, null, count_deliveries.from_day,
+    count_deliveries.until_day, count_deliveries.rider, count_deliveries.due
+  );
+end
+$$;
+comment on function public.count_deliveries(text, text, date, date, text, text) is
+  'For staff: how many deliveries search_deliveries finds on all its pages; 1001 stands for more than 1000 where a text is searched.';
+grant execute on function public.count_deliveries(text, text, date, date, text, text) to authenticated, service_role;
+
+create function public.count_work() returns table (
+  to_prepare integer,
+  late integer,
+  unpaid integer,
+  refunds_due integer,
+  to_assign integer,
+  late_deliveries integer
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  return query select
+    private.count_in_list('orders', null, null, null, null, null, null, 'prepare'),
+    private.count_in_list('orders', null, null, null, null, null, null, 'late'),
+    private.count_in_list('orders', null, null, 'unpaid', null, null, null, null),
+    private.count_in_list('orders', null, null, 'refund_due', null, null, null, null),
+    private.count_in_list('deliveries', null, 'pending', null, null, null, null, null),
+    private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
+end
+$$;
+comment on function public.count_work() is 'For staff: how many orders and deliveries wait for them, by what they wait for. One row.';
+grant execute on function public.count_work() to authenticated, service_role;
+
+create function public.recent_riders() returns table (
+  name text,
+  phone text,
+  vehicle text,
+  open_deliveries integer,
+  last_assigned_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle, latest.open_deliveries, latest.updated_at
+    from (
+      select distinct on (lower(d.delivery_person))
+        d.delivery_person, d.delivery_phone, d.delivery_vehicle, d.updated_at,
+        (count(*) filter (where d.delivery_status in ('assigned', 'picked_up', 'in_transit'))
+          over (partition by lower(d.delivery_person)))::integer as open_deliveries
+      from public.deliveries as d
+      where d.created_at > now() - interval '60 days' and d.delivery_person is not null
+      order by lower(d.delivery_person), d.created_at desc, d.id
+    ) as latest
+    order by latest.updated_at desc
+    limit 20;
+end
+$$;
+comment on function public.recent_riders() is
+  'For staff: who delivered in the last 60 days, with the phone and vehicle of their newest delivery and how many deliveries they have now.';
+grant execute on function public.recent_riders() to authenticated, service_role;
+
+-- schemas/27_inquiries.sql
+-- Inquiries: messages from the contact form.
+
+-- Inquiries: messages from the contact form.
+create table public.inquiries (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  email text not null,
+  phone text,
+  subject text,
+  message text not null,
+  is_read boolean not null default false,
+  created_at timestamptz not null default now(),
+  constraint "an inquiry has a name" check (char_length(trim(name)) between 1 and 200),
+  constraint "an inquiry's phone is short" check (char_length(phone) <= 40),
+  constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
+  constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
+);
+
+comment on table public.inquiries is 'Messages of visitors to the seller.';
+comment on column public.inquiries.email is 'Checked by the trigger inquiries_are_limited with private.is_email.';
+
+alter table public.inquiries enable row level security;
+grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
+grant select on public.inquiries to authenticated;
+grant select (id) on public.inquiries to anon;
+
+create policy "everyone sends inquiries" on public.inquiries for insert to anon, authenticated with check (not is_read);
+
+create policy "staff read every inquiry" on public.inquiries
+  for select to authenticated using ((select public.is_admin()));
+
+create index inquiries_newest_first on public.inquiries (created_at desc, id desc);
+create index inquiries_unread on public.inquiries (created_at desc) where not is_read;
+create index inquiries_by_part_of_their_text on public.inquiries
+  using gin (lower(name || E'\n' || email || E'\n' || coalesce(subject, '')) extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.limit_inquiries() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if cardinality(private.caller_networks()) > 0 then
+    -- Visitors send one inquiry per request: one insert of thousands would be thousands of checks.
+    if current_setting('private.has_inquiry', true) = 'yes' then
+      perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
+    end if;
+    perform set_config('private.has_inquiry', 'yes', true);
+    if not private.count_call('inquiries') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. Please try again in a few minutes');
+    elsif not private.count_call('inquiries_of_day') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. Please call us, or try again tomorrow');
+    end if;
+  end if;
+  if not private.is_email(new.email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  end if;
+  return new;
+end
+$$;
+
+create function public.mark_inquiry_read(inquiry_id uuid) returns text
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true where i.id = mark_inquiry_read.inquiry_id and not i.is_read;
+  if found then
+    return 'marked';
+  end if;
+  return case
+    when exists (select from public.inquiries as i where i.id = mark_inquiry_read.inquiry_id) then 'already_read'
+    else 'not_found'
+  end;
+end
+$$;
+comment on function public.mark_inquiry_read(uuid) is 'There is no way back. Answers marked, already_read or not_found.';
+grant execute on function public.mark_inquiry_read(uuid) to authenticated, service_role;
+
+create function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  count integer;
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true
+  where not i.is_read and i.created_at <= coalesce(mark_all_inquiries_read.seen_until, 'infinity');
+  get diagnostics count = row_count;
+  return count;
+end
+$$;
+comment on function public.mark_all_inquiries_read(timestamptz) is
+  'Marks every unread inquiry, or those that had come by the time of the newest that was seen. Returns how many.';
+grant execute on function public.mark_all_inquiries_read(timestamptz) to authenticated, service_role;
+
+create function public.search_inquiries(
+  search text default '',
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.inquiries
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  pattern text := private.order_search_pattern(search_inquiries.search);
+  most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
+  nearby integer := 40 * most;
+  in_list text := case when search_inquiries.before_id is null then 'true' else '(i.created_at, i.id) < ($2, $3)' end;
+  matches constant text := $sql$lower(i.name || E'\n' || i.email || E'\n' || coalesce(i.subject, '')) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select i.* from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $4', in_list)
+      using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select i.id, i.created_at, i.name, i.email, i.subject
+       from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $5
+     )
+     select
+       (select array_agg(found.id) from (
+         select i.id from near as i where %s order by i.created_at desc, i.id desc limit $4
+       ) as found),
+       (select count(*) < $5 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (select i.id, i.created_at from public.inquiries as i where %s and %s)
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $4) as newest',
+      in_list, matches
+    ) into found_ids
+    using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+  end if;
+  return query
+    select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
+end
+$$;
+comment on function public.search_inquiries(text, timestamptz, uuid, integer) is
+  'For staff: a page of the inquiries whose name, e-mail or subject contains a text, in any case and literally; newest first, after the inquiry named by before_created_at and before_id.';
+grant execute on function public.search_inquiries(text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create trigger inquiries_are_limited before insert on public.inquiries
+  for each row execute function private.limit_inquiries();
+
+-- schemas/28_messages.sql
+-- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
+
+-- Messages to customers: put into the outbox in the transaction of what they tell, and sent afterwards by the shop's jobs.
+create table public.outbox_messages (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid,
+  kind text not null,
+  occasion text not null default '',
+  channel text not null,
+  recipient text not null,
+  order_number text not null,
+  tracking_number text not null,
+  customer_name text not null,
+  status text not null default 'waiting',
+  attempts integer not null default 0,
+  subject text,
+  body text,
+  problem text,
+  next_attempt_at timestamptz default now(),
+  give_up_at timestamptz not null default now() + interval '1 day',
+  sending_since timestamptz,
+  sent_at timestamptz,
+  gateway_reference text,
+  resent_by text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  has_priority boolean not null default false,
+  constraint "a customer is told once of each occasion" unique (order_id, kind, occasion, channel),
+  constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
+  constraint "only what waits is tried again" check ((next_attempt_at is not null) = (status = 'waiting')),
+  constraint "a message status is known"
+    check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
+  constraint "a message is about an order or the newsletter"
+    check ((order_id is null) = (kind = 'newsletter_confirmation')),
+  constraint "a kind of message is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+
+comment on table public.outbox_messages is
+  'Messages to customers and their status. sending: being handed over. unsure: it may have left, so only staff send it again. over_budget: a limit or a daily budget kept it back; staff may send it later. subject and body are those of the last attempt.';
+comment on column public.outbox_messages.order_id is
+  'The order, or null for a newsletter mail. The messages of an order are deleted with it.';
+comment on column public.outbox_messages.occasion is
+  'Tells messages of one kind and order apart: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
+comment on column public.outbox_messages.recipient is 'A mail address, or a phone as +254….';
+comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
+comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
+comment on column public.outbox_messages.has_priority is
+  'Whether the message may use the whole daily budget. False for messages that a visitor can cause without paying: they may use half of it.';
+
+alter table public.outbox_messages enable row level security;
+grant select on public.outbox_messages to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.outbox_messages to anon;
+
+create policy "staff read every message" on public.outbox_messages
+  for select to authenticated using ((select public.is_admin()));
+
+create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
+create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
+-- Messages in the hands of staff: found as orders are found, and sent again where only a person can decide that.
+create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
+create index outbox_messages_by_part_of_their_text on public.outbox_messages
+  using gin (
+    lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
+  )
+  with (fastupdate = off);
+-- Counters that count nothing any more go; of old messages it stays known that they were sent, not to whom and in what words:
+-- those open the order's page.
+create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
+create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
+
+create table private.outbox_queue (
+  message_id uuid primary key references public.outbox_messages (id) on delete cascade,
+  due_at timestamptz not null,
+  lease uuid,
+  channel text not null
+);
+
+comment on table private.outbox_queue is
+  'The messages that wait, and since when or until when. Apart from them, so that staff screens hear of messages, not of who looks after them.';
+comment on column private.outbox_queue.lease is 'Of whoever took it last, and has it to himself until due_at.';
+
+alter table private.outbox_queue enable row level security;
+
+create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
+
+-- What the messages say: texts that staff may change, with placeholders for what differs from order to order.
+create table public.message_templates (
+  id uuid primary key default gen_random_uuid(),
+  kind text not null,
+  channel text not null,
+  subject text,
+  body text not null,
+  is_on boolean not null default true,
+  default_subject text,
+  default_body text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a kind of message is worded once per channel" unique (kind, channel),
+  constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
+  constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
+  constraint "a template is of a kind that is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+
+comment on table public.message_templates is
+  'The words of each kind of message. {name} stands for what differs; a part in [ ] is left out where one of its placeholders is empty.';
+comment on column public.message_templates.is_on is 'Whether messages of this kind are sent this way at all.';
+comment on column public.message_templates.updated_at is
+  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+
+alter table public.message_templates enable row level security;
+grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
+-- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+grant select (id) on public.message_templates to anon;
+
+create policy "staff read the templates" on public.message_templates
+  for select to authenticated using ((select public.is_admin()));
+
+create policy "staff edit the templates" on public.message_templates
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create table private.messages_sent (
+  day date not null,
+  channel text not null,
+  total integer not null default 0,
+  without_priority integer not null default 0,
+  constraint "one count per day and channel" primary key (day, channel)
+);
+
+comment on table private.messages_sent is
+  'Messages handed over per day in Nairobi and channel. Sent again counts again; refused by the mail server or gateway does not count.';
+comment on column private.messages_sent.without_priority is 'Those of total whose has_priority is false.';
+
+alter table private.messages_sent enable row level security;
+
+create function private.tell_customer() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  -- What staff typed about a payment can be corrected as long as a status can be undone.
+  due_at timestamptz := now() + case
+    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_time() else interval '0'
+  end;
+begin
+  if old.payment_status <> new.payment_status then
+    if new.payment_status = 'paid' then
+      perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
+    elsif new.payment_status = 'needs_decision' then
+      perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
+    elsif new.payment_status = 'refunded' then
+      perform private.queue_order_messages(new.id, 'order_refunded');
+    end if;
+  end if;
+  if old.status <> new.status then
+    if new.status in ('shipped', 'out_for_delivery') then
+      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_time());
+    elsif new.status = 'delivered' then
+      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_time());
+    elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
+      -- Only expire_reservations empties expires_at.
+      if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
+        -- An order without a prompt may name anybody's address.
+        if exists (select from public.payments as p where p.order_id = new.id) then
+          perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
+        end if;
+      else
+        -- A text costs money: orders that nobody paid for cost the seller none.
+        perform private.queue_order_messages(new.id, 'order_cancelled',
+          channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
+          due_at => now() + private.undo_time());
+      end if;
+    end if;
+  end if;
+  return null;
+end
+$$;
+
+create function private.forget_messages() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from public.outbox_messages as m where m.order_id = old.id;
+  return null;
+end
+$$;
+
+create function private.check_message_template() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  written text := coalesce(new.subject, '') || E'\n' || new.body;
+  is_newsletter boolean := new.kind = 'newsletter_confirmation';
+  placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
+    when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    else array[
+      'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
+      'link', 'receipt_link'
+    ]
+  end;
+  unknown text;
+  missing text;
+begin
+  if trim(new.body) = '' or (new.channel = 'mail' and trim(new.subject) = '') then
+    perform private.refuse(400, 'template_empty', 'A message needs words');
+  end if;
+  if char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+    perform private.refuse(400, 'template_too_long', 'This message is too long');
+  end if;
+  if new.subject ~ '[\n\r]' then
+    perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
+  end if;
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (placeholders)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  end if;
+  if is_newsletter then
+    select wanted.word into missing
+    from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
+    where position('{' || wanted.word || '}' in new.body) = 0
+    limit 1;
+    if found then
+      perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
+    end if;
+  end if;
+  -- What is left once everything that is whole is taken away.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  end if;
+  return new;
+end
+$$;
+
+create function public.search_messages(
+  search text default '',
+  status text default null,
+  channel text default null,
+  before_created_at timestamptz default null,
+  before_id uuid default null,
+  page_size integer default 50
+) returns setof public.outbox_messages
+language plpgsql stable security definer rows 50
+set search_path = ''
+as $$
+declare
+  pattern text := private.order_search_pattern(search_messages.search);
+  most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
+  -- How far a search goes through the newest before it looks a text up: so far, a broad one has found its page.
+  nearby integer := 40 * most;
+  in_list text := concat_ws(' and ', 'true',
+    case when search_messages.status is not null then 'm.status = $2' end,
+    case when search_messages.channel is not null then 'm.channel = $3' end,
+    case when search_messages.before_id is not null then '(m.created_at, m.id) < ($4, $5)' end
+  );
+  matches constant text :=
+    $sql$lower(m.customer_name || E'\n' || m.recipient || E'\n' || m.order_number || E'\n' || m.tracking_number) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select m.* from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $6', in_list)
+      using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+        search_messages.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select m.id, m.created_at, m.customer_name, m.recipient, m.order_number, m.tracking_number
+       from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $7
+     )
+     select
+       (select array_agg(found.id) from (
+         select m.id from near as m where %s order by m.created_at desc, m.id desc limit $6
+       ) as found),
+       (select count(*) < $7 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+    search_messages.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (
+         select m.id, m.created_at from public.outbox_messages as m where %s and %s
+       )
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
+      -- The status is hidden from the planner, who would take its index to be the better one.
+      matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
+    ) into found_ids
+    using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+      search_messages.before_id, most;
+  end if;
+  return query
+    select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
+end
+$$;
+comment on function public.search_messages(text, text, text, timestamptz, uuid, integer) is
+  'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
+grant execute on function public.search_messages(text, text, text, timestamptz, uuid, integer) to authenticated, service_role;
+
+create function private.send_link_with_prompt() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.queue_order_messages(
+    new.order_id,
+    'order_received',
+    channels => case
+      -- Another phone than the one that rings gets no text: it may be a stranger's.
+      when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
+      else array['mail']
+    end
+  );
+  return null;
+end
+$$;
+
+create function private.add_to_outbox(
+  ordered public.orders,
+  kind text,
+  occasion text,
+  channel text,
+  recipient text,
+  due_at timestamptz
+) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  -- All others follow a payment, or a change made by staff to an order that was paid.
+  has_priority boolean := add_to_outbox.kind not in ('order_received', 'order_expired')
+    and (add_to_outbox.kind <> 'order_cancelled' or ordered.payment_status <> 'unpaid');
+  problem text;
+  added uuid;
+begin
+  -- The next prompt for an order counts for no limit: its customer has been notified.
+  select m.id into added from public.outbox_messages as m
+  where m.order_id = ordered.id and m.kind = add_to_outbox.kind
+    and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
+  if found then
+    -- Set again before the message left: the last change can be undone for as long as the first.
+    if add_to_outbox.due_at > now() then
+      update public.outbox_messages as m set next_attempt_at = add_to_outbox.due_at
+      where m.id = added and m.status = 'waiting' and m.attempts = 0;
+      if found then
+        update private.outbox_queue as q set due_at = add_to_outbox.due_at, lease = null where q.message_id = added;
+      end if;
+    end if;
+    return;
+  end if;
+  if not has_priority then
+    -- The network first: what a network over its limit causes does not use up the recipient's limit. Orders are ended by the shop
+    -- and by staff, whose networks say nothing about the customer.
+    problem := case
+      when add_to_outbox.kind = 'order_received'
+        and not private.count_call(case add_to_outbox.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+        then 'Not sent: too many unpaid orders from one network today'
+      when private.count_hit('unpaid_orders_of_recipient', lower(add_to_outbox.recipient), interval '1 hour') > 5
+        then 'Not sent: too many unpaid orders for this recipient in one hour'
+    end;
+  end if;
+  insert into public.outbox_messages (
+    order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name,
+    has_priority, status, next_attempt_at, problem
+  ) values (
+    ordered.id, add_to_outbox.kind, add_to_outbox.occasion, add_to_outbox.channel, add_to_outbox.recipient,
+    ordered.order_number, ordered.tracking_number, ordered.customer_name,
+    has_priority,
+    case when problem is null then 'waiting' else 'over_budget' end,
+    case when problem is null then add_to_outbox.due_at end,
+    problem
+  )
+  on conflict do nothing
+  returning id into added;
+  if problem is null and added is not null then
+    insert into private.outbox_queue (message_id, channel, due_at) values (added, add_to_outbox.channel, add_to_outbox.due_at);
+  end if;
+end
+$$;
+comment on function private.add_to_outbox(public.orders, text, text, text, text, timestamptz) is
+  'Adds one message of an order to the outbox, once per order, kind, occasion and channel; it leaves at due_at. Messages about unpaid orders are kept back (over_budget) above the limits of the caller''s networks and above five per recipient and hour.';
+
+create function private.queue_order_messages(
+  order_id uuid,
+  kind text,
+  occasion text default '',
+  channels text[] default array['mail', 'text'],
+  due_at timestamptz default now()
+) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  ordered public.orders;
+begin
+  select * into ordered from public.orders as o where o.id = queue_order_messages.order_id;
+  perform private.add_to_outbox(
+    ordered, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
+    queue_order_messages.due_at
+  )
+  from (values ('mail', ordered.customer_email), ('text', ordered.customer_phone)) as way (channel, recipient)
+  join public.message_templates as template
+    on template.kind = queue_order_messages.kind and template.channel = way.channel and template.is_on
+  where way.recipient <> '' and way.channel = any (queue_order_messages.channels);
+exception when others then
+  -- The order has changed, whether or not its customer can be notified.
+  raise warning 'no message % of order % could be put into the outbox: %',
+    queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
+end
+$$;
+comment on function private.queue_order_messages(uuid, text, text, text[], timestamptz) is
+  'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
+
+-- Which messages wait, and which are still true
+create function private.is_status_message(kind text) returns boolean
+language sql immutable
+set search_path = ''
+return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
+comment on function private.is_status_message(text) is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
+
+create trigger orders_tell_customers_what_happened after update on public.orders
+  for each row
+  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
+  execute function private.tell_customer();
+
+create trigger orders_take_their_messages_along after delete on public.orders
+  for each row execute function private.forget_messages();
+
+create trigger message_templates_are_checked before insert or update on public.message_templates
+  for each row execute function private.check_message_template();
+
+create trigger message_templates_date_their_edit before update on public.message_templates
+  for each row execute function private.date_settings_edit();
+
+create trigger payments_send_the_link_to_their_order after insert on public.payments
+  for each row
+  when (new.method = 'prompt' and new.status = 'initiating')
+  execute function private.send_link_with_prompt();
+
+-- schemas/29_sending_messages.sql
+-- Sending messages: the queue of the outbox and the daily budgets.
+
+create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  shop jsonb := (
+    select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
+    from public.store_settings as s
+  );
+begin
+  if message_facts.kind = 'newsletter_confirmation' then
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.occasion);
+  end if;
+  return (select jsonb_build_object(
+    'shop', shop,
+    'order_number', o.order_number,
+    'tracking_number', o.tracking_number,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
+    'customer_name', o.customer_name,
+    'delivery_fee', o.delivery_fee,
+    'total_amount', o.total_amount,
+    'items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = o.id
+    ), '[]'::jsonb),
+    'payment', (
+      select jsonb_build_object(
+        'amount', p.amount, 'receipt', p.receipt, 'paid_at', p.completed_at,
+        -- Known once money can be sent back.
+        'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
+      )
+      from public.payments as p
+      where p.order_id = o.id and p.status = 'completed'
+        and case
+          when message_facts.occasion = '' then not p.needs_refund
+          -- A payment that was entered twice becomes one; its refund stays.
+          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+        end
+      order by p.completed_at desc
+      limit 1
+    )
+  )
+  from public.orders as o
+  where o.id = message_facts.order_id);
+end
+$$;
+comment on function private.message_facts(uuid, text, text) is
+  'Values of the placeholders of a message. Of an order: payment is the one that paid it, or the one whose refund the occasion names. Of a newsletter mail: the shop and the subscription.';
+
+create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  most integer := least(greatest(coalesce(lease_messages.at_most, 10), 1), 100);
+begin
+  -- The process that was sending it has died: it may have left.
+  with lost as (
+    select m.id from public.outbox_messages as m
+    where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
+    for update skip locked
+  )
+  update public.outbox_messages as m
+  set status = 'unsure', problem = 'The shop stopped while it was sending this. It may have arrived.', updated_at = now()
+  from lost
+  where m.id = lost.id;
+
+  return query
+  with due as (
+    select next.message_id
+    from unnest(case when lease_messages.channel is null then array['mail', 'text'] else array[lease_messages.channel] end)
+      as wanted (channel)
+    cross join lateral (
+      select q.message_id from private.outbox_queue as q
+      where q.channel = wanted.channel and q.due_at <= now()
+      order by q.due_at
+      limit most
+      for update skip locked
+    ) as next
+    limit most
+  ), taken as (
+    -- A process that dies before it begins the message delays it by a minute.
+    update private.outbox_queue as q
+    set due_at = now() + interval '1 minute', lease = gen_random_uuid()
+    from due
+    where q.message_id = due.message_id
+    returning q.message_id, q.lease
+  )
+  select jsonb_build_object(
+    'id', m.id,
+    'lease', taken.lease,
+    'kind', m.kind,
+    'channel', m.channel,
+    'recipient', m.recipient,
+    'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
+    'facts', private.message_facts(m.order_id, m.kind, m.occasion)
+  )
+  from taken
+  join public.outbox_messages as m on m.id = taken.message_id
+  join public.message_templates as worded on worded.kind = m.kind and worded.channel = m.channel;
+end
+$$;
+comment on function public.lease_messages(integer, text) is
+  'Messages to send now, of one channel or of both, each reserved for the caller for a minute, with their template and the facts that fill it. Messages whose process died while sending them become unsure.';
+grant execute on function public.lease_messages(integer, text) to service_role;
+
+create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  message public.outbox_messages;
+  final_status text;
+  reason text;
+  attempt integer;
+begin
+  select * into message from public.outbox_messages as m where m.id = begin_message.message_id for update;
+  delete from private.outbox_queue as q where q.message_id = begin_message.message_id and q.lease = begin_message.lease;
+  if not found or message.status <> 'waiting' then
+    return null;
+  end if;
+  if message.order_id is not null and not private.is_message_true(message.order_id, message.kind) then
+    -- Deleted, so that it is sent once it is true again.
+    delete from public.outbox_messages as m where m.id = message.id;
+    return null;
+  end if;
+  if message.give_up_at < now() then
+    final_status := 'failed';
+    reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
+  elsif not exists (
+    select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
+  ) then
+    final_status := 'failed';
+    reason := 'Messages of this kind are switched off';
+  else
+    reason := private.take_from_budget(message.channel, message.has_priority);
+    final_status := case when reason is not null then 'over_budget' end;
+  end if;
+  if final_status is not null then
+    update public.outbox_messages as m
+    set status = final_status, next_attempt_at = null, problem = reason, updated_at = now()
+    where m.id = message.id;
+    return null;
+  end if;
+  update public.outbox_messages as m
+  set status = 'sending', attempts = m.attempts + 1, sending_since = now(), next_attempt_at = null,
+      subject = begin_message.subject, body = begin_message.body, updated_at = now()
+  where m.id = message.id
+  returning m.attempts into attempt;
+  return attempt;
+end
+$$;
+comment on function public.begin_message(uuid, uuid, text, text) is
+  'Marks a leased message as being sent, with the words it is sent with, and counts it in today''s budget. Returns the number of the attempt; only then may the caller send it. Null: another process has it, a day is over, its kind is switched off, the budget is used up, or the order no longer has the status that it reports; then the message is deleted.';
+grant execute on function public.begin_message(uuid, uuid, text, text) to service_role;
+
+create function public.finish_message(
+  message_id uuid,
+  attempt integer,
+  outcome text,
+  problem text default null,
+  gateway_reference text default null
+) returns text
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  sent public.outbox_messages;
+  next_at timestamptz;
+begin
+  if finish_message.outcome not in ('sent', 'refused', 'failed', 'unsure') then
+    perform private.refuse(400, 'outcome_unknown', 'A message is sent, refused, failed or unsure');
+  end if;
+  -- A slow process may still report its outcome, unless another attempt has followed.
+  select * into sent from public.outbox_messages as m
+  where m.id = finish_message.message_id and m.attempts = finish_message.attempt
+    and (m.status in ('sending', 'unsure') or (m.status = 'waiting' and finish_message.outcome = 'sent'))
+  for update;
+  if not found then
+    return null;
+  end if;
+  delete from private.outbox_queue as q where q.message_id = sent.id;
+  if finish_message.outcome in ('refused', 'failed') then
+    perform private.return_to_budget(sent.channel, sent.has_priority, sent.sending_since);
+  end if;
+  if finish_message.outcome = 'refused' then
+    next_at := now() + least(interval '30 seconds' * power(2, least(sent.attempts - 1, 10)), interval '2 hours');
+    if next_at <= sent.give_up_at then
+      insert into private.outbox_queue (message_id, channel, due_at) values (sent.id, sent.channel, next_at) on conflict do nothing;
+    else
+      next_at := null;
+    end if;
+  end if;
+  update public.outbox_messages as m
+  set status = case
+        when finish_message.outcome <> 'refused' then finish_message.outcome
+        when next_at is null then 'failed'
+        else 'waiting'
+      end,
+      next_attempt_at = next_at,
+      problem = case
+        when finish_message.outcome = 'sent' then null
+        when finish_message.outcome = 'refused' and next_at is null
+          then 'Given up after a day: ' || coalesce(finish_message.problem, 'refused without a reason')
+        else finish_message.problem
+      end,
+      gateway_reference = coalesce(finish_message.gateway_reference, m.gateway_reference),
+      sent_at = case when finish_message.outcome = 'sent' then now() end,
+      updated_at = now()
+  where m.id = sent.id
+  returning * into sent;
+  return sent.status;
+end
+$$;
+comment on function public.finish_message(uuid, integer, text, text, text) is
+  'Records how an attempt to send a message ended: sent; refused, to be tried again with growing delays until a day is over; failed for good; or unsure whether it left. What was refused or failed is returned to the budget. Returns the message''s status, null when a later attempt has begun.';
+grant execute on function public.finish_message(uuid, integer, text, text, text) to service_role;
+
+create function public.send_message_again(message_id uuid) returns public.outbox_messages
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  again public.outbox_messages;
+begin
+  perform private.expect_staff();
+  update public.outbox_messages as m
+  set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
+      -- Staff ask for it now, no visitor.
+      has_priority = true,
+      resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
+      updated_at = now()
+  where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
+    -- What is forgotten has nobody to go to.
+    and m.recipient <> ''
+  returning * into again;
+  if not found then
+    if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then
+      perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
+    end if;
+    perform private.refuse(409, 'message_not_to_send_again', 'This message waits already, or was sent meanwhile');
+  end if;
+  if private.daily_budget(again.channel) <= coalesce((
+    select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
+  ), 0) then
+    perform private.refuse(409, 'message_budget_used_up', format(
+      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', again.channel || 's'
+    ));
+  end if;
+  insert into private.outbox_queue (message_id, channel, due_at) values (again.id, again.channel, now());
+  return again;
+end
+$$;
+comment on function public.send_message_again(uuid) is
+  'For staff: sends a message that failed, that may have left, or that was over budget. It has another day to get through and may use the whole budget of the day.';
+grant execute on function public.send_message_again(uuid) to authenticated, service_role;
+
+create function private.daily_budget(channel text) returns integer
+language sql stable
+set search_path = ''
+as $$
+  select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
+$$;
+
+create function private.take_from_budget(channel text, has_priority boolean) returns text
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+  budget integer := private.daily_budget(take_from_budget.channel);
+  used private.messages_sent;
+begin
+  insert into private.messages_sent (day, channel) values (today, take_from_budget.channel) on conflict do nothing;
+  update private.messages_sent as counted
+  set total = counted.total + 1,
+      without_priority = counted.without_priority + case when take_from_budget.has_priority then 0 else 1 end
+  where counted.day = today and counted.channel = take_from_budget.channel
+    and counted.total < budget
+    and (take_from_budget.has_priority or counted.without_priority < budget / 2);
+  if found then
+    return null;
+  end if;
+  select * into used from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel;
+  return format(
+    case
+      when used.total < budget then 'Not sent: the half of today''s budget of %ss for visitors who have not paid is used up'
+      else 'Not sent: today''s budget of %ss is used up'
+    end,
+    take_from_budget.channel
+  );
+end
+$$;
+comment on function private.take_from_budget(text, boolean) is
+  'Counts one message of a channel in today''s budget. Null when it may be sent, otherwise the reason why not. Half of the budget is reserved for messages with priority.';
+
+create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
+language sql
+set search_path = ''
+as $$
+  update private.messages_sent as counted
+  set total = counted.total - 1,
+      without_priority = counted.without_priority - case when return_to_budget.has_priority then 0 else 1 end
+  where counted.day = private.nairobi_day(return_to_budget.taken_at) and counted.channel = return_to_budget.channel
+    and counted.total > 0;
+$$;
+
+create function public.message_budgets() returns table (
+  channel text,
+  sent integer,
+  sent_without_priority integer,
+  per_day integer,
+  over_budget bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+begin
+  perform private.expect_staff();
+  return query
+  select way.channel, coalesce(s.total, 0), coalesce(s.without_priority, 0), private.daily_budget(way.channel), (
+    select count(*) from public.outbox_messages as m
+    where m.status = 'over_budget' and m.channel = way.channel
+      and m.created_at >= today::timestamp at time zone 'Africa/Nairobi'
+  )
+  from (values ('text'), ('mail')) as way (channel)
+  left join private.messages_sent as s on s.day = today and s.channel = way.channel;
+end
+$$;
+comment on function public.message_budgets() is
+  'For staff: per channel the messages sent today, those of them without priority, the daily budget, and how many of today''s messages are over budget.';
+grant execute on function public.message_budgets() to authenticated, service_role;
+
+create function private.is_message_true(order_id uuid, kind text) returns boolean
+language sql stable
+set search_path = ''
+as $$
+  select case is_message_true.kind
+    when 'order_on_its_way' then private.told_status(o.status) = 'out_for_delivery'
+    when 'order_delivered' then o.status = 'delivered'
+    -- The message about the refund says the same and more.
+    when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
+    when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
+    when 'order_paid' then o.payment_status in ('paid', 'refunded')
+    when 'order_payment_held' then o.payment_status = 'needs_decision'
+    else true
+  end
+  from public.orders as o where o.id = is_message_true.order_id;
+$$;
+comment on function private.is_message_true(uuid, text) is
+  'Whether what a message of this kind reports of the order still stands. Null without an order.';
+
+-- schemas/30_newsletter.sql
+-- Newsletter: subscription, confirmation and unsubscribing by links.
+
+-- Newsletter: addresses of people who want to hear from the seller.
+create table public.newsletter_subscriptions (
+  id uuid primary key default gen_random_uuid(),
+  email text not null,
+  created_at timestamptz not null default now(),
+  confirmed_at timestamptz,
+  confirmation_queued_at timestamptz,
+  constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
+);
+
+comment on table public.newsletter_subscriptions is
+  'Subscriptions to the newsletter. Only confirmed ones (confirmed_at) may be written to. Only staff read them.';
+comment on column public.newsletter_subscriptions.confirmed_at is
+  'When the owner of the address confirmed it; null before. Set to created_at for addresses from before confirmation existed.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: one a day at most, and the address is deleted seven days after the last one.';
+
+alter table public.newsletter_subscriptions enable row level security;
+grant select on public.newsletter_subscriptions to authenticated;
+
+create policy "staff read every subscription" on public.newsletter_subscriptions
+  for select to authenticated using ((select public.is_admin()));
+
+create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
+create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
+
+create table private.newsletter_tokens (
+  token_hash bytea primary key,
+  subscription_id uuid not null references public.newsletter_subscriptions (id) on delete cascade,
+  purpose text not null,
+  created_at timestamptz not null default now(),
+  constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
+);
+
+comment on table private.newsletter_tokens is
+  'SHA-256 hashes of the tokens in newsletter links. The tokens themselves are only in the mails.';
+
+alter table private.newsletter_tokens enable row level security;
+
+create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
+
+-- A subscription that ends takes its mails along: they hold the address.
+create function private.forget_newsletter_mails() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  delete from public.outbox_messages as m
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
+  return null;
+end
+$$;
+
+create function public.subscribe_to_newsletter(email text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  address text;
+  subscription_id uuid;
+begin
+  -- The limit of mails is read for every address: a refusal must not show which addresses need a mail.
+  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
+    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
+  end if;
+  if char_length(subscribe_to_newsletter.email) <= 300 then
+    address := trim(subscribe_to_newsletter.email);
+  end if;
+  if not private.is_email(address) then
+    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  -- A stranger who enters an address again and again causes one mail a day.
+  update public.newsletter_subscriptions as n
+  set confirmation_queued_at = now()
+  where lower(n.email) = lower(address) and n.confirmed_at is null
+    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
+  returning n.id into subscription_id;
+  if found then
+    perform private.count_call('newsletter_mails');
+    perform private.queue_newsletter_confirmation(subscription_id);
+  end if;
+  -- The same answer for every address: it must not show who is on the list.
+  return null;
+end
+$$;
+comment on function public.subscribe_to_newsletter(text) is
+  'Mails the address a link that puts it on the newsletter''s list, at most once a day. Always the same answer, null, whether the address is known or not.';
+grant execute on function public.subscribe_to_newsletter(text) to anon, authenticated, service_role;
+
+create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
+language sql
+set search_path = ''
+as $$
+  with queued as (
+    insert into public.outbox_messages (
+      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
+    )
+    select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
+    from public.newsletter_subscriptions as n
+    join public.message_templates as template on template.kind = 'newsletter_confirmation' and template.is_on
+    where n.id = queue_newsletter_confirmation.subscription_id
+    returning id, channel
+  )
+  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
+$$;
+
+create function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  confirm text := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe text := replace(gen_random_uuid()::text, '-', '');
+begin
+  perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
+  if not found then
+    return null;
+  end if;
+  insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
+  values
+    (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
+    (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
+  return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
+end
+$$;
+comment on function public.issue_newsletter_tokens(uuid) is
+  'New tokens for the links of one newsletter mail; only their hashes are stored. Null when the subscription has ended.';
+grant execute on function public.issue_newsletter_tokens(uuid) to service_role;
+
+create function public.confirm_newsletter(token text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  of_subscription uuid;
+begin
+  if char_length(confirm_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(confirm_newsletter.token, 'UTF8')) and t.purpose = 'confirm'
+  returning t.subscription_id into of_subscription;
+  if not found then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t where t.subscription_id = of_subscription and t.purpose = 'confirm';
+  update public.newsletter_subscriptions as n
+  set confirmed_at = coalesce(n.confirmed_at, now())
+  where n.id = of_subscription;
+  return true;
+end
+$$;
+comment on function public.confirm_newsletter(text) is
+  'Puts the address to which this token was mailed on the list. False when the token was used, has expired or never existed.';
+grant execute on function public.confirm_newsletter(text) to anon, authenticated, service_role;
+
+create function public.unsubscribe_from_newsletter(token text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if char_length(unsubscribe_from_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from public.newsletter_subscriptions as n
+  using private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(unsubscribe_from_newsletter.token, 'UTF8')) and t.purpose = 'unsubscribe'
+    and n.id = t.subscription_id;
+  return found;
+end
+$$;
+comment on function public.unsubscribe_from_newsletter(text) is
+  'Deletes the address to which this token was mailed, with everything stored for it. False when the token is not, or no longer, known.';
+grant execute on function public.unsubscribe_from_newsletter(text) to anon, authenticated, service_role;
+
+create trigger newsletter_subscriptions_take_their_mails_along after delete on public.newsletter_subscriptions
+  for each row execute function private.forget_newsletter_mails();
+
+-- schemas/31_personal_data.sql
+-- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
+
+-- The log
+create table private.person_hash_key (
+  id boolean primary key default true,
+  key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
+  constraint "there is one key" check (id)
+);
+
+comment on table private.person_hash_key is
+  'Key of the hashes in personal_data_requests. Without it, the few hundred million phone numbers could be tried.';
+
+alter table private.person_hash_key enable row level security;
+
+create table public.personal_data_requests (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  person_hash text not null,
+  counts jsonb not null,
+  requested_by uuid,
+  requested_by_email text,
+  requested_at timestamptz not null default clock_timestamp(),
+  constraint "a request is known" check (kind in ('export', 'erasure'))
+);
+
+comment on table public.personal_data_requests is
+  'Which member of staff exported or erased the data of a person, when, and how much there was. Only added to. Holds no personal data of customers: the person is a keyed hash.';
+
+alter table public.personal_data_requests enable row level security;
+revoke all on public.personal_data_requests from anon, authenticated, service_role;
+grant select on public.personal_data_requests to authenticated, service_role;
+
+create policy "staff read the requests" on public.personal_data_requests
+  for select to authenticated using ((select public.is_admin()));
+
+create index personal_data_requests_of_a_person on public.personal_data_requests (person_hash, requested_at desc);
+
+create function public.forget_old_rows() returns integer
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  forgotten integer;
+begin
+  perform private.forget_old_limits();
+  forgotten := private.forget_message_words();
+  perform private.forget_payment_words();
+  perform private.forget_order_details();
+  perform private.forget_inquiries();
+  perform private.forget_unconfirmed_subscriptions();
+  return forgotten;
+end
+$$;
+comment on function public.forget_old_rows() is
+  'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
+grant execute on function public.forget_old_rows() to service_role;
+
+-- Export and erasure of what the shop holds about one person, by phone or e-mail, for staff. Each request is logged without
+-- personal data.
+create function private.money_under_way(order_id uuid) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  asked public.orders;
+begin
+  select * into asked from public.orders as o where o.id = money_under_way.order_id;
+  return case
+    -- Whether or not units are held for it.
+    when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
+    when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
+    when exists (
+      select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
+    ) then 'A payment is being checked'
+    -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
+    ) then 'M-PESA may still report a payment'
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+    ) or exists (
+      select from public.payments as p
+      join public.refunds as r on r.payment_id = p.id
+      where p.order_id = asked.id and r.status not in ('completed', 'failed', 'withdrawn')
+    ) then 'Money is on its way back'
+    when exists (
+      select from public.mpesa_transactions as t
+      where t.order_id = asked.id and t.payment_id is null and t.resolution is null
+    ) then 'Money under its number waits for a decision'
+  end;
+end
+$$;
+comment on function private.money_under_way(uuid) is
+  'Why the money of an order is not settled yet, as a sentence; null when it is. Until then its customer''s details are needed.';
+
+create function private.anonymise_orders(order_ids uuid[]) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  update public.orders as o
+  set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
+      anonymised_at = now()
+  where o.id = any (anonymise_orders.order_ids);
+  -- Links in old mails and texts open nothing any more, and the fingerprint of what was typed goes.
+  update private.order_keys as k
+  set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
+  where k.order_id = any (anonymise_orders.order_ids);
+  delete from private.order_networks as n where n.order_id = any (anonymise_orders.order_ids);
+  update public.payments as p set phone = '' where p.order_id = any (anonymise_orders.order_ids) and p.phone <> '';
+  update public.deliveries as d
+  set delivery_notes = null
+  where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';
+  perform private.anonymise_messages(array(
+    select m.id from public.outbox_messages as m where m.order_id = any (anonymise_orders.order_ids) and m.recipient <> ''
+  ));
+end
+$$;
+comment on function private.anonymise_orders(uuid[]) is
+  'Removes name, e-mail, phone, address and notes of the customer from orders and everything that belongs to them. M-PESA''s own messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
+
+create function private.anonymise_messages(message_ids uuid[]) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
+  update public.outbox_messages as m
+  set recipient = '', customer_name = '', subject = null, body = null, next_attempt_at = null, updated_at = now(),
+      status = case when m.status = 'waiting' then 'failed' else m.status end,
+      problem = case when m.status = 'waiting' then 'The recipient was erased' end
+  where m.id = any (anonymise_messages.message_ids);
+end
+$$;
+comment on function private.anonymise_messages(uuid[]) is
+  'Removes recipient and words from messages. Those that still waited are not sent.';
+
+-- The steps of forgetting, each bounded, so that none takes long
+create function private.forget_message_words() returns integer
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  due uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    order by m.created_at limit 5000
+    for update skip locked
+  );
+begin
+  perform private.anonymise_messages(due);
+  return cardinality(due);
+end
+$$;
+
+create function private.forget_payment_words() returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
+begin
+  -- That M-PESA had not decided yet is no evidence of anything.
+  delete from public.payment_messages as m
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.source = 'query' and old.outcome = 'pending' and old.received_at < now() - interval '90 days'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  -- It stays known that it came, when, of what and what it did; what could not be settled yet is kept whole.
+  update public.payment_messages as m
+  set body = '{}', source_address = null
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.received_at < kept_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  update public.mpesa_transactions as t
+  set payer_name = null, payer_phone = null
+  where t.receipt in (
+    select old.receipt from public.mpesa_transactions as old
+    where old.transacted_at < kept_since and (old.payer_name is not null or old.payer_phone is not null)
+    order by old.transacted_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.forget_order_details() returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  kept_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.created_at < kept_since and private.money_under_way(o.id) is null
+    order by o.created_at limit 1000
+    for update skip locked
+  ) || array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.erasure_requested_at is not null and private.reason_to_keep(o.id) is null
+    limit 1000
+    for update skip locked
+  );
+begin
+  -- Asked again under the lock: a payment may have begun in between.
+  perform private.anonymise_orders(array(
+    select id from unnest(due) as id where private.money_under_way(id) is null
+  ));
+  update public.payment_tests as t set phone = '' where t.created_at < kept_since and t.phone <> '';
+end
+$$;
+
+create function private.reason_to_keep(order_id uuid) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return coalesce(private.money_under_way(reason_to_keep.order_id), (
+    select 'It is paid and not delivered yet'
+    from public.orders as o
+    where o.id = reason_to_keep.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
+  ), (
+    select 'A message to its customer is being sent'
+    from public.outbox_messages as m
+    where m.order_id = reason_to_keep.order_id and m.status = 'sending'
+    limit 1
+  ));
+end
+$$;
+comment on function private.reason_to_keep(uuid) is
+  'Why an order cannot be anonymised on request yet, as a sentence; null when it can. The retention period does not wait for deliveries that nobody closed.';
+
+create function private.forget_inquiries() returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.forget_unconfirmed_subscriptions() returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create function private.hash_person(identifier text) returns text
+language plpgsql stable
+set search_path = ''
+as $$
+declare
+  secret bytea := (select k.key from private.person_hash_key as k);
+begin
+  return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
+end
+$$;
+comment on function private.hash_person(text) is 'Keyed hash of a phone or e-mail address: it shows that a request was about the same one.';
+
+create function private.keep_personal_data_requests() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
+end
+$$;
+
+create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
+language plpgsql
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
+  values (
+    log_personal_data_request.kind,
+    private.hash_person(log_personal_data_request.identifier),
+    log_personal_data_request.counts,
+    (select auth.uid()),
+    (select u.email from auth.users as u where u.id = (select auth.uid()))
+  );
+end
+$$;
+
+-- Who is meant
+create function private.read_phone(written text) returns text
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(written) > 300 then
+    return null;
+  end if;
+  -- As domain/phone.ts reads it: with brackets and dots, 00254 and +254 (0).
+  return private.normalised_phone(
+    regexp_replace(regexp_replace(regexp_replace(written, '[^0-9+]', '', 'g'), '^00254', '+254'), '^\+?2540', '+254')
+  );
+end
+$$;
+
+create function private.read_person(identifier text, out email text, out phone text)
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
+    email := lower(trim(read_person.identifier));
+  else
+    phone := private.read_phone(read_person.identifier);
+  end if;
+  if email is null and phone is null then
+    perform private.refuse(400, 'person_invalid', 'Please enter a Kenyan mobile number or an email address');
+  end if;
+end
+$$;
+comment on function private.read_person(text) is 'A person as e-mail address in lower case, or as phone +254…. Refuses anything else.';
+
+create function private.orders_of_person(email text, phone text) returns uuid[]
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone
+    order by o.created_at desc, o.id
+  );
+end
+$$;
+
+-- Export
+create function private.describe_payment(payment_id uuid) returns jsonb
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'phone', p.phone, 'amount', p.amount, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
+      'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
+      'refund_receipt', p.refund_receipt,
+      'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),
+      'mpesa_messages', coalesce((
+        select jsonb_agg(jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body) order by m.id)
+        from public.payment_messages as m where m.payment_id = p.id and m.body <> '{}'
+      ), '[]'::jsonb)
+    )
+    from public.payments as p
+    where p.id = describe_payment.payment_id
+  );
+end
+$$;
+
+create function private.describe_message(message public.outbox_messages) returns jsonb
+language sql immutable
+set search_path = ''
+return jsonb_build_object(
+  'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
+  'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at
+);
+
+create function public.export_person(identifier text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person record;
+  known_as text;
+  order_ids uuid[];
+  answer jsonb;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(export_person.identifier);
+  known_as := coalesce(person.email, person.phone);
+  order_ids := private.orders_of_person(person.email, person.phone);
+  answer := jsonb_build_object(
+    'identifier', known_as,
+    'exported_at', now(),
+    'shop', (select s.store_name from public.store_settings as s),
+    'orders', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+          'status', o.status, 'payment_status', o.payment_status,
+          'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+          'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+          'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+          'erasure_requested_at', o.erasure_requested_at,
+          'reason_to_keep', private.reason_to_keep(o.id),
+          'items', coalesce((
+            select jsonb_agg(
+              jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+              order by i.created_at, i.id
+            )
+            from public.order_items as i where i.order_id = o.id
+          ), '[]'::jsonb),
+          'payments', coalesce((
+            select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+            from public.payments as p where p.order_id = o.id
+          ), '[]'::jsonb),
+          -- Who delivered is another person's data.
+          'delivery', (
+            select jsonb_build_object(
+              'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+            )
+            from public.deliveries as d where d.order_id = o.id
+          ),
+          'history', coalesce((
+            select jsonb_agg(jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at) order by e.id)
+            from public.order_events as e where e.order_id = o.id
+          ), '[]'::jsonb),
+          'messages', coalesce((
+            select jsonb_agg(private.describe_message(m) order by m.created_at)
+            from public.outbox_messages as m where m.order_id = o.id
+          ), '[]'::jsonb)
+        )
+        order by o.created_at desc, o.id
+      )
+      from public.orders as o where o.id = any (order_ids)
+    ), '[]'::jsonb),
+    'payments_for_others', coalesce((
+      select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+      from public.payments as p where p.phone = person.phone and p.order_id <> all (order_ids)
+    ), '[]'::jsonb),
+    'inquiries', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'created_at', i.created_at, 'name', i.name, 'email', i.email, 'phone', i.phone, 'subject', i.subject, 'message', i.message
+        )
+        order by i.created_at desc
+      )
+      from public.inquiries as i
+      where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
+    ), '[]'::jsonb),
+    'newsletter', (
+      select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
+      from public.newsletter_subscriptions as n where lower(n.email) = person.email
+    ),
+    'newsletter_mails', coalesce((
+      select jsonb_agg(private.describe_message(m) order by m.created_at)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
+    ), '[]'::jsonb),
+    -- The same customer may have used others, which are asked for separately.
+    'also_used', coalesce((
+      select jsonb_agg(distinct other.identifier)
+      from public.orders as o
+      cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> known_as
+    ), '[]'::jsonb),
+    'earlier_requests', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
+      )
+      from public.personal_data_requests as r
+      where r.person_hash = private.hash_person(known_as) and r.kind = 'erasure'
+    ), '[]'::jsonb)
+  );
+  perform private.log_personal_data_request('export', known_as, jsonb_build_object(
+    'orders', cardinality(order_ids),
+    'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'inquiries', jsonb_array_length(answer -> 'inquiries'),
+    'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
+  ));
+  return answer;
+end
+$$;
+comment on function public.export_person(text) is
+  'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
+grant execute on function public.export_person(text) to authenticated, service_role;
+
+-- Erasure
+create function public.erase_person(identifier text) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  person record;
+  known_as text;
+  order_ids uuid[];
+  closed uuid[];
+  erased jsonb;
+  postponed jsonb;
+  touched integer;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(erase_person.identifier);
+  known_as := coalesce(person.email, person.phone);
+  -- The orders first, as everywhere; in one order, so that two requests do not wait for each other in a ring.
+  order_ids := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone
+      or exists (select from public.payments as p where p.order_id = o.id and p.phone = person.phone))
+    order by o.id
+    for no key update
+  );
+
+  closed := array(
+    select o.id from public.orders as o
+    where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
+      and private.reason_to_keep(o.id) is null
+  );
+  perform private.anonymise_orders(closed);
+  erased := jsonb_build_object('orders', cardinality(closed));
+  update public.orders as o
+  set erasure_requested_at = coalesce(o.erasure_requested_at, now())
+  where o.id = any (order_ids) and o.anonymised_at is null
+    and (lower(o.customer_email) = person.email or o.customer_phone = person.phone);
+
+  -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
+  update public.payments as p
+  set phone = ''
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.reason_to_keep(p.order_id) is null;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('payments_for_others', touched);
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
+    and private.reason_to_keep(e.order_id) is null;
+  update public.payment_tests as t set phone = '' where t.phone = person.phone and t.status not in ('initiating', 'processing');
+
+  delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('inquiries', touched);
+  -- Its mails go with it.
+  delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('newsletter', touched);
+
+  postponed := coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'reason', private.reason_to_keep(o.id),
+        'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+      )
+      order by o.created_at desc
+    )
+    from public.orders as o
+    where o.id = any (order_ids) and o.anonymised_at is null and private.reason_to_keep(o.id) is not null
+  ), '[]'::jsonb);
+  perform private.log_personal_data_request(
+    'erasure', known_as, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+  );
+  return jsonb_build_object('identifier', known_as, 'erased', erased, 'postponed', postponed);
+end
+$$;
+comment on function public.erase_person(text) is
+  'For staff: anonymises the orders of a phone or e-mail address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason; own ones (is_own) are anonymised once they are closed, for the others the request has to be repeated. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+grant execute on function public.erase_person(text) to authenticated, service_role;
+
+create trigger personal_data_requests_stay before update or delete on public.personal_data_requests
+  for each row execute function private.keep_personal_data_requests();
+
+create trigger personal_data_requests_stay_all before truncate on public.personal_data_requests
+  for each statement execute function private.keep_personal_data_requests();
+
+-- schemas/32_dashboard.sql
+-- Dashboard: page views, figures, backups and system status.
+
+-- What the dashboard shows: page views counted by day, without anything of who came, and the shop's figures.
+create table public.page_views (
+  day date not null,
+  path text not null,
+  views integer not null,
+  constraint "one count per day and page" primary key (day, path),
+  constraint "a view was counted" check (views > 0)
+);
+
+comment on table public.page_views is
+  'How often each page of the storefront was opened, per day in Nairobi. Nothing of who opened it: no address, no device, no cookie.';
+
+alter table public.page_views enable row level security;
+grant select on public.page_views to authenticated;
+
+create policy "staff read the page views" on public.page_views
+  for select to authenticated using ((select public.is_admin()));
+
+-- Backups: what became of each, and the state of the shop's machinery as far as the database knows it.
+create table public.backups (
+  id bigint generated always as identity primary key,
+  started_at timestamptz not null,
+  finished_at timestamptz not null default now(),
+  outcome text not null,
+  file_name text,
+  size bigint,
+  problem text,
+  constraint "an outcome of a backup is known" check (outcome in ('verified', 'readable', 'failed', 'impossible')),
+  constraint "a backup that was made has a file" check ((outcome in ('verified', 'readable')) = (file_name is not null)),
+  constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
+);
+
+comment on table public.backups is
+  'Every attempt to back the shop up. verified: restored elsewhere and compared; readable: read to its end, there was no place to restore it; failed; impossible: a program is missing.';
+comment on column public.backups.size is 'Bytes.';
+
+alter table public.backups enable row level security;
+grant select on public.backups to authenticated;
+
+create policy "staff read every backup" on public.backups
+  for select to authenticated using ((select public.is_admin()));
+
+create function private.counted_page(path text) returns text
+language sql stable
+set search_path = ''
+as $$
+  -- Only pages that exist have a count of their own: what strangers send cannot fill the table.
+  select case
+    when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
+    -- Who follows which order is nobody's business here.
+    when page like '/track-order/%' then '/track-order'
+    when page ~ '^/(admin|api)(/|$)' then null
+    when exists (select from public.products as p where page = '/shop/' || p.slug) then page
+    else 'other'
+  end
+  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
+$$;
+comment on function private.counted_page(text) is
+  'Under which page a view is counted: a page of the storefront, ''other'' for an address it does not have, null for staff screens.';
+
+create function public.record_page_views(views jsonb) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.page_views as counted (day, path, views)
+  select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
+  from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
+  where private.counted_page(seen.path) is not null and seen.views > 0
+  group by 2
+  -- Always in one order: two processes that write at once must not wait for each other.
+  order by 2
+  on conflict (day, path) do update set views = counted.views + excluded.views;
+$$;
+comment on function public.record_page_views(jsonb) is
+  'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
+grant execute on function public.record_page_views(jsonb) to service_role;
+
+create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  today date := (now() at time zone 'Africa/Nairobi')::date;
+  first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
+begin
+  perform private.expect_staff();
+  return query
+  with seen as (
+    select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
+  ), placed as (
+    select (o.created_at at time zone 'Africa/Nairobi')::date as day, count(*) as count
+    from public.orders as o
+    where o.created_at >= first_day::timestamp at time zone 'Africa/Nairobi'
+    group by 1
+  )
+  select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
+  from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
+  left join seen on seen.day = d.day::date
+  left join placed on placed.day = d.day::date
+  order by 1;
+end
+$$;
+comment on function public.daily_figures(integer) is
+  'Page views and orders of the last days in Nairobi, today included, days without any as 0. For staff.';
+grant execute on function public.daily_figures(integer) to authenticated;
+
+create function public.record_backup(
+  started_at timestamptz,
+  outcome text,
+  file_name text default null,
+  size bigint default null,
+  problem text default null
+) returns void
+language sql volatile security definer
+set search_path = ''
+as $$
+  insert into public.backups (started_at, outcome, file_name, size, problem)
+  values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
+  -- Two per day for a year are kept.
+  delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
+$$;
+comment on function public.record_backup(timestamptz, text, text, bigint, text) is 'Writes down what became of a backup.';
+grant execute on function public.record_backup(timestamptz, text, text, bigint, text) to service_role;
+
+create function public.request_backup() returns void
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+begin
+  perform private.expect_staff();
+  if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
+    perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
+  end if;
+  perform pg_catalog.pg_notify('backup_requests', '');
+end
+$$;
+comment on function public.request_backup() is
+  'Asks the shop for a backup now. Its outcome is a new row of backups. For staff and for programs with the secret key.';
+grant execute on function public.request_backup() to authenticated, service_role;
+
+create function public.system_status() returns table (
+  checked_at timestamptz,
+  last_backup_at timestamptz,
+  last_backup_outcome text,
+  last_attempt_at timestamptz,
+  last_attempt_outcome text,
+  last_attempt_problem text,
+  last_payment_answer_at timestamptz,
+  overdue_payments bigint
+)
+language sql stable security definer
+set search_path = ''
+as $$
+  select private.expect_staff();
+  select
+    clock_timestamp(),
+    made.finished_at,
+    made.outcome,
+    tried.finished_at,
+    tried.outcome,
+    tried.problem,
+    (select m.received_at from public.payment_messages as m order by m.id desc limit 1),
+    (
+      select count(*) from public.payments as p
+      where p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
+    )
+  from (select) as always
+  left join lateral (
+    select b.finished_at, b.outcome from public.backups as b
+    where b.outcome in ('verified', 'readable') order by b.id desc limit 1
+  ) as made on true
+  left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
+$$;
+comment on function public.system_status() is
+  'What the database knows of the machinery: the last good backup and the last attempt, the last word of M-PESA, prompts open for more than five minutes. For staff.';
+grant execute on function public.system_status() to authenticated;
+
+create function public.dashboard_figures() returns table (
+  products bigint,
+  orders bigint,
+  inquiries bigint,
+  revenue bigint,
+  received bigint,
+  received_this_week bigint,
+  received_today bigint
+)
+language plpgsql stable security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
+  today timestamptz := date_trunc('day', now_in_nairobi) at time zone 'Africa/Nairobi';
+  monday timestamptz := date_trunc('week', now_in_nairobi) at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with money (amount, moved_at) as (
+    select p.amount, p.completed_at from public.payments as p where p.status = 'completed'
+    union all
+    select -r.amount, r.completed_at from public.refunds as r where r.status = 'completed' and r.payment_id is not null
+  )
+  select
+    (select count(*) from public.products as p where p.is_active),
+    o.count,
+    (select count(*) from public.inquiries),
+    o.revenue,
+    m.in_all,
+    m.this_week,
+    m.today
+  from (
+    select count(*), coalesce(sum(total_amount), 0)::bigint as revenue from public.orders
+  ) as o
+  cross join (
+    select
+      coalesce(sum(amount), 0)::bigint as in_all,
+      coalesce(sum(amount) filter (where moved_at >= monday), 0)::bigint as this_week,
+      coalesce(sum(amount) filter (where moved_at >= today), 0)::bigint as today
+    from money
+  ) as m;
+end
+$$;
+comment on function public.dashboard_figures() is
+  'Active products, orders, inquiries, and money in cents: revenue is the total of all orders, paid or not (specification §7); received is what arrived for orders less what was sent back, by the time it moved; days are those of Nairobi, weeks begin on Monday. For staff.';
+grant execute on function public.dashboard_figures() to authenticated;
+
+-- schemas/33_live.sql
+-- Live updates: notifications that clear cached pages, and tables that staff screens follow.
+
+create function private.announce_page_change() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change jsonb := jsonb_build_object('table', tg_table_name);
+begin
+  if tg_level = 'ROW' and tg_table_name = 'products' then
+    if tg_op <> 'INSERT' then
+      change := change || jsonb_build_object('old', jsonb_build_object(
+        'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
+        'home_section', old.home_section, 'home_position', old.home_position));
+    end if;
+    if tg_op <> 'DELETE' then
+      change := change || jsonb_build_object('new', jsonb_build_object(
+        'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
+        'home_section', new.home_section, 'home_position', new.home_position));
+    end if;
+    -- A notification holds 8000 bytes. Without its rows it means any row of the table.
+    if octet_length(change::text) > 7000 then
+      change := jsonb_build_object('table', tg_table_name);
+    end if;
+  end if;
+  perform pg_catalog.pg_notify('page_changes', change::text);
+  return null;
+end
+$$;
+comment on function private.announce_page_change() is
+  'Tells on the channel page_changes, as JSON, which table changed and, of products, the keys of the row before and after.';
+
+-- Staff screens notice within a second that a session has ended or that an account is no longer staff.
+create function private.announce_access_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  -- Only a hint: the screens then ask the services. The topic is the account's id, which only the account itself knows.
+  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
+  return null;
+end
+$$;
+comment on function private.announce_access_change() is
+  'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
+
+create trigger products_come_and_go_on_pages after insert or delete on public.products
+  for each row execute function private.announce_page_change();
+
+create trigger products_all_leave_pages after truncate on public.products
+  for each statement execute function private.announce_page_change();
+
+create trigger categories_come_and_go_on_pages after insert or delete on public.categories
+  for each row execute function private.announce_page_change();
+
+create trigger categories_change_pages after update on public.categories
+  for each row
+  when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
+  execute function private.announce_page_change();
+
+create trigger categories_all_leave_pages after truncate on public.categories
+  for each statement execute function private.announce_page_change();
+
+create trigger store_settings_change_pages after update on public.store_settings
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.announce_page_change();
+
+create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
+  for each statement execute function private.announce_page_change();
+
+create trigger shop_texts_change_pages after update on public.shop_texts
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.announce_page_change();
+
+create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
+  for each statement execute function private.announce_page_change();
+
+-- Every order takes units, but pages only show whether there are any.
+create trigger products_change_pages after update on public.products
+  for each row
+  when (
+    (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  )
+  execute function private.announce_page_change();
+
+create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
+  for each statement execute function private.announce_page_change();
+
+create trigger sessions_announce_their_end after delete on auth.sessions
+  for each row execute function private.announce_access_change();
+
+create trigger profiles_announce_deactivation after update of is_active on public.admin_profiles
+  for each row when (old.is_active and not new.is_active)
+  execute function private.announce_access_change();
+
+create trigger profiles_announce_removal after delete on public.admin_profiles
+  for each row execute function private.announce_access_change();
+
+-- Visitors receive broadcasts, they do not send them. The realtime service asks this policy who may send to a public topic, such as
+-- order-{id}. Private topics stay closed to everyone but the secret key.
+create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
+with check (extension = 'broadcast' and not private and (select public.is_admin()));
+
+alter publication supabase_realtime add table public.orders;
+
+alter publication supabase_realtime add table public.inquiries;
+
+alter publication supabase_realtime add table public.deliveries;
+
+alter publication supabase_realtime add table public.payments;
+
+alter publication supabase_realtime add table public.products;
+
+alter publication supabase_realtime add table public.categories;
+
+alter publication supabase_realtime add table public.store_settings;
+
+alter publication supabase_realtime add table public.outbox_messages;
+
+alter publication supabase_realtime add table public.message_templates;
+
+alter publication supabase_realtime add table public.mpesa_transactions;
+
+alter publication supabase_realtime add table public.statement_pulls;
+
+alter publication supabase_realtime add table public.reconciliation_events;
+
+alter publication supabase_realtime add table public.refunds;
+
+alter publication supabase_realtime add table public.payment_tests;
+
+alter publication supabase_realtime add table public.shop_texts;
+
+-- The rows that a new shop begins with.
+reset check_function_bodies;
+
+insert into public.store_settings default values;
+
+insert into private.person_hash_key default values;
+
+insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_types)
+values (
+  'product-images', 'product-images', true, 10 * 1024 * 1024,
+  array['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif']
+)
+on conflict (id) do update set
+  public = excluded.public,
+  file_size_limit = excluded.file_size_limit,
+  allowed_mime_types = excluded.allowed_mime_types;
+
+insert into private.limits (name, allowed, within) values
+  ('place_order', 100, '10 minutes'),
+  ('inquiries', 30, '10 minutes'),
+  ('order_lookups', 60, '10 minutes'),
+  ('orders_looked_up', 300, '1 day'),
+  ('order_digits', 5, '1 hour'),
+  ('digits', 60, '1 hour'),
+  ('payment_prompts', 100, '10 minutes'),
+  ('payment_prompts_of_order', 10, '10 minutes'),
+  ('payment_prompts_to_phone', 10, '10 minutes'),
+  ('unknown_payments', 60, '10 minutes'),
+  ('unpaid_order_texts', 10, '1 day'),
+  ('unpaid_order_mails', 20, '1 day'),
+  ('newsletter', 30, '10 minutes'),
+  ('newsletter_mails', 20, '1 day'),
+  ('inquiries_of_day', 100, '1 day');
+
+insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
+select kind, channel, subject, body, subject, body
+from (values
+  ('order_received', 'text', null,
+    '{shop}: we have your order {order}, {total}. Pay or follow it: {link}'),
+  ('order_paid', 'text', null,
+    '{shop}: {paid} received for {order}[, M-PESA {receipt}]. Asante! Follow it: {link}'),
+  ('order_payment_held', 'text', null,
+    '{shop}: {paid} received[, M-PESA {receipt}], {order} needs a check. We will call you. {link}'),
+  ('order_on_its_way', 'text', null,
+    '{shop}: your order {order} is on its way. Follow it: {link}'),
+  ('order_delivered', 'text', null,
+    '{shop}: your order {order} was delivered. Asante! Your receipt: {receipt_link}'),
+  ('order_refunded', 'text', null,
+    '{shop}: {refunded} for {order} was sent back to the phone that paid[, M-PESA {refund_receipt}]. {link}'),
+  ('order_cancelled', 'text', null,
+    '{shop}: your order {order} was cancelled.[ We are sending {due_back} back to you.] {link}'),
+  ('order_received', 'mail', 'We have your order {order}',
+    E'Habari {name},\n\nThank you for your order at {shop}.\n\n{items}\nDelivery: {delivery_fee}\nTotal: {total}\n\nPay or follow your order here:\n{link}\n\nYour tracking number is {tracking}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_paid', 'mail', 'We received your payment for {order}',
+    E'Habari {name},\n\nWe received {paid} for your order {order}. Asante![ The M-PESA receipt is {receipt}.]\n\n{items}\nDelivery: {delivery_fee}\nTotal: {total}\n\nFollow your order here:\n{link}\n\nYour receipt, to keep or to print:\n{receipt_link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_payment_held', 'mail', 'Your payment for {order} reached us, and we will call you',
+    E'Habari {name},\n\nWe received {paid} for your order {order}.[ The M-PESA receipt is {receipt}.]\n\nIt came too late for the drinks we kept for you, or in another amount than the total of {total}. Nothing is lost: our team will call you to sort it out.\n\nYour order:\n{link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_on_its_way', 'mail', 'Your order {order} is on its way',
+    E'Habari {name},\n\nYour order {order} has left our fridge and is on its way to you.\n\nFollow it here:\n{link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_delivered', 'mail', 'Your order {order} was delivered',
+    E'Habari {name},\n\nYour order {order} was delivered. Asante, and enjoy it cold!\n\nYour receipt, to keep or to print:\n{receipt_link}\n\nIf something is not right, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_refunded', 'mail', 'Your money for {order} was sent back',
+    E'Habari {name},\n\nWe sent {refunded} for your order {order} back to the phone that paid.[ The M-PESA receipt of it is {refund_receipt}.]\n\nYour order:\n{link}\n\nIf it has not reached you within a day, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_cancelled', 'mail', 'Your order {order} was cancelled',
+    E'Habari {name},\n\nWe have cancelled your order {order}.[ We are sending your {due_back} back to the phone that paid.]\n\nYour order:\n{link}\n\nIf you have a question, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_expired', 'mail', 'Your order {order} was not paid in time',
+    E'Habari {name},\n\nNo payment for your order {order} reached us in time, so we have cancelled it.\n\n{items}\n\nYou can order again here:\n{link}\n\nIf you did pay, keep your M-PESA receipt and call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('newsletter_confirmation', 'mail', 'Please confirm: news from {shop}',
+    E'Habari,\n\nYou asked for news from {shop}: a short note when a new flavor leaves the press.\n\nPlease confirm your address here:\n{confirm_link}\n\nIf it was not you, do nothing. Without your confirmation we send no news and forget your address after 7 days. To remove it now:\n{unsubscribe_link}\n\n{shop}\n{shop_phone}\n{shop_email}')
+) as template (kind, channel, subject, body);
+
+insert into public.shop_texts (slug, title, body, default_title, default_body)
+select slug, title, body, title, body
+from (values
+  ('faq', 'Frequently asked questions', $text$## How fast is delivery?
+
+15 to 60 minutes within Nairobi, 7 days a week, public holidays included. The [delivery page](/delivery) lists the areas we cover.
+
+## What does delivery cost?
+
+Within Nairobi: {delivery_fee}. You see it before you pay. Outside Nairobi County it may cost more, and we ask you before we send anything.
+
+## Do you deliver outside Nairobi?
+
+Yes, nationwide. Call {phone} first, and we tell you when a parcel reaches your town.
+
+## How do I pay?
+
+By M-PESA. After you order, a prompt appears on your phone; enter your PIN and your drinks are on their way. You need no account.
+
+## Where is my order?
+
+Enter your tracking number on the [tracking page](/track-order). It updates by itself while you watch.
+
+## Who can order?
+
+Anyone aged 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya.
+
+## Something is wrong with my order
+
+Call {phone} or write to {email}. We are there 24/7 by phone and chat, and answer email within 24 hours.$text$),
+  ('privacy', 'Privacy notice', $text$We ask for what a delivery needs, use it for that, and delete it on a schedule. We sell no one's data and set no advertising cookies.
+
+## Who we are
+
+{shop} in Nairobi is the data controller under Kenya's Data Protection Act, 2019. For anything about your data, write to {email} or call {phone}.
+
+## What we collect, and why
+
+- **When you order:** your name, phone, email, delivery address and notes. We need them to take your payment, to deliver, and to keep you posted. Our legal basis is the contract with you.
+- **When you pay:** the phone that pays, the amount and the M-PESA receipt. Safaricom also tells us the payer's name. Tax law asks us to keep these records.
+- **When you write to us:** your name, email, phone and message, to answer you.
+- **When you join the newsletter:** your email address, once you have confirmed it. Every mail has a link to unsubscribe.
+- **When you visit:** how often each page is opened per day, without cookies and without anything about you. For a few hours we use IP addresses to keep the shop safe from abuse.
+
+If you let this device remember your details for the next order, they stay on the device.
+
+## Who receives it
+
+- Safaricom (M-PESA): the phone that pays and the amount.
+- Your rider: your name, phone, address and notes.
+- The companies that send our texts and emails: your phone or email address, and the message.
+- The companies that host this website and its backups, on our behalf.
+- Authorities, where Kenyan law requires it.
+
+## How long we keep it
+
+- Your details in an order: {order_details_kept}. After that the order stays in our books without them.
+- M-PESA's messages about payments: {payment_messages_kept}, as tax law asks for records.
+- Texts and emails we sent you: 90 days.
+- Messages you sent us: {inquiries_kept}.
+- Newsletter: until you unsubscribe. An address that is not confirmed is deleted after 7 days.
+- Backups: about a week.
+
+## Your rights
+
+You may ask us for a copy of your data, to correct it, to erase it, or to stop using it. Write to {email} or call {phone}. So that no one else gets your data, we check that the phone or email address is yours. We answer a request for a copy within 7 days, and a request to correct or erase within 14 days. What tax law asks us to keep, we keep until its time is over.
+
+Not happy with our answer? You can complain to the [Office of the Data Protection Commissioner](https://www.odpc.go.ke).$text$),
+  ('terms', 'Terms of service', $text$## Who may order
+
+You must be 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya. Riders may ask for your ID, and hand nothing to anyone under 18. Khat is a stimulant: take it in moderation, and not while you are pregnant or breastfeeding, or if you have heart trouble.
+
+## Your order
+
+When you order, we reserve your drinks for a few minutes while you pay. The contract begins when your payment reaches us. If we cannot deliver after all, your money comes back.
+
+## Prices
+
+Prices are in Kenyan shillings and include taxes. Delivery within Nairobi: {delivery_fee}. You see the total before you pay.
+
+## Payment
+
+You pay by M-PESA: by the prompt on the phone you enter, or to our till or paybill where we offer it. M-PESA takes whole shillings, so the total is rounded up to the next one. We never ask for your PIN.
+
+## Delivery
+
+Within Nairobi we deliver in 15 to 60 minutes, 7 days a week, in the areas on the [delivery page](/delivery). Rain and traffic can make it longer. Outside Nairobi we agree on time and charges with you first. Please make sure that an adult can receive the order and answer the phone.
+
+## Cancelling and refunds
+
+- Until your rider leaves you can cancel for a full refund: call {phone}.
+- If a drink arrives damaged, warm or wrong, tell us within 24 hours. We replace it or send your money back.
+- Refunds go by M-PESA to the phone that paid.
+- For your safety we do not take back drinks that reached you in order.
+
+## The rest
+
+Kenyan law applies. Changes of these terms apply to orders placed after the change. How we handle your data is in the [privacy notice](#privacy).$text$)
+) as page (slug, title, body);
+
+-- Words that mean nothing are left out of a search.
+insert into public.search_synonyms (word, means) values
+  ('juice', ''),
+  ('juisi', ''),
+  ('jusi', ''),
+  ('sharubati', ''),
+  ('drink', ''),
+  ('kinywaji', ''),
+  ('vinywaji', ''),
+  ('beverage', ''),
+  ('refreshment', ''),
+  ('flavour', ''),
+  ('flavor', ''),
+  ('ladha', ''),
+  ('fruit', ''),
+  ('tunda', ''),
+  ('matunda', ''),
+  ('price', ''),
+  ('bei', ''),
+  ('buy', ''),
+  ('nunua', ''),
+  ('order', ''),
+  ('nataka', ''),
+  ('naomba', ''),
+  ('please', ''),
+  ('best', ''),
+  ('new', ''),
+  ('delivery', ''),
+  ('nairobi', ''),
+  ('qat', 'khat'),
+  ('miraa', 'khat'),
+  ('muguka', 'khat'),
+  ('mairungi', 'khat'),
+  ('veve', 'khat'),
+  ('jaba', 'khat'),
+  ('gomba', 'khat'),
+  ('energy drink', 'energy'),
+  ('nguvu', 'energy'),
+  ('stim', 'energy'),
+  ('soda', 'sparkling'),
+  ('fizzy', 'sparkling'),
+  ('carbonated', 'sparkling'),
+  ('sparkle', 'sparkling'),
+  ('bubbles', 'sparkling'),
+  ('kopo', 'can'),
+  ('mkebe', 'can'),
+  ('debe', 'can'),
+  ('tin', 'can'),
+  ('chupa', 'bottle'),
+  ('glass bottle', 'bottle'),
+  ('large', '750ml'),
+  ('big', '750ml'),
+  ('kubwa', '750ml'),
+  ('family', '750ml'),
+  ('share', '750ml'),
+  ('small', '330ml'),
+  ('ndogo', '330ml'),
+  ('dogo', '330ml'),
+  ('mini', '330ml'),
+  ('medium', '500ml'),
+  ('half litre', '500ml'),
+  ('half liter', '500ml'),
+  ('500 millilitres', '500ml'),
+  ('75cl', '750ml'),
+  ('three quarter litre', '750ml'),
+  ('50cl', '500ml'),
+  ('33cl', '330ml'),
+  ('embe', 'mango'),
+  ('maembe', 'mango'),
+  ('apple mango', 'mango'),
+  ('karakara', 'passion'),
+  ('pasheni', 'passion'),
+  ('granadilla', 'passion'),
+  ('passion fruit', 'passion'),
+  ('nanasi', 'pineapple'),
+  ('mananasi', 'pineapple'),
+  ('ananas', 'pineapple'),
+  ('mint leaf', 'mint'),
+  ('mnanaa', 'mint'),
+  ('nanaa', 'mint'),
+  ('peppermint', 'mint'),
+  ('ukwaju', 'tamarind'),
+  ('imli', 'tamarind'),
+  ('zobo', 'hibiscus'),
+  ('sobolo', 'hibiscus'),
+  ('bissap', 'hibiscus'),
+  ('karkade', 'hibiscus'),
+  ('karkadeh', 'hibiscus'),
+  ('rosella', 'hibiscus'),
+  ('roselle', 'hibiscus'),
+  ('sorrel', 'hibiscus'),
+  ('hibiscus tea', 'hibiscus'),
+  ('tangawizi', 'ginger'),
+  ('limau', 'lemon'),
+  ('ndimu', 'lemon lime'),
+  ('malimau', 'lemon lime'),
+  ('dawa', 'dawa ginger'),
+  ('tikiti', 'watermelon'),
+  ('tikiti maji', 'watermelon'),
+  ('tikitimaji', 'watermelon'),
+  ('matikiti', 'watermelon'),
+  ('melon', 'watermelon'),
+  ('currant', 'blackcurrant'),
+  ('cassis', 'blackcurrant'),
+  ('berry', 'blackcurrant'),
+  ('nazi', 'coconut'),
+  ('dafu', 'coconut'),
+  ('madafu', 'coconut'),
+  ('coco', 'coconut'),
+  ('maji', 'water watermelon'),
+  ('water', 'water watermelon'),
+  ('asali', 'honey'),
+  ('sukari', 'sweet'),
+  ('tamu', 'sweet'),
+  ('chachu', 'sour sharp tart'),
+  ('ukali', 'sour sharp tart'),
+  ('kali', 'strong ginger double'),
+  ('strong', 'strong ginger double'),
+  ('hot', 'strong ginger double'),
+  ('spicy', 'strong ginger double'),
+  ('baridi', ''),
+  ('cold', ''),
+  ('maji ya matunda', ''),
+  ('cool', ''),
+  ('ice', ''),
+  ('chilled', ''),
+  ('chungwa', 'orange'),
+  ('machungwa', 'orange'),
+  ('discount', 'offer'),
+  ('deal', 'offer'),
+  ('sale', 'offer'),
+  ('ofa', 'offer'),
+  ('punguzo', 'offer'),
+  ('nafuu', 'offer'),
+  ('cheap', 'offer'),
+  ('maji ya', '');
