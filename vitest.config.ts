@@ -1,12 +1,19 @@
 import { defineConfig } from 'vitest/config';
 import { slowestFirst } from './scripts/slowest-first.ts';
+import { findUnitTests, longTests, sqlTests } from './scripts/test-levels.ts';
+
+const exclude = ['node_modules', 'build', 'data', 'e2e/**', '.react-router'];
+const units = findUnitTests();
+const timeouts = {
+  // How soon something must come true is said where it matters; elsewhere a busy machine may take its time.
+  expect: { poll: { timeout: 20_000 } },
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+};
 
 export default defineConfig({
   test: {
-    include: ['**/*.test.ts', '**/*.test.tsx'],
-    exclude: ['node_modules', 'build', 'data', 'e2e/**', '.react-router'],
     globalSetup: ['scripts/prepare-test-run.ts'],
-    pool: 'forks',
     // Some wait more than they work: three files share two cores.
     maxWorkers: 3,
     sequence: {
@@ -21,9 +28,31 @@ export default defineConfig({
         'conformance/realtime.test.ts',
       ]),
     },
-    // How soon something must come true is said where it matters; elsewhere a busy machine may take its time.
-    expect: { poll: { timeout: 20_000 } },
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    projects: [
+      {
+        // They leave nothing behind, so that one worker runs many files.
+        test: { name: 'units', include: units, pool: 'threads', isolate: false, ...timeouts },
+      },
+      {
+        test: {
+          name: 'sql',
+          include: sqlTests,
+          exclude: [...exclude, ...units],
+          pool: 'forks',
+          env: { TEST_DATABASES: process.env.TEST_DATABASES ?? 'one' },
+          ...timeouts,
+        },
+      },
+      {
+        test: {
+          name: 'services',
+          include: ['**/*.test.ts', '**/*.test.tsx'],
+          exclude: [...exclude, ...units, ...sqlTests, ...longTests],
+          pool: 'forks',
+          ...timeouts,
+        },
+      },
+      { test: { name: 'long', include: longTests, pool: 'forks', ...timeouts } },
+    ],
   },
 });

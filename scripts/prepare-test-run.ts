@@ -4,6 +4,7 @@ import { mkdir, readdir, rm, statfs } from 'node:fs/promises';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
+import type { TestProject } from 'vitest/node';
 import { prepareTemplate } from '../backend/database/throwaway.ts';
 import { shopMigrations } from './shop-migrations.ts';
 import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql.ts';
@@ -13,7 +14,8 @@ const folderOf = (processId: number | string) => `jani-test-run-${processId}`;
 /** What a run needs, several times over. */
 const enoughBytes = 4 * 1024 ** 3;
 
-export default async function prepare(): Promise<() => Promise<void>> {
+export default async function prepare({ vitest }: TestProject): Promise<() => Promise<void>> {
+  if (vitest.projects.every(({ name }) => name === 'units')) return async () => {};
   const closers: (() => Promise<void>)[] = [];
   const close = async () => {
     for (const closer of closers.reverse()) await closer();

@@ -1,18 +1,19 @@
-// `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, and every test there is.
+// `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services and stories.
+// `npm run test:quick`: types, lint and units, which need neither. `npm run test:long`: the long proofs, and the SQL on PGlite.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePrograms } from './ensure-programs.mjs';
 import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
 
+const level = process.argv[2] ?? 'usual';
 checkNode();
-const programs = ensurePrograms();
+const programs = level === 'quick' ? null : ensurePrograms();
 installPackages();
 const browser = await programs;
-build();
+if (level !== 'quick') build();
 
 const results = join(root, 'build', 'test-results');
-rmSync(results, { recursive: true, force: true });
 mkdirSync(results, { recursive: true });
 
 // Colours are for people at a terminal.
@@ -34,17 +35,31 @@ function check(title, command, parameters) {
 }
 
 /** A run of Vitest: each of its tests counts. */
-function suite(title, config) {
+function suite(title, config, { projects = [], environment = {} } = {}) {
   console.log(`\n— ${title}`);
-  const file = join(results, `${config}.json`);
+  const file = join(results, `${title.replaceAll(/\W+/g, '-')}.json`);
+  rmSync(file, { force: true });
   const { status } = spawnSync(
     bin('vitest'),
-    ['run', '--config', config, '--reporter=dot', '--reporter=json', `--outputFile.json=${file}`],
+    [
+      'run',
+      '--config',
+      config,
+      ...projects.map((name) => `--project=${name}`),
+      '--reporter=dot',
+      '--reporter=json',
+      `--outputFile.json=${file}`,
+    ],
     {
       cwd: root,
       stdio: 'inherit',
       shell: process.platform === 'win32',
-      env: { ...process.env, NODE_ENV: 'test', ...(browser ? { CHROMIUM_PATH: browser } : {}) },
+      env: {
+        ...process.env,
+        ...environment,
+        NODE_ENV: 'test',
+        ...(browser ? { CHROMIUM_PATH: browser } : {}),
+      },
     },
   );
   if (!existsSync(file)) {
@@ -64,13 +79,33 @@ function suite(title, config) {
   if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);
 }
 
-check('types of the routes', bin('react-router'), ['typegen']);
-check('types', bin('tsc'), []);
-check('lint, format, import cycles, floating promises', bin('biome'), ['ci', '.']);
-check('unused files, exports and packages', bin('knip'), ['--no-progress']);
-suite('rules, services and SQL', 'vitest.config.ts');
-if (browser) suite('stories in a browser', 'vitest.browser.config.ts');
-else failed.push('stories in a browser: there is no browser');
+function checkSource() {
+  check('types of the routes', bin('react-router'), ['typegen']);
+  check('types', bin('tsc'), []);
+  check('lint, format, import cycles, floating promises', bin('biome'), ['ci', '.']);
+  check('unused files, exports and packages', bin('knip'), ['--no-progress']);
+}
+
+const levels = {
+  quick() {
+    checkSource();
+    suite('units', 'vitest.config.ts', { projects: ['units'] });
+  },
+  usual() {
+    checkSource();
+    suite('units, services and SQL', 'vitest.config.ts', { projects: ['units', 'services', 'sql'] });
+    if (browser) suite('stories in a browser', 'vitest.browser.config.ts');
+    else failed.push('stories in a browser: there is no browser');
+  },
+  long() {
+    suite('long proofs', 'vitest.config.ts', { projects: ['long'] });
+    suite('SQL on PGlite', 'vitest.config.ts', {
+      projects: ['sql'],
+      environment: { TEST_DATABASES: 'pglite' },
+    });
+  },
+};
+levels[level]();
 
 if (failed.length > 0) console.log(`\nFailed:\n${failed.map((title) => `  ${title}`).join('\n')}`);
 console.log(

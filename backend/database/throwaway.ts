@@ -13,9 +13,14 @@ import { openPostgresql } from './postgresql.ts';
 /** All of it is filled with zeros at each start: this is enough for what tests keep. */
 export const sharedBuffers = '16MB';
 
-/** The databases tests can run on here: always PGlite, and PostgreSQL when the run has started a cluster. */
+/**
+ * The databases that tests run on: PGlite, and PostgreSQL when the run has started a cluster. `TEST_DATABASES` narrows them to
+ * `pglite`, or to `one`: PostgreSQL where there is one.
+ */
 export function testDatabases(): Database['kind'][] {
-  return process.env.TEST_POSTGRESQL_URL ? ['pglite', 'postgresql'] : ['pglite'];
+  const { TEST_DATABASES: chosen, TEST_POSTGRESQL_URL: cluster } = process.env;
+  if (!cluster || chosen === 'pglite') return ['pglite'];
+  return chosen === 'one' ? ['postgresql'] : ['pglite', 'postgresql'];
 }
 
 /**

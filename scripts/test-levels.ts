@@ -1,0 +1,61 @@
+// The levels of the tests. A unit test opens no database; a long proof takes long; the rest tests services and SQL.
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+const root = join(import.meta.dirname, '..');
+
+/** Run by `npm run test:long` alone. */
+export const longTests = [
+  'torture/torture.test.ts',
+  'backend/database/kill.test.ts',
+  'backend/storage/kill.test.ts',
+];
+
+/**
+ * What PostgreSQL alone decides: rules in SQL, and services whose queries are the same on both databases. `npm test` runs
+ * them on PostgreSQL where there is one, `npm run test:long` on PGlite. Stories and the tests of drivers, of the data service,
+ * of realtime and of backups run on both.
+ */
+export const sqlTests = [
+  'supabase/**/*.test.ts',
+  'server/outbox.test.ts',
+  'conformance/{auth-,storage,one-request,shop-calls}*.test.ts',
+];
+
+const opensDatabase = new Set([
+  'backend/database/pglite.ts',
+  'backend/database/postgresql.ts',
+  'scripts/open-shop.ts',
+  'scripts/throwaway-postgresql.ts',
+]);
+const importPattern =
+  /(?:^|\n)(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]/g;
+const known = new Map<string, boolean>();
+
+/** Whether a file or what it imports opens a database. */
+function reachesDatabase(file: string): boolean {
+  if (opensDatabase.has(file)) return true;
+  if (!/\.tsx?$/.test(file)) return false;
+  const before = known.get(file);
+  if (before !== undefined) return before;
+  known.set(file, false);
+  const text = readFileSync(join(root, file), 'utf8');
+  const reaches = [...text.matchAll(importPattern)].some(([, eager, lazy]) =>
+    reachesDatabase(relative(root, join(root, dirname(file), eager ?? lazy ?? ''))),
+  );
+  known.set(file, reaches);
+  return reaches;
+}
+
+export function findUnitTests(): string[] {
+  const folders = readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !/^(\.|node_modules|build|data|docs|e2e)/.test(entry.name))
+    .map(({ name }) => name);
+  return folders
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) =>
+        join(folder, path),
+      ),
+    )
+    .filter((file) => /\.test\.tsx?$/.test(file) && !reachesDatabase(file));
+}
