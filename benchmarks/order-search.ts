@@ -94,6 +94,7 @@ async function benchOn(
         ['broad', { search: 'kamau' }],
         ['rare', { search: middle }],
         ['rare, in a status', { search: middle, status: 'delivered' }],
+        ['common words that no order has together', { search: 'amina brian westlands' }],
         ['two signs nobody has', { search: '%%' }],
       ] as const) {
         const measured = await compare(

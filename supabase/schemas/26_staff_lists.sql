@@ -62,6 +62,36 @@ $$;
 comment on function private.read_list_search(text) is
   'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
 
+create function private.is_in_drinks(pattern text) returns boolean
+language sql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it would read every item for a word that none has.
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (
+    select from public.order_items as i
+    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
+  );
+$$;
+comment on function private.is_in_drinks(text) is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
+
+create function private.is_in_riders(pattern text) returns boolean
+language sql stable
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (
+    select from public.deliveries as d
+    where translate(
+      lower(coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')),
+      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+    ) like pattern
+  );
+$$;
+comment on function private.is_in_riders(text) is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
+
 -- Staff lists: conditions of a row ask for the row's own items and rider. As EXISTS, PostgreSQL hashed them: it read all items of the
 -- shop for the few orders that a search looks at. Values of a subquery are never hashed.
 create function private.list_conditions(
@@ -97,7 +127,9 @@ declare
   asked record;
   indexed text[] := '{}';
   checked text[] := '{}';
-  rarest text;
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
 begin
   asked := private.read_list_search(search);
   is_broad := true;
@@ -158,32 +190,40 @@ begin
     candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
     is_broad := false;
   elsif asked.words is not null then
-    checked := checked || format('(%s%s)',
-      (
-        select string_agg(
-          format('(%1$s like %2$L or coalesce((select bool_or(%3$s like %2$L) from public.order_items as i where i.order_id = o.id), false)%4$s)',
-            order_text, w.pattern, item_text, case when not is_orders then format(' or %s like %L', rider_text, w.pattern) end),
-          ' and '
-        )
-        from unnest(asked.words) as w (pattern)
-      ),
+    -- One text for each row, so that it is made once for however many words.
+    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
+      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
       case when asked.digits is not null then
         format(' or %s like %L', order_text, asked.digits)
         || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
       end
     );
-    rarest := (select w.pattern from unnest(asked.words) as w (pattern) order by char_length(w.pattern) desc limit 1);
-    candidates := (
-      select string_agg(
-        format('select o.id from public.orders as o where %s like %L', order_text, p.pattern)
-        || format(' union select i.order_id from public.order_items as i where %s like %L', item_text, p.pattern)
-        || case when is_orders then '' else
-          format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end,
-        ' union '
-      )
-      from unnest(array[rarest, asked.digits]) as p (pattern)
-      where p.pattern is not null
-    );
+    -- Words that no drink and no rider has are in the order itself: its index looks all of them up at once, so that words which
+    -- many orders have are no slower than rare ones. Parts of fewer than three letters are in no index by trigram.
+    foreach pattern in array asked.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_drinks(pattern) or (not is_orders and private.is_in_riders(pattern)) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
+          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+          || case when is_orders then '' else
+            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      else 'select o.id from public.orders as o'
+    end || case when asked.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
   end if;
   if is_orders and payment = 'refund_due' then
     checked := checked || is_refund_due;
@@ -269,15 +309,16 @@ declare
   asked record;
   found_ids uuid[];
   is_whole_list boolean := false;
+  pages integer;
 begin
   asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
   if asked.is_broad then
-    select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-    from private.walk_list(
-      list, asked.by_index, asked.by_row, before_created_at, before_id, most,
-      -- So far through the newest a broad search has found its page; what is rarer is looked up.
-      case when asked.by_row is null then most else 40 * most end
-    ) as w;
+    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+    foreach pages in array case when asked.by_row is null then '{1}' else '{10,40}'::integer[] end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, pages * most) as w;
+      exit when is_whole_list or 8 * coalesce(cardinality(found_ids), 0) not between most and 8 * most - 1;
+    end loop;
   end if;
   if asked.by_row is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(

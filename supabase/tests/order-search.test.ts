@@ -155,6 +155,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search({ search: 'juice' }, 'service')).toHaveLength(50);
   });
 
+  test('words that every order has are looked up together: only orders with all of them are read', async () => {
+    const candidatesOf = async (text: string) => {
+      const { rows } = await database.query<{ candidates: string }>(
+        `select candidates from private.list_conditions('orders', $1, null, null, null, null, null, null)`,
+        [text],
+      );
+      return (await database.query(rows[0]?.candidates ?? '')).rows.length;
+    };
+    expect(await candidatesOf('customer juice karen')).toBe(bulk);
+    expect(await candidatesOf('customer juice karen starlight')).toBe(0);
+    expect(await candidatesOf('karen starlight plain')).toBe(1);
+  });
+
   test('a rare text is found by the index of parts, without reading the table', async () => {
     const readRows = async () => {
       await database.query('select pg_stat_force_next_flush()').catch(() => {});
