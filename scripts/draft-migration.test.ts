@@ -33,7 +33,7 @@ test('writes functions, triggers, policies, indexes, comments and grants of the 
     create function private.forgotten() returns void language sql as '';
     comment on function private.is_email(text) is 'Other.';
     revoke execute on function public.track_order from anon;
-    drop trigger products_change_pages on public.products;
+    drop trigger products_after_change on public.products;
     drop policy "Staff send broadcasts to public topics" on realtime.messages;
     drop index public.products_newest_first;
   `);

@@ -90,7 +90,7 @@ function belongsToNewRelation(
 }
 
 /** Splits a script at the semicolons that end statements; comments before a statement stay with it. */
-export function statementsOf(script: string): string[] {
+function statementsOf(script: string): string[] {
   const tokens = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$\w*\$)[\s\S]*?\1|;/g;
   const statements: string[] = [];
   let start = 0;

@@ -140,17 +140,25 @@ create policy "staff edit the texts of the shop" on public.shop_texts
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
 -- The settings in the hands of several members of staff: nobody's change is silently lost, and nothing odd gets in.
+create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
+language sql volatile
+set search_path = ''
+as $$
+  -- A save names the updated_at that it saw: two edits never have the same, even when the clock is set back.
+  select case
+    when old - 'updated_at' is distinct from new - 'updated_at'
+    then greatest(clock_timestamp(), (old ->> 'updated_at')::timestamptz + interval '1 microsecond')
+    else (old ->> 'updated_at')::timestamptz
+  end;
+$$;
+comment on function private.time_of_edit(jsonb, jsonb) is 'updated_at of an edited row: later than before when anything else changed, else as before.';
+
 create function private.date_settings_edit() returns trigger
-language plpgsql
+language plpgsql security definer
 set search_path = ''
 as $$
 begin
-  -- Whoever saves names the moment they saw: a clock that is set back must not make two edits look like one.
-  new.updated_at := case
-    when to_jsonb(old) - 'updated_at' is distinct from to_jsonb(new) - 'updated_at'
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
 end
 $$;
@@ -169,27 +177,19 @@ comment on function public.staff_settings() is
 grant execute on function public.staff_settings() to authenticated, service_role;
 
 -- Settings
-create function private.expect_support_email() returns trigger
-language plpgsql security definer
+create function private.expect_support_email(email text) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  if not private.is_email(new.support_email) then
+  if not private.is_email(expect_support_email.email) then
     raise exception using
       errcode = 'check_violation',
       message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
       constraint = 'the support address is an e-mail address';
   end if;
-  return new;
 end
 $$;
-
-create trigger store_settings_date_their_edit before update on public.store_settings
-  for each row execute function private.date_settings_edit();
-
-create trigger store_settings_have_an_email_address before update of support_email on public.store_settings
-  for each row when (old.support_email is distinct from new.support_email)
-  execute function private.expect_support_email();
 
 create trigger shop_texts_date_their_edit before update on public.shop_texts
   for each row execute function private.date_settings_edit();

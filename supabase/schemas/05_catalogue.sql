@@ -96,36 +96,6 @@ create policy "staff delete products" on public.products
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
 
-create function private.date_product_edit() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  -- Stock is compared on its own: orders take and return units all day and must not conflict with a staff member's edit.
-  -- The date never moves backwards, even when the clock does.
-  new.updated_at := case
-    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-        old.brand, old.is_active, old.home_section, old.home_position)
-      is distinct from
-      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-        new.brand, new.is_active, new.home_section, new.home_position)
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
-  return new;
-end
-$$;
-
-create function private.tidy_category_name() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
-  return new;
-end
-$$;
-
 -- Catalogue
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
 language sql stable
@@ -147,46 +117,6 @@ $$;
 comment on function public.product_and_related(text, integer) is
   'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
 grant execute on function public.product_and_related(text, integer) to anon, authenticated, service_role;
-
-create function private.lock_products_of_category() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform from public.products as p where p.category = old.name order by p.id for update;
-  return new;
-end
-$$;
-comment on function private.lock_products_of_category() is
-  'A category that gets another name takes its products along, in whatever order the database finds them: so all are locked before.';
-
-create function private.end_outdated_offer() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  new.previous_price := null;
-  return new;
-end
-$$;
-comment on function private.end_outdated_offer() is
-  'Ends an offer when an update that does not mention it raises the price to the previous price or above.';
-
-create trigger products_date_their_edit before update on public.products
-  for each row execute function private.date_product_edit();
-
-create trigger categories_tidy_their_name before insert or update of name on public.categories
-  for each row execute function private.tidy_category_name();
-
-create trigger categories_lock_their_products before update of name on public.categories
-  for each row when (old.name is distinct from new.name)
-  execute function private.lock_products_of_category();
-
--- Clients that know nothing of offers can change prices as before.
-create trigger products_end_outdated_offers before update on public.products
-  for each row
-  when (new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price)
-  execute function private.end_outdated_offer();
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');

@@ -205,18 +205,18 @@ $$;
 comment on function private.forget_words(text[]) is
   'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
 
-create function private.follow_product() returns trigger
-language plpgsql security definer
+create function private.update_product_search(old public.products, new public.products) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   removed text[];
 begin
-  if tg_op <> 'INSERT' then
+  if old.id is not null then
     removed := string_to_array(array_to_string(private.searchable_texts(old), ' '), ' ');
     delete from private.searchable_products as s where s.product_id = old.id;
   end if;
-  if tg_op <> 'DELETE' and new.is_active then
+  if new.is_active then
     perform private.index_product(new);
     removed := array(
       select unnest(removed) except select string_to_table(array_to_string(private.searchable_texts(new), ' '), ' ')
@@ -225,7 +225,6 @@ begin
   if cardinality(removed) > 0 then
     perform private.forget_words(removed);
   end if;
-  return null;
 end
 $$;
 
@@ -575,17 +574,3 @@ grant execute on function public.find_products(text) to anon, authenticated, ser
 
 create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
-
-create trigger products_come_and_go_in_search after insert or delete on public.products
-  for each row execute function private.follow_product();
-
-create trigger products_change_in_search after update on public.products
-  for each row
-  when (
-    (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
-      old.previous_price is null)
-    is distinct from
-    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
-      new.previous_price is null)
-  )
-  execute function private.follow_product();

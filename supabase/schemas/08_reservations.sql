@@ -7,7 +7,7 @@ create table private.held_units (
 );
 
 comment on table private.held_units is
-  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Kept by the trigger orders_count_held_units.';
+  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Maintained by private.count_held_units.';
 
 alter table private.held_units enable row level security;
 
@@ -153,8 +153,8 @@ $$;
 comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
 
 -- Staff
-create function private.move_units_with_status() returns trigger
-language plpgsql security definer
+create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -226,14 +226,14 @@ $$;
 comment on function private.end_reviews() is
   'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
 
-create function private.count_held_units() returns trigger
-language plpgsql security definer
+create function private.count_held_units(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 set enable_seqscan = off
 as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
-  is_held boolean := tg_op = 'UPDATE'
+  is_held boolean := new.id is not null
     and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
 begin
   if is_held and not was_held then
@@ -255,8 +255,8 @@ begin
     ) as held
     where known.product_id = held.product_id;
   end if;
-  if tg_op = 'DELETE' then
-    return old;
+  if new.id is null then
+    return;
   end if;
 
   -- An order that was paid, or that staff hand on unpaid, counts for no limit.
@@ -274,7 +274,6 @@ begin
         ended_at = case when not is_held then coalesce(k.ended_at, now()) end
     where k.order_id = new.id;
   end if;
-  return null;
 end
 $$;
 
@@ -467,27 +466,6 @@ $$;
 comment on function private.is_paying(uuid, timestamptz) is
   'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
 
-create trigger orders_count_held_units after update on public.orders
-  for each row
-  when (
-    (old.status, old.payment_status, old.reserved_until is null)
-    is distinct from (new.status, new.payment_status, new.reserved_until is null)
-  )
-  execute function private.count_held_units();
-
-create trigger orders_take_held_units_along before delete on public.orders
-  for each row execute function private.count_held_units();
-
 create trigger order_items_count_held_units after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.count_held_item();
-
-create trigger orders_move_their_units before update of status on public.orders
-  for each row
-  when (
-    old.payment_status = new.payment_status
-    and old.status <> new.status
-    -- An unpaid order that staff hand on takes its units even when it has held none so far.
-    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
-  )
-  execute function private.move_units_with_status();

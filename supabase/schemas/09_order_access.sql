@@ -34,16 +34,6 @@ comment on function public.track_order(text, text, text) is
   'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_amount and part_paid. Null when there is none.';
 grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
 
-create function private.tell_order_followers() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.notify_order_followers(new);
-  return null;
-end
-$$;
-
 create function public.order_receipt(
   tracking_number text,
   access_key text default null,
@@ -101,13 +91,12 @@ comment on function public.order_receipt(text, text, text) is
   'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
 grant execute on function public.order_receipt(text, text, text) to anon, authenticated, service_role;
 
-create function private.tell_followers_of_check() returns trigger
-language plpgsql security definer
+create function private.notify_followers_of_order(order_id uuid) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.notify_order_followers(o) from public.orders as o where o.id = new.order_id;
-  return null;
+  perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
 end
 $$;
 
@@ -386,21 +375,3 @@ $$;
 comment on function public.orders_by_access_key(text[]) is
   'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
 grant execute on function public.orders_by_access_key(text[]) to anon, authenticated, service_role;
-
-create function private.tell_followers_of_refund() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.notify_order_followers(o)
-  from public.payments as p
-  join public.orders as o on o.id = p.order_id
-  where p.id = new.payment_id;
-  return null;
-end
-$$;
-
-create trigger orders_tell_followers after update on public.orders
-  for each row
-  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
-  execute function private.tell_order_followers();

@@ -69,8 +69,8 @@ comment on table private.payment_secrets is 'The unguessable last part of the ad
 
 alter table private.payment_secrets enable row level security;
 
-create function private.hold_same_amount() returns trigger
-language plpgsql security definer
+create function private.refuse_same_amount(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -86,7 +86,6 @@ begin
       ceil(extract(epoch from told_at + interval '2 minutes' - now()))::integer
     ));
   end if;
-  return new;
 end
 $$;
 
@@ -188,22 +187,3 @@ $$;
 comment on function public.begin_payment(uuid, text, text, text, integer) is
   'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
 grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
-
-create trigger payments_hold_the_same_amount before insert on public.payments
-  for each row
-  when (new.status = 'initiating' and new.method = 'prompt')
-  execute function private.hold_same_amount();
-
-create trigger payments_tell_followers_of_a_prompt after insert on public.payments
-  for each row when (new.status in ('initiating', 'processing'))
-  execute function private.tell_followers_of_check();
-
--- A payment that succeeds changes the order, which is announced by itself.
-create trigger payments_tell_followers_of_a_check after update of status, refunded_at on public.payments
-  for each row
-  when (
-    old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
-      old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
-    ))
-  )
-  execute function private.tell_followers_of_check();

@@ -546,6 +546,3 @@ as $$
 $$;
 comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has told of yet.';
 grant execute on function public.receipts_unheard(text[]) to service_role;
-
-create trigger payments_claim_their_transaction after insert or update of receipt on public.payments
-  for each row when (new.receipt is not null) execute function private.link_transaction();

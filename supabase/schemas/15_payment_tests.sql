@@ -266,24 +266,15 @@ comment on function public.lease_payment_test_queries(integer, integer) is
 grant execute on function public.lease_payment_test_queries(integer, integer) to service_role;
 
 -- The shillings of tests
-create function private.set_test_money_aside() returns trigger
-language plpgsql security definer
+create function private.set_test_money_aside(receipt text) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
   update public.mpesa_transactions as t
   set resolution = 'not_an_order', resolved_at = now(), updated_at = now()
-  where t.receipt = new.receipt and t.payment_id is null and t.resolution is null
-    and exists (select from public.payment_tests as test where test.receipt = new.receipt);
-  return null;
+  where t.receipt = set_test_money_aside.receipt and t.payment_id is null and t.resolution is null
+    and exists (select from public.payment_tests as test where test.receipt = set_test_money_aside.receipt);
 end
 $$;
-comment on function private.set_test_money_aside() is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';
-
-create trigger transactions_of_tests_are_known after insert on public.mpesa_transactions
-  for each row execute function private.set_test_money_aside();
-
-create trigger payment_tests_set_their_money_aside after update of receipt on public.payment_tests
-  for each row
-  when (new.receipt is not null and new.receipt is distinct from old.receipt)
-  execute function private.set_test_money_aside();
+comment on function private.set_test_money_aside(text) is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';

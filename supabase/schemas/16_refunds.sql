@@ -107,8 +107,8 @@ comment on table private.refund_secrets is 'The unguessable part of the address 
 
 alter table private.refund_secrets enable row level security;
 
-create function private.keep_refund_limit_raise() returns trigger
-language plpgsql security definer
+create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -117,7 +117,6 @@ begin
     old.refund_approval_above, new.refund_approval_above
   from (select auth.uid() as id) as member
   where member.id is not null;
-  return null;
 end
 $$;
 
@@ -134,8 +133,8 @@ comment on function private.refund_limit() is 'In cents, what binds now: a raise
 
 -- What follows from it
 -- A paid order is delivered or its money sent back, never both.
-create function private.hold_refunded_order() returns trigger
-language plpgsql security definer
+create function private.refuse_while_refund_is_open(new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -150,13 +149,12 @@ begin
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
   end if;
-  return new;
 end
 $$;
 
 -- Whoever notes that an order's money was sent back: its payment's books follow.
-create function private.note_refund_of_order() returns trigger
-language plpgsql security definer
+create function private.record_refund_of_order(new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -174,13 +172,12 @@ begin
   select s.id, s.receipt, s.amount, 'Noted with the order', 'by_hand', 'completed', member,
     (select u.email from auth.users as u where u.id = member), now()
   from sent_back as s;
-  return null;
 end
 $$;
 
 -- The money of an order went back: what is decided about the order follows the rules of decide_paid_order.
-create function private.follow_refunded_payment() returns trigger
-language plpgsql security definer
+create function private.refund_order_of_payment(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -192,7 +189,7 @@ begin
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
-    return null;
+    return;
   end if;
   if exists (
     select from public.payments as p
@@ -200,7 +197,7 @@ begin
   ) then
     -- It was paid in parts: it is refunded with the last one.
     perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
-    return null;
+    return;
   end if;
   -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
   -- stay in the house.
@@ -219,13 +216,12 @@ begin
       end,
       updated_at = now()
   where o.id = refunded_order.id;
-  return null;
 end
 $$;
 
 -- Two entries of one receipt became one payment: its refund belongs to the one that stays.
-create function private.move_refund_with_receipt() returns trigger
-language plpgsql security definer
+create function private.move_refund_with_receipt(new public.payments) returns public.payments
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -438,8 +434,8 @@ comment on function private.keep_refund_decision(text, text, uuid) is
   'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
 
 -- Every refund of a payment is in the history of its money, wherever it was asked for or noted: at the order as in the reconciliation.
-create function private.keep_refund_of_payment() returns trigger
-language plpgsql security definer
+create function private.record_refund_in_reconciliation(new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -450,47 +446,5 @@ begin
     new.requested_by, new.requested_by_email
   from public.payments as p
   where p.id = new.payment_id;
-  return null;
 end
 $$;
-
-create trigger store_settings_keep_who_raised_the_refund_limit after update on public.store_settings
-  for each row
-  when (new.refund_approval_above > old.refund_approval_above)
-  execute function private.keep_refund_limit_raise();
-
-create trigger orders_are_held_while_their_money_goes_back before update of status, payment_status on public.orders
-  for each row
-  when (
-    (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
-    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
-    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-    or (
-      old.payment_status = 'needs_decision' and old.status <> new.status
-      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered')
-    )
-  )
-  execute function private.hold_refunded_order();
-
-create trigger orders_note_their_refund after update of payment_status on public.orders
-  for each row
-  when (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-  execute function private.note_refund_of_order();
-
-create trigger payments_take_their_order_along after update on public.payments
-  for each row
-  when (new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)))
-  execute function private.follow_refunded_payment();
-
-create trigger payments_take_the_refund_of_their_receipt before insert or update of receipt on public.payments
-  for each row
-  when (new.receipt is not null)
-  execute function private.move_refund_with_receipt();
-
-create trigger refunds_of_payments_are_remembered after insert on public.refunds
-  for each row when (new.payment_id is not null)
-  execute function private.keep_refund_of_payment();
-
-create trigger refunds_tell_followers after insert or update of status on public.refunds
-  for each row when (new.payment_id is not null)
-  execute function private.tell_followers_of_refund();

@@ -1,7 +1,7 @@
 -- Refunds of money that belongs to no payment.
 
-create function private.reopen_transaction_of_refund() returns trigger
-language plpgsql security definer
+create function private.reopen_transaction_of_refund(new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -23,7 +23,6 @@ begin
       member, (select u.email from auth.users as u where u.id = member)
     );
   end if;
-  return null;
 end
 $$;
 
@@ -135,8 +134,3 @@ $$;
 comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
   'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
 grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;
-
-create trigger refunds_that_end_reopen_their_transaction after update of status on public.refunds
-  for each row
-  when (new.status in ('failed', 'withdrawn') and old.status <> new.status)
-  execute function private.reopen_transaction_of_refund();

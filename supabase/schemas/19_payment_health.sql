@@ -127,20 +127,27 @@ as $$
 $$;
 
 -- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
-create function private.pause_prompts() returns trigger
-language plpgsql security definer
+create function private.end_prompt_pause() returns void
+language sql
+set search_path = ''
+as $$
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+$$;
+
+create function private.pause_prompts(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
   if new.status = 'completed' then
-    delete from private.prompt_pause where true;
-    delete from private.prompt_faults where true;
-    return null;
+    perform private.end_prompt_pause();
+    return;
   end if;
   if not private.is_configuration_fault(new.result_code, new.result_description) then
     -- It neither proved that M-PESA works nor that it does not: the next one tries it.
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
-    return null;
+    return;
   end if;
   -- What is refused at once has reached no phone; what comes later may be about the phone.
   if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
@@ -154,7 +161,7 @@ begin
       where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
     ) then
       update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
-      return null;
+      return;
     end if;
   end if;
   insert into private.prompt_pause as paused (code, description, caused_by, until)
@@ -172,23 +179,11 @@ begin
       end
   -- Prompts that were on their way already fail for the same reason: they make it no longer.
   where paused.until <= now();
-  return null;
 end
 $$;
 
-create function private.end_pause_by_test() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from private.prompt_pause where true;
-  delete from private.prompt_faults where true;
-  return null;
-end
-$$;
-
-create function private.refuse_prompt_in_pause() returns trigger
-language plpgsql security definer
+create function private.refuse_prompt_in_pause() returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -205,7 +200,6 @@ begin
     perform private.refuse(409, 'prompts_paused',
       'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
   end if;
-  return new;
 end
 $$;
 
@@ -262,18 +256,3 @@ $$;
 comment on function public.payment_health() is
   'What the database knows of the way to M-PESA and back: whether prompts are paused and why, refunds that wait for somebody, the last prompt and the last notice. For staff.';
 grant execute on function public.payment_health() to authenticated;
-
-create trigger payments_pause_prompts after update of status on public.payments
-  for each row
-  when (old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed'))
-  execute function private.pause_prompts();
-
-create trigger payment_tests_end_the_pause after update of status on public.payment_tests
-  for each row
-  when (old.status <> new.status and new.status = 'completed')
-  execute function private.end_pause_by_test();
-
-create trigger payments_respect_the_pause before insert on public.payments
-  for each row
-  when (new.status = 'initiating' and new.method = 'prompt')
-  execute function private.refuse_prompt_in_pause();

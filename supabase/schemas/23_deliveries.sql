@@ -64,25 +64,13 @@ as $$
   insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
--- Always the order first, then what hangs on it: a settlement holds the order while it makes the delivery, so staff who
--- assign it at that moment must not hold the delivery while its reference waits for the order.
-create function private.lock_order_of_delivery() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform from public.orders as o where o.id = new.order_id for no key update;
-  return new;
-end
-$$;
-
-create function private.move_order_with_delivery() returns trigger
-language plpgsql security definer
+create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   wanted text := private.order_status_of_delivery(new.delivery_status);
-  had_wanted text := case when tg_op = 'UPDATE' then private.order_status_of_delivery(old.delivery_status) end;
+  had_wanted text := private.order_status_of_delivery(old.delivery_status);
 begin
   if wanted is not null then
     update public.orders as o
@@ -93,7 +81,6 @@ begin
     set status = 'processing', updated_at = now()
     where o.id = new.order_id and private.told_status(o.status) = had_wanted;
   end if;
-  return null;
 end
 $$;
 
@@ -273,8 +260,8 @@ end;
 comment on function private.delivery_status_beside(text, text, text) is
   'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
 
-create function private.move_delivery_with_order() returns trigger
-language plpgsql security definer
+create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -297,31 +284,5 @@ begin
     set delivery_status = wanted
     where d.id = delivery.id and d.delivery_status <> wanted;
   end if;
-  return null;
 end
 $$;
-
-create trigger deliveries_wait_for_orders before insert on public.deliveries
-  for each row execute function private.lock_order_of_delivery();
-
-create trigger deliveries_follow_their_status before insert or update on public.deliveries
-  for each row execute function private.follow_delivery_status();
-
-create trigger deliveries_move_new_orders after insert on public.deliveries
-  for each row execute function private.move_order_with_delivery();
-
-create trigger deliveries_move_orders after update of delivery_status on public.deliveries
-  for each row
-  when (
-    old.delivery_status is distinct from new.delivery_status
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
-  )
-  execute function private.move_order_with_delivery();
-
-create trigger orders_then_move_their_delivery after update of status on public.orders
-  for each row
-  when (
-    old.status is distinct from new.status
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
-  )
-  execute function private.move_delivery_with_order();

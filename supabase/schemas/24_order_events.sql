@@ -53,16 +53,6 @@ begin
 end
 $$;
 
-create function private.forget_order_events() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from public.order_events as e where e.order_id = old.id;
-  return null;
-end
-$$;
-
 -- What follows a change otherwise, an undo sets by itself
 create function private.tell_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language sql
@@ -92,17 +82,17 @@ $$;
 comment on function private.tell_order_event(uuid, text, text, jsonb) is
   'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
 
-create function private.tell_order_events() returns trigger
-language plpgsql security definer
+create function private.record_order_events(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  if tg_op = 'INSERT' then
+  if old.id is null then
     perform private.tell_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
       'total_amount', new.total_amount,
       'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
     ));
-    return null;
+    return;
   end if;
   if old.payment_status <> new.payment_status then
     perform private.tell_order_event(
@@ -136,12 +126,11 @@ begin
   ) then
     perform private.tell_order_event(new.id, 'units_taken', 'shop');
   end if;
-  return null;
 end
 $$;
 
-create function private.tell_payment_events() returns trigger
-language plpgsql security definer
+create function private.record_payment_events(old public.payments, new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -153,20 +142,20 @@ declare
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
-  if tg_op = 'INSERT' then
+  if old.id is null then
     -- It is settled in the same transaction, and told then.
     if new.method = 'till' then
-      return null;
+      return;
     end if;
     perform private.tell_order_event(new.order_id, 'payment_prompted', 'customer', payment);
     if new.status in ('initiating', 'processing') then
-      return null;
+      return;
     end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
       perform private.tell_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
     end if;
-    return null;
+    return;
   end if;
   if new.status = 'completed' then
     perform private.tell_order_event(new.order_id, 'payment_completed', 'mpesa',
@@ -178,17 +167,16 @@ begin
   elsif new.status = 'unresolved' then
     perform private.tell_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
   end if;
-  return null;
 end
 $$;
 
 -- Deliveries
-create function private.tell_delivery_events() returns trigger
-language plpgsql security definer
+create function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
-  is_made boolean := tg_op = 'INSERT';
+  is_made boolean := old.id is null;
   status_before text := case when is_made then 'pending' else old.delivery_status end;
   courier jsonb := jsonb_build_object('person', new.delivery_person, 'phone', new.delivery_phone, 'vehicle', new.delivery_vehicle);
   is_newly_assigned boolean := new.delivery_person is not null and (is_made
@@ -207,42 +195,40 @@ begin
     perform private.tell_order_event(new.order_id, 'delivery_status_changed', 'shop',
       jsonb_build_object('from', status_before, 'to', new.delivery_status));
   end if;
-  return null;
 end
 $$;
 
 -- The timeline
 -- It tells of an approval, not of every try.
-create function private.tell_refund_events() returns trigger
-language plpgsql security definer
+create function private.record_refund_events(old public.refunds, new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
 begin
-  if refunded_order is null or (tg_op = 'UPDATE' and (
+  if refunded_order is null or (old.id is not null and (
       old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
     ))
     -- The order tells that its money was sent back; without a receipt there is nothing to add.
-    or (tg_op = 'INSERT' and new.method = 'by_hand' and new.refund_receipt is null)
+    or (old.id is null and new.method = 'by_hand' and new.refund_receipt is null)
     or new.status = 'sending'
   then
-    return null;
+    return;
   end if;
   perform private.tell_order_event(
     refunded_order,
-    'refund_' || case when tg_op = 'INSERT' and new.status <> 'completed' then 'requested' else new.status end,
+    'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
     case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
     jsonb_build_object(
       'refund_id', new.id, 'amount', new.amount, 'method', new.method,
       'receipt', new.refund_receipt,
-      'reason', case when tg_op = 'INSERT' then new.reason end,
+      'reason', case when old.id is null then new.reason end,
       'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
       'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
       'result_description', case when new.status in ('failed', 'unknown') then new.result_description end
     )
   );
-  return null;
 end
 $$;
 
@@ -251,30 +237,3 @@ create trigger order_events_stay before update or delete on public.order_events
 
 create trigger order_events_stay_all before truncate on public.order_events
   for each statement execute function private.keep_order_events();
-
-create trigger orders_take_their_events_along after delete on public.orders
-  for each row execute function private.forget_order_events();
-
-create trigger orders_tell_that_they_were_placed after insert on public.orders
-  for each row execute function private.tell_order_events();
-
-create trigger orders_tell_what_happened after update on public.orders
-  for each row
-  when (
-    old.status is distinct from new.status
-    or old.payment_status is distinct from new.payment_status
-    or (old.reserved_until is null) <> (new.reserved_until is null)
-    or (old.units_returned_at is null) <> (new.units_returned_at is null)
-  )
-  execute function private.tell_order_events();
-
-create trigger payments_tell_what_happened after insert or update of status, receipt on public.payments
-  for each row execute function private.tell_payment_events();
-
--- Told before the order moves with it: triggers run in the order of their names.
-create trigger deliveries_have_happened
-  after insert or update of delivery_status, delivery_person, delivery_phone, delivery_vehicle on public.deliveries
-  for each row execute function private.tell_delivery_events();
-
-create trigger refunds_tell_what_happened after insert or update of status on public.refunds
-  for each row execute function private.tell_refund_events();

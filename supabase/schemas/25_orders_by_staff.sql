@@ -63,14 +63,14 @@ grant execute on function public.decide_paid_order(uuid, text) to authenticated,
 -- Changes of a status by staff: unpaid orders are handed over only with consent, refunded ones never, and for 15 seconds a change
 -- can be undone and its message to the customer is held back.
 -- Handing over
-create function private.check_handover() returns trigger
-language plpgsql security definer
+create function private.check_handover(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
   -- The customer sees both as out for delivery: the second is no other step.
   if private.told_status(old.status) = private.told_status(new.status) then
-    return new;
+    return;
   end if;
   if new.payment_status = 'refunded' then
     perform private.refuse(409, 'order_refunded',
@@ -82,10 +82,9 @@ begin
     perform private.refuse(409, 'order_unpaid',
       'This order is not paid. Confirm that you want to hand it over all the same');
   end if;
-  return new;
 end
 $$;
-comment on function private.check_handover() is
+comment on function private.check_handover(public.orders, public.orders) is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless set_order_status or set_delivery_status was called with although_unpaid.';
 
 -- Messages that wait until the change can no longer be undone
@@ -268,13 +267,3 @@ $$;
 comment on function public.undo_status_change(uuid) is
   'For the staff member who made a change: restores the status of the order and its delivery, times included, and withdraws the message. Refuses once the time is over, the message has left, or the order has changed again.';
 grant execute on function public.undo_status_change(uuid) to authenticated, service_role;
-
--- By its name after the trigger that holds an order whose refund is under way, and before the one that takes units.
-create trigger orders_leave_the_shop_paid before update of status on public.orders
-  for each row
-  when (
-    new.payment_status <> 'paid'
-    and old.status <> new.status
-    and new.status in ('shipped', 'out_for_delivery', 'delivered')
-  )
-  execute function private.check_handover();

@@ -139,8 +139,8 @@ comment on column private.messages_sent.without_priority is 'Those of total whos
 
 alter table private.messages_sent enable row level security;
 
-create function private.tell_customer() returns trigger
-language plpgsql security definer
+create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -178,17 +178,6 @@ begin
       end if;
     end if;
   end if;
-  return null;
-end
-$$;
-
-create function private.forget_messages() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from public.outbox_messages as m where m.order_id = old.id;
-  return null;
 end
 $$;
 
@@ -237,6 +226,9 @@ begin
   -- What is left once everything that is whole is taken away.
   if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
     perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  end if;
+  if tg_op = 'UPDATE' then
+    new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   end if;
   return new;
 end
@@ -313,8 +305,8 @@ comment on function public.search_messages(text, text, text, timestamptz, uuid, 
   'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
 grant execute on function public.search_messages(text, text, text, timestamptz, uuid, integer) to authenticated, service_role;
 
-create function private.send_link_with_prompt() returns trigger
-language plpgsql security definer
+create function private.queue_link_with_prompt(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -327,7 +319,6 @@ begin
       else array['mail']
     end
   );
-  return null;
 end
 $$;
 
@@ -435,22 +426,3 @@ language sql immutable
 set search_path = ''
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message(text) is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
-
-create trigger orders_tell_customers_what_happened after update on public.orders
-  for each row
-  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
-  execute function private.tell_customer();
-
-create trigger orders_take_their_messages_along after delete on public.orders
-  for each row execute function private.forget_messages();
-
-create trigger message_templates_are_checked before insert or update on public.message_templates
-  for each row execute function private.check_message_template();
-
-create trigger message_templates_date_their_edit before update on public.message_templates
-  for each row execute function private.date_settings_edit();
-
-create trigger payments_send_the_link_to_their_order after insert on public.payments
-  for each row
-  when (new.method = 'prompt' and new.status = 'initiating')
-  execute function private.send_link_with_prompt();

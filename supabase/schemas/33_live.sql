@@ -4,31 +4,39 @@ create function private.announce_page_change() returns trigger
 language plpgsql
 set search_path = ''
 as $$
-declare
-  change jsonb := jsonb_build_object('table', tg_table_name);
 begin
-  if tg_level = 'ROW' and tg_table_name = 'products' then
-    if tg_op <> 'INSERT' then
-      change := change || jsonb_build_object('old', jsonb_build_object(
-        'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
-        'home_section', old.home_section, 'home_position', old.home_position));
-    end if;
-    if tg_op <> 'DELETE' then
-      change := change || jsonb_build_object('new', jsonb_build_object(
-        'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
-        'home_section', new.home_section, 'home_position', new.home_position));
-    end if;
-    -- A notification holds 8000 bytes. Without its rows it means any row of the table.
-    if octet_length(change::text) > 7000 then
-      change := jsonb_build_object('table', tg_table_name);
-    end if;
-  end if;
-  perform pg_catalog.pg_notify('page_changes', change::text);
+  perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
   return null;
 end
 $$;
-comment on function private.announce_page_change() is
-  'Tells on the channel page_changes, as JSON, which table changed and, of products, the keys of the row before and after.';
+comment on function private.announce_page_change() is 'Announces on the channel page_changes, as JSON, that pages with rows of this table changed.';
+
+create function private.announce_product_change(old public.products, new public.products) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change jsonb := '{"table": "products"}';
+begin
+  if old.id is not null then
+    change := change || jsonb_build_object('old', jsonb_build_object(
+      'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
+      'home_section', old.home_section, 'home_position', old.home_position));
+  end if;
+  if new.id is not null then
+    change := change || jsonb_build_object('new', jsonb_build_object(
+      'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
+      'home_section', new.home_section, 'home_position', new.home_position));
+  end if;
+  -- A notification holds 8000 bytes. Without its rows it means any row of the table.
+  if octet_length(change::text) > 7000 then
+    change := '{"table": "products"}';
+  end if;
+  perform pg_catalog.pg_notify('page_changes', change::text);
+end
+$$;
+comment on function private.announce_product_change(public.products, public.products) is
+  'Announces on the channel page_changes, as JSON, the keys of a product before and after.';
 
 -- Staff screens notice within a second that a session has ended or that an account is no longer staff.
 create function private.announce_access_change() returns trigger
@@ -36,6 +44,11 @@ language plpgsql security definer
 set search_path = ''
 as $$
 begin
+  if tg_op = 'UPDATE' then
+    if new.is_active or not old.is_active then
+      return null;
+    end if;
+  end if;
   -- Only a hint: the screens then ask the services. The topic is the account's id, which only the account itself knows.
   perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
   return null;
@@ -44,27 +57,16 @@ $$;
 comment on function private.announce_access_change() is
   'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
 
-create trigger products_come_and_go_on_pages after insert or delete on public.products
-  for each row execute function private.announce_page_change();
-
 create trigger products_all_leave_pages after truncate on public.products
   for each statement execute function private.announce_page_change();
-
-create trigger categories_come_and_go_on_pages after insert or delete on public.categories
-  for each row execute function private.announce_page_change();
 
 create trigger categories_change_pages after update on public.categories
   for each row
   when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
   execute function private.announce_page_change();
 
-create trigger categories_all_leave_pages after truncate on public.categories
+create trigger categories_come_and_go_on_pages after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
-
-create trigger store_settings_change_pages after update on public.store_settings
-  for each row
-  when (old.* is distinct from new.*)
-  execute function private.announce_page_change();
 
 create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
@@ -77,29 +79,13 @@ create trigger shop_texts_change_pages after update on public.shop_texts
 create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
 
--- Every order takes units, but pages only show whether there are any.
-create trigger products_change_pages after update on public.products
-  for each row
-  when (
-    (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
-    is distinct from
-    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
-  )
-  execute function private.announce_page_change();
-
 create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
 
-create trigger sessions_announce_their_end after delete on auth.sessions
+create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
   for each row execute function private.announce_access_change();
 
-create trigger profiles_announce_deactivation after update of is_active on public.admin_profiles
-  for each row when (old.is_active and not new.is_active)
-  execute function private.announce_access_change();
-
-create trigger profiles_announce_removal after delete on public.admin_profiles
+create trigger sessions_announce_their_end after delete on auth.sessions
   for each row execute function private.announce_access_change();
 
 -- Visitors receive broadcasts, they do not send them. The realtime service asks this policy who may send to a public topic, such as

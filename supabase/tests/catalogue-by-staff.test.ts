@@ -130,9 +130,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('the date moves forward even when it lies ahead of the clock, and nobody sets it by hand', async () => {
       const product = await makeProduct(database, 5);
-      await database.execute('alter table public.products disable trigger products_date_their_edit');
+      await database.execute('alter table public.products disable trigger products_before_change');
       await database.query(`update public.products set updated_at = '2100-01-01' where id = $1`, [product]);
-      await database.execute('alter table public.products enable trigger products_date_their_edit');
+      await database.execute('alter table public.products enable trigger products_before_change');
       await asStaff(`update public.products set name = 'Later', updated_at = '2000-01-01' where id = $1`, [
         product,
       ]);

@@ -247,12 +247,12 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('of two changes are never the same', async () => {
       const order = await makePaidOrder();
-      await database.query(`alter table public.deliveries disable trigger deliveries_follow_their_status`);
+      await database.query(`alter table public.deliveries disable trigger deliveries_before_change`);
       await database.query(
         `update public.deliveries set updated_at = now() + interval '1 hour' where order_id = $1`,
         [order],
       );
-      await database.query(`alter table public.deliveries enable trigger deliveries_follow_their_status`);
+      await database.query(`alter table public.deliveries enable trigger deliveries_before_change`);
       const before = await deliveryOf(order);
       await move(order, 'assigned');
       expect(new Date((await deliveryOf(order)).updated_at) >= new Date(before.updated_at)).toBe(true);

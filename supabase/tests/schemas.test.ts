@@ -38,7 +38,7 @@ test('a change of any kind would be noticed', async () => {
     ['comment on table public.products is $$Other$$', 'relation products'],
     ['alter function private.is_email(text) set enable_seqscan = off', 'function private.is_email(text)'],
     ['revoke execute on function public.track_order from anon', 'function track_order'],
-    ['drop trigger products_date_their_edit on public.products', 'trigger products products_date_their_edit'],
+    ['drop trigger products_before_change on public.products', 'trigger products products_before_change'],
     ['drop policy "staff add products" on public.products', 'policy public.products staff add products'],
     [
       'alter publication supabase_realtime drop table public.orders',
@@ -59,6 +59,25 @@ test('a change of any kind would be noticed', async () => {
     ).toBe(true);
   }
   await database.close();
+});
+
+test('a table has one trigger for each timing, and payments have two after a change', async () => {
+  const database = await throwawayDatabase('pglite', shopMigrations);
+  const { rows } = await database.query<{ place: string; triggers: string[] }>(
+    `select concat_ws(' ', t.tgrelid::regclass, case when t.tgtype & 2 > 0 then 'before' else 'after' end,
+         case when t.tgtype & 1 > 0 then 'row' else 'statement' end) as place,
+       array_agg(t.tgname::text order by t.tgname) as triggers
+     from pg_trigger as t
+     join pg_proc as p on p.oid = t.tgfoid
+     where not t.tgisinternal and p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+     group by 1`,
+    [],
+  );
+  await database.close();
+  expect(rows.length).toBeGreaterThan(20);
+  expect(rows.filter(({ triggers }) => triggers.length > 1)).toEqual([
+    { place: 'payments after row', triggers: ['payments_after_receipt', 'payments_after_status_change'] },
+  ]);
 });
 
 test.each(files)('%s fits on a few screens', async (file) => {

@@ -1,0 +1,341 @@
+-- What follows from a change of a row: one trigger for each table and timing, which calls its steps in the order written here.
+-- Steps run as the owner. What a step itself changes fires the triggers of that table before the next step begins.
+
+-- Products, categories and settings
+
+create function private.before_product_change() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Stock is left out: orders take and return units all day and must not conflict with a staff member's edit.
+  -- The date never moves backwards, even when the clock does.
+  new.updated_at := case
+    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+        old.brand, old.is_active, old.home_section, old.home_position)
+      is distinct from
+      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+        new.brand, new.is_active, new.home_section, new.home_position)
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  -- An update that does not mention the offer ends it by a price that is not below the previous one.
+  if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
+    new.previous_price := null;
+  end if;
+  return new;
+end
+$$;
+
+create trigger products_before_change before update on public.products
+  for each row execute function private.before_product_change();
+
+create function private.after_product_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.update_product_search(null, new);
+    perform private.announce_product_change(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    perform private.update_product_search(old, null);
+    perform private.announce_product_change(old, null);
+    return null;
+  end if;
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.update_product_search(old, new);
+  end if;
+  -- Every order takes units, but pages only show whether there are any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger products_after_change after insert or update or delete on public.products
+  for each row execute function private.after_product_change();
+
+create function private.before_category_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  if tg_op = 'UPDATE' and old.name <> new.name then
+    -- The foreign key renames its products in no certain order: lock them by id first, as orders do.
+    perform from public.products as p where p.category = old.name order by p.id for update;
+  end if;
+  return new;
+end
+$$;
+
+create trigger categories_before_change before insert or update of name on public.categories
+  for each row execute function private.before_category_change();
+
+create function private.before_settings_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if old.support_email is distinct from new.support_email then
+    perform private.expect_support_email(new.support_email);
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create trigger store_settings_before_change before update on public.store_settings
+  for each row execute function private.before_settings_change();
+
+create function private.after_settings_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if old is distinct from new then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
+  end if;
+  if new.refund_approval_above > old.refund_approval_above then
+    perform private.record_refund_limit_raise(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger store_settings_after_change after update on public.store_settings
+  for each row execute function private.after_settings_change();
+
+-- Orders
+
+create function private.before_order_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'DELETE' then
+    perform private.count_held_units(old, null);
+    return old;
+  end if;
+  if (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
+    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
+  then
+    perform private.refuse_while_refund_is_open(new);
+  end if;
+  if new.payment_status <> 'paid' and old.status <> new.status and new.status in ('shipped', 'out_for_delivery', 'delivered') then
+    perform private.check_handover(old, new);
+  end if;
+  -- An unpaid order that staff hand on takes its units even when it has held none so far.
+  if old.payment_status = new.payment_status and old.status <> new.status
+    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
+  then
+    new := private.move_units_with_status(old, new);
+  end if;
+  return new;
+end
+$$;
+
+create trigger orders_before_change before update of status, payment_status or delete on public.orders
+  for each row execute function private.before_order_change();
+
+create function private.after_order_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.record_order_events(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    delete from public.order_events as e where e.order_id = old.id;
+    delete from public.outbox_messages as m where m.order_id = old.id;
+    return null;
+  end if;
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
+  end if;
+  if old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded' then
+    perform private.record_refund_of_order(new);
+  end if;
+  if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
+    perform private.queue_messages_of_order(old, new);
+    perform private.notify_order_followers(new);
+  end if;
+  perform private.record_order_events(old, new);
+  if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_delivery_with_order(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger orders_after_change after insert or update or delete on public.orders
+  for each row execute function private.after_order_change();
+
+-- Payments and refunds
+
+create function private.before_payment_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and new.status = 'initiating' and new.method = 'prompt' then
+    perform private.refuse_same_amount(new);
+    perform private.refuse_prompt_in_pause();
+  end if;
+  if new.receipt is not null then
+    new := private.move_refund_with_receipt(new);
+  end if;
+  return new;
+end
+$$;
+
+create trigger payments_before_change before insert or update of receipt on public.payments
+  for each row execute function private.before_payment_change();
+
+create function private.after_payment_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    if new.method = 'prompt' and new.status = 'initiating' then
+      perform private.queue_link_with_prompt(new);
+    end if;
+    if new.status in ('initiating', 'processing') then
+      perform private.notify_followers_of_order(new.order_id);
+    end if;
+    perform private.record_payment_events(null, new);
+    return null;
+  end if;
+  if old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed') then
+    perform private.pause_prompts(new);
+  end if;
+  if new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)) then
+    perform private.refund_order_of_payment(new);
+  end if;
+  if old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
+    old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
+  )) then
+    perform private.notify_followers_of_order(new.order_id);
+  end if;
+  perform private.record_payment_events(old, new);
+  return null;
+end
+$$;
+
+-- The two exceptions from one trigger fire in the order of their names. The first also fires when an update writes the same receipt
+-- again, which no function could see: a transaction with this receipt may have come in the meantime.
+create trigger payments_after_receipt after insert or update of receipt on public.payments
+  for each row
+  when (new.receipt is not null)
+  execute function private.link_transaction();
+
+create trigger payments_after_status_change after insert or update on public.payments
+  for each row execute function private.after_payment_change();
+
+create function private.after_refund_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and new.payment_id is not null then
+    perform private.record_refund_in_reconciliation(new);
+  end if;
+  if new.payment_id is not null then
+    perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
+  end if;
+  if tg_op = 'INSERT' then
+    perform private.record_refund_events(null, new);
+    return null;
+  end if;
+  perform private.record_refund_events(old, new);
+  if old.status <> new.status and new.status in ('failed', 'withdrawn') then
+    perform private.reopen_transaction_of_refund(new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger refunds_after_change after insert or update of status on public.refunds
+  for each row execute function private.after_refund_change();
+
+create function private.after_transaction_insert() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.set_test_money_aside(new.receipt);
+  return null;
+end
+$$;
+
+create trigger mpesa_transactions_after_insert after insert on public.mpesa_transactions
+  for each row execute function private.after_transaction_insert();
+
+create function private.after_payment_test_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if new.receipt is distinct from old.receipt and new.receipt is not null then
+    perform private.set_test_money_aside(new.receipt);
+  end if;
+  if old.status <> new.status and new.status = 'completed' then
+    perform private.end_prompt_pause();
+  end if;
+  return null;
+end
+$$;
+
+create trigger payment_tests_after_change after update on public.payment_tests
+  for each row execute function private.after_payment_test_change();
+
+-- Deliveries
+
+create trigger deliveries_before_change before insert or update on public.deliveries
+  for each row execute function private.follow_delivery_status();
+
+create function private.after_delivery_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.record_delivery_events(null, new);
+    perform private.move_order_with_delivery(null, new);
+    return null;
+  end if;
+  perform private.record_delivery_events(old, new);
+  if old.delivery_status <> new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_order_with_delivery(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger deliveries_after_change after insert or update on public.deliveries
+  for each row execute function private.after_delivery_change();
+
+-- Message templates
+
+create trigger message_templates_before_change before insert or update on public.message_templates
+  for each row execute function private.check_message_template();
