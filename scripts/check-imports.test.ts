@@ -54,6 +54,7 @@ const rules: Record<string, Rule> = {
   },
   'backend/realtime': { modules: service, packages: ['jose', 'ws'] },
   'backend/functions': { modules: service, packages: ['jose'] },
+  'backend/standalone': { modules: [...service, 'backend/data'], packages: ['@hono/node-server', 'jose'] },
   backend: {
     modules: [
       'backend/database',

@@ -5,18 +5,18 @@ import { getRequestListener } from '@hono/node-server';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createBackend } from '../backend/backend.ts';
 import { migrate } from '../backend/database/migrate.ts';
+import { closeServer, listen } from '../backend/listen.ts';
+import { type DataServer, startDataServer } from '../backend/standalone/data-server.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
 import { limitConnections } from './connection-limits.ts';
-import { type DataAlone, startDataAlone } from './data-alone.ts';
 import { endBroken } from './end-broken.ts';
-import { closeServer, listen } from './listen.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { describeStartFailure } from './start-failure.ts';
 import { watchLoop } from './watch-loop.ts';
-import { WrongSetting } from './wrong-setting.ts';
 
 const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as const;
 
@@ -119,7 +119,7 @@ export async function main(root: string): Promise<void> {
     const migrations = text('MIGRATIONS');
     const log = openLog(text('LOG_LEVEL') ?? 'info');
     backend = dataConfigured
-      ? reloadedBySignals(await startDataAlone(process.env, log))
+      ? reloadedBySignals(await startDataServer(process.env, log))
       : await startBackendAlone({
           config: readConfig(process.env, root),
           root,
@@ -145,7 +145,7 @@ export async function main(root: string): Promise<void> {
 }
 
 /** As PostgREST does: SIGUSR1 means the schema, SIGUSR2 the settings, and here each means both. */
-function reloadedBySignals(data: DataAlone): DataAlone {
+function reloadedBySignals(data: DataServer): DataServer {
   for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => void data.reload());
   return data;
 }

@@ -1,7 +1,7 @@
 // The settings of the services themselves, with or without the shop.
 import type { JWK } from 'jose';
 import type { GivenAuthSettings } from '../backend/auth/settings.ts';
-import { WrongSetting } from './wrong-setting.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 
 export interface BackendConfig {
   /** Whatever of `backend/auth/settings.ts` a person sets otherwise. */

@@ -5,13 +5,13 @@ import { fileURLToPath } from 'node:url';
 import { GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { layDatabase } from '../backend/database/throwaway.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { readConfig } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
-import { WrongSetting } from './wrong-setting.ts';
 
 const email = 'admin@jani.example';
 

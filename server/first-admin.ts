@@ -2,8 +2,8 @@
 // administrator of a hosted project would make it.
 import { randomInt } from 'node:crypto';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Store } from '../web/lib/store.ts';
-import { WrongSetting } from './wrong-setting.ts';
 
 export interface FirstAdminOptions {
   /** Asks with the secret key. */

@@ -9,6 +9,7 @@ import { isHangUp } from '../backend/hang-up.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
+import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
@@ -19,7 +20,6 @@ import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
 import { readPlain } from './read-plain.ts';
 import { createRefusalLog } from './refused-requests.ts';
-import { sendPlain } from './send-plain.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
 export interface HttpServerOptions {

@@ -1,7 +1,7 @@
 // The server's log: one JSON line per event, personal data and secrets masked.
 import pino from 'pino';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 import { createLineLimit } from './line-limit.ts';
-import { WrongSetting } from './wrong-setting.ts';
 
 export type Log = pino.Logger;
 

@@ -7,6 +7,7 @@ import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import { migrate } from '../backend/database/migrate.ts';
 import { createFairShare } from '../backend/fair-share.ts';
+import { AddressTaken, closeServer, listen } from '../backend/listen.ts';
 import { createRenderedImages } from '../backend/storage/rendered-images.ts';
 import { renderedSides } from '../domain/product-picture.ts';
 import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
@@ -22,7 +23,6 @@ import { endBroken } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { createHttpServer } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
-import { closeServer, listen } from './listen.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { sendDueMessages } from './outbox.ts';
@@ -36,7 +36,6 @@ import { createReadiness } from './readiness.ts';
 import { createShareImages } from './share-images/share-images.ts';
 import { shopRealtime } from './shop-realtime.ts';
 import { staffSignIn } from './staff-sign-in.ts';
-import { AddressTaken } from './start-failure.ts';
 import { visitorLimits } from './visitor-limits.ts';
 
 /** Bytes on disk for the images of shared products, some hundred kilobytes each. */

@@ -1,14 +1,11 @@
 // Why a shop could not start, for the person who started it: one sentence where the cause is theirs to mend.
+
 import { UnusableKeysFile } from '../backend/api-keys.ts';
 import { DatabaseError } from '../backend/database/database.ts';
 import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
-import { WrongSetting } from './wrong-setting.ts';
-
-/** A port or an address that cannot be had. The message says what to do. */
-export class AddressTaken extends Error {
-  override readonly name = 'AddressTaken';
-}
+import { AddressTaken } from '../backend/listen.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 
 /** Connection lost or refused, not let in, no such database: nothing that our SQL could have caused. */
 const unreachable = /^(08|28|3D|57P)/;

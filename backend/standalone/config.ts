@@ -1,9 +1,9 @@
 // The settings of the data service by itself, under PostgREST's own names.
 import { readFileSync } from 'node:fs';
 import type { JWK } from 'jose';
-import type { DataServiceOptions } from '../backend/data/service.ts';
-import type { ClaimStep, TokenSettings, VerifyingKey } from './data-token.ts';
-import { WrongSetting } from './wrong-setting.ts';
+import type { DataServiceOptions } from '../data/service.ts';
+import { WrongSetting } from '../wrong-setting.ts';
+import type { ClaimStep, TokenSettings, VerifyingKey } from './token-check.ts';
 
 export interface DataConfig {
   /** postgres:// URL. */

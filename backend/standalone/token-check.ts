@@ -1,7 +1,7 @@
 // Who calls the data service by itself: the Authorization header becomes claims, with PostgREST's answers otherwise.
 import { type CryptoKey, compactVerify, importJWK, type JWK } from 'jose';
-import type { Claims } from '../backend/database/as-role.ts';
-import { PlainResponse } from '../backend/plain-response.ts';
+import type { Claims } from '../database/as-role.ts';
+import { PlainResponse } from '../plain-response.ts';
 
 /** The first of an array's texts that is, is not, begins with, ends with or contains a text. */
 interface ClaimSearch {

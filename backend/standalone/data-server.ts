@@ -3,21 +3,20 @@ import { chmod } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import { createDataService } from '../backend/data/service.ts';
-import type { Database } from '../backend/database/database.ts';
-import { openPostgresql } from '../backend/database/postgresql.ts';
-import { PlainResponse } from '../backend/plain-response.ts';
-import { startDataAdmin } from './data-admin.ts';
-import { type DataConfig, readDataConfig } from './data-config.ts';
-import { answerPreflight, pageHeaders } from './data-cors.ts';
-import { readDataSettings } from './data-settings.ts';
-import { createTokenCheck, RefusedToken } from './data-token.ts';
-import { closeServer, listen } from './listen.ts';
-import type { Log } from './log.ts';
-import { sendPlain } from './send-plain.ts';
+import { createDataService } from '../data/service.ts';
+import type { Database } from '../database/database.ts';
+import { openPostgresql } from '../database/postgresql.ts';
+import { closeServer, listen } from '../listen.ts';
+import { PlainResponse } from '../plain-response.ts';
+import { sendPlain } from '../send-plain.ts';
+import { startAdminServer } from './admin-server.ts';
+import { type DataConfig, readDataConfig } from './config.ts';
+import { answerPreflight, pageHeaders } from './cors.ts';
+import { readDatabaseSettings } from './database-settings.ts';
+import { createTokenCheck, RefusedToken } from './token-check.ts';
 
 /** The running service. */
-export interface DataAlone {
+export interface DataServer {
   url: string;
   /** Where it tells how it is; null for nowhere. */
   adminUrl: string | null;
@@ -31,10 +30,10 @@ export interface DataAlone {
  * @param environment the settings; those that the database holds count more
  * @throws what `describeStartFailure` puts into words
  */
-export async function startDataAlone(
+export async function startDataServer(
   environment: Readonly<Record<string, string | undefined>>,
-  log: Log,
-): Promise<DataAlone> {
+  log: { error(event: object, message: string): void },
+): Promise<DataServer> {
   const given = readDataConfig(environment);
   if (!given) throw new Error('PGRST_DB_URI is not set');
   const onFault = (error: unknown) => log.error({ error: (error as Error)?.stack ?? String(error) }, 'fault');
@@ -45,7 +44,7 @@ export async function startDataAlone(
     for (const end of ends.splice(0).reverse()) await end();
   };
   try {
-    const read = () => readDataSettings(database, environment);
+    const read = () => readDatabaseSettings(database, environment);
     let current = await answersBy(await read(), database, onFault);
     ends.push(() => current.close());
     let reloading = Promise.resolve();
@@ -79,7 +78,7 @@ export async function startDataAlone(
     await listenAt(server, given);
     ends.push(() => closeServer(server));
     const subject = { server, database, schemaCache: () => current.schemaCache() };
-    const admin = given.admin && (await startDataAdmin(subject, given.admin));
+    const admin = given.admin && (await startAdminServer(subject, given.admin));
     if (admin) ends.push(() => admin.close());
     const address = server.address();
     const port = address && typeof address === 'object' ? address.port : given.port;

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
-import { startDataAlone } from './data-alone.ts';
-import { readDataConfig } from './data-config.ts';
-import { createTokenCheck } from './data-token.ts';
-import { openLog } from './log.ts';
+import type { Database } from '../database/database.ts';
+import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { readDataConfig } from './config.ts';
+import { startDataServer } from './data-server.ts';
+import { createTokenCheck } from './token-check.ts';
+
+const silentLog = { error() {} };
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
 const tokensOf = (settings: Record<string, string>) => {
@@ -162,7 +163,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
     await database.close();
   });
   const start = (settings: Record<string, string> = {}) =>
-    startDataAlone(
+    startDataServer(
       {
         PGRST_DB_URI: url,
         PGRST_SERVER_PORT: '0',
@@ -170,7 +171,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
         PGRST_DB_ANON_ROLE: visitor,
         ...settings,
       },
-      openLog('silent'),
+      silentLog,
     );
   const rangeAt = async (root: string) => (await fetch(`${root}/notes`)).headers.get('content-range');
 

@@ -1,6 +1,6 @@
 // Writes a response whose body is at hand to its socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { PlainHeaders, PlainResponse } from '../backend/plain-response.ts';
+import type { PlainHeaders, PlainResponse } from './plain-response.ts';
 
 /**
  * Writes it as a whole.

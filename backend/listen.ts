@@ -1,10 +1,13 @@
-// Begins and ends listening, with words for what can go wrong.
+// Starts and stops listening on a port.
 import type { Server } from 'node:http';
-import type { Config } from './config.ts';
-import { AddressTaken } from './start-failure.ts';
+
+/** A port or an address that cannot be had. The message says what to do. */
+export class AddressTaken extends Error {
+  override readonly name = 'AddressTaken';
+}
 
 /** Resolves when the server listens. */
-export function listen(server: Server, { port, host }: Pick<Config, 'port' | 'host'>): Promise<void> {
+export function listen(server: Server, { port, host }: { port: number; host: string }): Promise<void> {
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       fail(
@@ -17,12 +20,12 @@ export function listen(server: Server, { port, host }: Pick<Config, 'port' | 'ho
   });
 }
 
-/** Resolves when nobody is connected any more. */
+/** Resolves when all connections are closed. */
 export function closeServer(server: Server): Promise<void> {
   return new Promise((done) => {
     server.close(() => done());
     server.closeIdleConnections();
-    // Whoever is still connected after a moment is let go.
+    // Remaining connections are closed after two seconds.
     setTimeout(() => server.closeAllConnections(), 2000).unref();
   });
 }

@@ -1,6 +1,6 @@
 // Settings of the data service that the database itself holds, as PostgREST's users keep them there.
-import type { Database } from '../backend/database/database.ts';
-import { type DataConfig, readDataConfig, settingsInDatabase } from './data-config.ts';
+import type { Database } from '../database/database.ts';
+import { type DataConfig, readDataConfig, settingsInDatabase } from './config.ts';
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
@@ -9,7 +9,7 @@ const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
  * (`alter role … set pgrst.db_schemas = …`, in this database before all), and what the function PGRST_DB_PRE_CONFIG sets.
  * @throws WrongSetting naming the first wrong one; DatabaseError
  */
-export async function readDataSettings(
+export async function readDatabaseSettings(
   database: Database,
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<DataConfig> {

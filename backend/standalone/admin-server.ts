@@ -1,7 +1,7 @@
 // How the data service by itself is, told on a port of its own.
 import { createServer, type Server } from 'node:http';
-import type { Database } from '../backend/database/database.ts';
-import { closeServer, listen } from './listen.ts';
+import type { Database } from '../database/database.ts';
+import { closeServer, listen } from '../listen.ts';
 
 /** What it tells of. */
 export interface AdminSubject {
@@ -19,7 +19,7 @@ const mapsAsObjects = (_: string, value: unknown) =>
  * Answers `/live`, `/ready` and `/schema_cache`, with PostgREST's statuses.
  * @returns where it listens, and what ends it
  */
-export async function startDataAdmin(
+export async function startAdminServer(
   { server, database, schemaCache }: AdminSubject,
   at: { host: string; port: number },
 ): Promise<{ url: string; close(): Promise<void> }> {

@@ -2,12 +2,13 @@
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
-import { startDataAlone } from './data-alone.ts';
-import { readDataConfig } from './data-config.ts';
-import { pageHeaders } from './data-cors.ts';
-import { openLog } from './log.ts';
+import type { Database } from '../database/database.ts';
+import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { readDataConfig } from './config.ts';
+import { pageHeaders } from './cors.ts';
+import { startDataServer } from './data-server.ts';
+
+const silentLog = { error() {} };
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
 
@@ -64,7 +65,7 @@ test('names are quoted where they hold commas', () => {
 
 describe.runIf(testDatabases().includes('postgresql'))('the data service by itself', () => {
   let database: Database & { url?: string };
-  let alone: Awaited<ReturnType<typeof startDataAlone>>;
+  let alone: Awaited<ReturnType<typeof startDataServer>>;
   const sign = (claims: Record<string, unknown>, key = secret) =>
     new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(key));
   beforeAll(async () => {
@@ -105,7 +106,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
       PGRST_SERVER_TRACE_HEADER: 'X-Request-Id',
       PGRST_JWT_ROLE_CLAIM_KEY: '.roles[0]',
     };
-    alone = await startDataAlone(environment, openLog('silent'));
+    alone = await startDataServer(environment, silentLog);
   });
   afterAll(async () => {
     await alone.close();
