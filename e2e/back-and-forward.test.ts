@@ -113,6 +113,47 @@ story(
   },
 );
 
+story(
+  'a dialog that is closed in the moment in which it opens leads nowhere else',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: desktop });
+    await page.goto(`${shop.url}/shop`);
+    // A slow device: what is not urgent is rendered later, and going back takes even longer.
+    await page.addInitScript(() => {
+      const { postMessage } = MessagePort.prototype;
+      MessagePort.prototype.postMessage = function (this: MessagePort, message: unknown) {
+        setTimeout(() => postMessage.call(this, message), 50);
+      };
+      const { go, pushState } = History.prototype;
+      History.prototype.pushState = function (this: History, ...entry: Parameters<typeof pushState>) {
+        pushState.apply(this, entry);
+        const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
+        setTimeout(() => document.dispatchEvent(press));
+      };
+      History.prototype.go = function (this: History, delta?: number) {
+        const { dataset } = document.documentElement;
+        dataset.steps = `${dataset.steps ?? ''}${delta}`;
+        setTimeout(() => go.call(this, delta), 200);
+      };
+    });
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await awake(page);
+    const order = page.getByRole('button', { name: 'Order Now' }).first();
+    const length = () => page.evaluate(() => window.history.length);
+    const before = await length();
+    await order.focus();
+    await order.press('Enter');
+    await expect.poll(length).toBe(before + 1);
+    await gone(page);
+    await entryOf(page).toBe(0);
+    expect(await page.evaluate(() => document.documentElement.dataset.steps)).toBe('-1');
+    expect(pathOf(page)).toBe('/shop/mango-bottle');
+    await order.and(page.locator(':focus')).waitFor();
+    await back(page);
+    await page.waitForURL('**/shop');
+  },
+);
+
 story('the menu closes with Back, and a link in it leaves no entry of its own', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: phone });
   await page.goto(`${shop.url}/contact`);

@@ -38,7 +38,8 @@ let steps: Steps | null = null;
 let depth = 0;
 /** Entries to remove besides those of closed dialogs. */
 let entriesToLeave = 0;
-let isTravelling = false;
+/** Key of the entry that is being left; the next location to come is another. */
+let leaving: string | null = null;
 let travelTimer: number | undefined;
 let settleTimer: number | undefined;
 
@@ -46,6 +47,9 @@ const readDepth = ({ state }: Location): number => {
   const stored = (state as { dialogs?: unknown } | null)?.dialogs;
   return typeof stored === 'number' && stored > 0 ? stored : 0;
 };
+
+/** Key of the browser's current entry, as the router names it. It may be ahead of the location that is rendered. */
+const currentKey = (): string => window.history.state?.key ?? 'default';
 
 function settleSoon(): void {
   if (settleTimer !== undefined) return;
@@ -57,7 +61,7 @@ function settleSoon(): void {
 
 /** Brings the history in line with the open dialogs. */
 function settle(): void {
-  if (!steps || isTravelling || dialogs.some((dialog) => dialog.isClosing) || !steps.isIdle()) return;
+  if (!steps || leaving !== null || dialogs.some((dialog) => dialog.isClosing) || !steps.isIdle()) return;
   const surplus = depth - dialogs.length + entriesToLeave;
   if (surplus > 0) {
     entriesToLeave = 0;
@@ -72,11 +76,11 @@ function settle(): void {
 
 /** Waits for the next location before anything else is done to the history. */
 function travel(start: () => void): void {
-  isTravelling = true;
+  leaving = currentKey();
   window.clearTimeout(travelTimer);
   travelTimer = window.setTimeout(() => {
     // There was nowhere to go, or something unsaved is asked about.
-    isTravelling = false;
+    leaving = null;
     if (depth > dialogs.length && steps?.isIdle()) {
       depth = dialogs.length;
       steps.write(depth, false);
@@ -187,7 +191,9 @@ export function DialogHistory() {
   }, []);
 
   useEffect(() => {
-    isTravelling = false;
+    // Rendered late: the browser is at another entry by now, or on its way from this one.
+    if (location.key !== currentKey() || location.key === leaving) return;
+    leaving = null;
     window.clearTimeout(travelTimer);
     depth = readDepth(location);
     if (type === 'POP' && depth < dialogs.length) closeDownTo(depth);
