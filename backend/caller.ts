@@ -18,8 +18,11 @@ export interface Caller {
    * of a request that has its place already, or a job of this process.
    * @throws QueueFull, ClientGone
    */
-  inShare?: <T>(queue: 'work' | 'outbound', cost: number, job: JobOf<T>) => Promise<T>;
+  inShare?: <T>(queue: SharedQueue, cost: number, job: JobOf<T>) => Promise<T>;
 }
+
+/** The queues that services choose from (see FairShare). */
+export type SharedQueue = 'work' | 'outbound' | 'letters';
 
 /** A job that may add to its cost while it runs. */
 export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;
@@ -27,7 +30,7 @@ export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;
 /** Runs work in the caller's share of a fair queue, or at once where the caller has none. */
 export function inShareOf<T>(
   { inShare }: Pick<Caller, 'inShare'>,
-  queue: 'work' | 'outbound',
+  queue: SharedQueue,
   cost: number,
   job: JobOf<T>,
 ): Promise<T> {

@@ -271,6 +271,29 @@ test('a share rests no longer than the longest rest', async () => {
   await expect.poll(() => started).toEqual(['flood 1', 'flood 2']);
 });
 
+test('jobs start no sooner after each other than the gap, whoever they are for', async () => {
+  let time = 0;
+  const { run, started, endOne } = openQueue({
+    concurrency: 3,
+    startsPerTurn: 1,
+    startGapMs: 50,
+    now: () => time,
+  });
+  void run(visitor('a'), 'a');
+  void run(visitor('b'), 'b');
+  await nextLoop();
+  expect(started).toEqual(['a']);
+  await endOne();
+  expect(started).toEqual(['a']);
+  time += 50;
+  await expect.poll(() => started).toEqual(['a', 'b']);
+  time += 50;
+  await endOne();
+  void run(visitor('c'), 'c');
+  await nextLoop();
+  expect(started).toEqual(['a', 'b', 'c']);
+});
+
 test('a job that turns out to be more work counts as more', async () => {
   const { add, drain } = openQueue();
   add(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));

@@ -16,6 +16,8 @@ export interface FairQueueOptions {
    * needs no queue is answered in between.
    */
   startsPerTurn: number;
+  /** Milliseconds from the start of one job to the start of the next, at least; with one start per turn. Default: 0. */
+  startGapMs?: number;
   /** Jobs that wait. Beyond, the newest job of the client with the most jobs is refused. */
   maxQueued: number;
   /** Jobs that wait of one share within a group. */
@@ -113,10 +115,12 @@ interface Place {
 /** Makes the queue. */
 export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
-  const { restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
+  const { startGapMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
+  const { now = () => performance.now() } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
   let isDispatchDue = false;
+  let nextStartAt = 0;
 
   const hasPlace = ({ depth, running }: Share) => running < (maxRunningAt[depth] ?? Number.POSITIVE_INFINITY);
   const isFlooding = ({ parent, queued }: Share) =>
@@ -154,11 +158,15 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   const dispatchSoon = () => {
     if (isDispatchDue || !canStart(root)) return;
     isDispatchDue = true;
-    setImmediate(() => {
+    const dispatch = () => {
       isDispatchDue = false;
+      nextStartAt = now() + startGapMs;
       for (let started = 0; started < startsPerTurn && canStart(root); started += 1) startNext();
       dispatchSoon();
-    });
+    };
+    const wait = nextStartAt - now();
+    if (wait > 0) setTimeout(dispatch, wait);
+    else setImmediate(dispatch);
   };
   const wake = (share: Share) => {
     setTimeout(() => (rests(share) ? wake(share) : dispatchSoon()), share.restsUntil - now());

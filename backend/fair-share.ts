@@ -12,6 +12,8 @@ export interface FairShare {
   work: FairQueue;
   /** Requests that may wait for a third party, such as functions. */
   outbound: FairQueue;
+  /** Requests that send a message to whom a stranger names: each is heavy, and none is urgent. */
+  letters: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
 }
@@ -51,6 +53,15 @@ export function createFairShare(database: Database['kind']): FairShare {
       restAbove,
       // A flood of calls that are refused at once rests half of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
+    }),
+    // However many networks ask at once, a small part of the machine is all they get.
+    letters: createFairQueue({
+      concurrency: 2,
+      maxRunningPerShare: 1,
+      startsPerTurn: 1,
+      startGapMs: 50,
+      maxQueued: 200,
+      maxQueuedPerShare: 20,
     }),
     images: createFairQueue({
       concurrency: 2,

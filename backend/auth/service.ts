@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
-import { type Caller, inShareOf, type Service } from '../caller.ts';
+import { type Caller, inShareOf, type Service, type SharedQueue } from '../caller.ts';
 import { type Database, DatabaseError } from '../database/database.ts';
 import { isTurnedAway } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
@@ -81,10 +81,8 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     const request = await readRequest(raw, caller, parameters, settings, route);
     const handle = () => handleRequest(route, request);
     try {
-      // Providers of identities are asked over the network. A change may hash a password, which takes the longest here.
-      return await (outboundRoutes.has(route)
-        ? inShareOf(caller, 'outbound', 1, handle)
-        : inShareOf(caller, 'work', raw.method === 'GET' ? 2 : 10, handle));
+      // A change may hash a password, which takes the longest here.
+      return await inShareOf(caller, queues.get(route) ?? 'work', raw.method === 'GET' ? 2 : 10, handle);
     } finally {
       await waitForAnswer(request);
     }
@@ -140,7 +138,11 @@ const routes: readonly CompiledRoute[] = [
   ...externalRoutes,
 ].map(compile);
 
-const outboundRoutes: ReadonlySet<Route> = new Set(externalRoutes);
+/** Where it is not `work`. Providers of identities are asked over the network. */
+const queues: ReadonlyMap<Route, SharedQueue> = new Map([
+  ...externalRoutes.map((route) => [route, 'outbound'] as const),
+  ...[...signUpRoutes, ...passwordlessRoutes].map((route) => [route, 'letters'] as const),
+]);
 
 /** Sends in the background: how long that takes would tell whether an address is known. */
 function inBackground(
