@@ -56,6 +56,7 @@ const settings = [
   'vite.config.ts',
   'vite.server.config.ts',
   'vite.worker.config.ts',
+  'vite.function.config.ts',
   'react-router.config.ts',
   'tsconfig.json',
 ];
@@ -70,9 +71,9 @@ export function build() {
   run(bin('vite'), ['build', '--config', 'vite.server.config.ts', '--logLevel', 'warn'], {
     NODE_ENV: 'production',
   });
-  run(bin('vite'), ['build', '--config', 'vite.worker.config.ts', '--logLevel', 'warn'], {
-    NODE_ENV: 'production',
-  });
+  for (const config of ['vite.worker.config.ts', 'vite.function.config.ts']) {
+    run(bin('vite'), ['build', '--config', config, '--logLevel', 'warn'], { NODE_ENV: 'production' });
+  }
   run(process.execPath, [join(root, 'scripts', 'compress-assets.mjs')]);
   run(process.execPath, [join(root, 'scripts', 'make-blank-database.mjs')]);
   mkdirSync(dirname(stamp), { recursive: true });
@@ -83,7 +84,7 @@ function filesOf(path) {
   if (!existsSync(path)) return [];
   if (statSync(path).isFile()) return [path];
   return readdirSync(path, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !/\.test\.tsx?$/.test(entry.name))
+    .filter((entry) => entry.isFile() && !/\.test\.tsx?$|\.bundle\.js$/.test(entry.name))
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
     .sort();
 }

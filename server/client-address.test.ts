@@ -21,6 +21,17 @@ test('without a proxy a client cannot choose its address', () => {
   ]);
 });
 
+test('removes the header of a hosted network, which only a client can have written', () => {
+  const request = {
+    headers: { 'cf-connecting-ip': '1.2.3.4' },
+    rawHeaders: ['Host', 'shop', 'CF-Connecting-IP', '1.2.3.4'],
+    socket: { remoteAddress: '196.201.214.200' },
+  } as unknown as IncomingMessage;
+  establishClientAddress(request, 0);
+  expect(request.rawHeaders).toEqual(['Host', 'shop', 'x-forwarded-for', '196.201.214.200']);
+  expect(request.headers).toEqual({ 'x-forwarded-for': '196.201.214.200' });
+});
+
 test('behind a proxy the address is the one that proxy saw', () => {
   expect(seenFrom('127.0.0.1', '6.6.6.6, 41.90.1.1', 1).at(-1)).toBe('41.90.1.1');
   expect(seenFrom('127.0.0.1', null, 1).at(-1)).toBe('127.0.0.1');

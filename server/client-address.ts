@@ -1,6 +1,9 @@
 // Where a request really comes from: what proxies of ours say, never what the client says.
 import type { IncomingMessage } from 'node:http';
 
+// A hosted project's network sets it, and the database trusts it there. Here only a client can have written it.
+const untrusted = new Set(['cf-connecting-ip']);
+
 /**
  * Replaces X-Forwarded-For of a request by the one address that can be trusted.
  * @param trustedProxies how many proxies of ours stand in front; each adds the address it saw at the end of the list
@@ -12,8 +15,9 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? '';
     const value = rawHeaders[index + 1] ?? '';
-    if (name.toLowerCase() === 'x-forwarded-for') told.push(...value.split(','));
-    else kept.push(name, value);
+    const lowerCaseName = name.toLowerCase();
+    if (lowerCaseName === 'x-forwarded-for') told.push(...value.split(','));
+    else if (!untrusted.has(lowerCaseName)) kept.push(name, value);
   }
   const seen = told.map((part) => part.trim()).filter(Boolean);
   seen.push(request.socket.remoteAddress ?? '');
@@ -26,4 +30,5 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
   kept.push('x-forwarded-for', plain);
   request.rawHeaders = kept;
   request.headers['x-forwarded-for'] = plain;
+  for (const name of untrusted) delete request.headers[name];
 }

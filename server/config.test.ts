@@ -96,6 +96,17 @@ test.each([
   expect(() => readConfig(environment, process.cwd())).toThrow(sentence);
 });
 
+test('on a hosted project M-PESA is set in the secrets of the function, not here', () => {
+  const project = {
+    SUPABASE_URL: 'https://abc.supabase.co',
+    SUPABASE_PUBLISHABLE_KEY: 'sb_publishable_1',
+    SUPABASE_SECRET_KEY: 'sb_secret_1',
+  };
+  const { mpesa } = readConfig({ ...project, MPESA_ENV: 'production' }, '/');
+  expect(mpesa).toEqual({ environment: 'production', isHosted: true });
+  expect(readConfig({ ...project, MPESA_ENV: 'simulator' }, '/').mpesa).toMatchObject({ port: 3001 });
+});
+
 test('a till, an initiator with the certificate in a file, and the registered phone are read', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'config-'));
   await writeFile(join(folder, 'portal.cer'), certificate);
@@ -129,6 +140,10 @@ test.each([
   [
     { SUPABASE_URL: 'https://x.example' },
     'With SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY must be set too.',
+  ],
+  [
+    { SUPABASE_URL: 'https://x.example', SUPABASE_PUBLISHABLE_KEY: 'p', SUPABASE_SECRET_KEY: 's' },
+    'With SUPABASE_URL, MPESA_ENV must be set',
   ],
   [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but it takes a mail address.'],
   [{ ADMIN_PASSWORD: 'secret' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],

@@ -22,7 +22,7 @@ export interface Config {
   backend: BackendConfig;
   seed: 'demo' | 'none';
   /** The first staff account; a random password when there is none. */
-  firstAdmin: { email: string; password: string | null };
+  firstAdmin: { email: string; password: string | null; isChosen: boolean };
   messages: MessagesConfig;
   /** How many proxies in front of the shop add themselves to X-Forwarded-For. */
   trustedProxies: number;
@@ -34,11 +34,17 @@ export interface Config {
     secretKey: string;
     region: string;
   } | null;
-  mpesa: MpesaConfig;
+  mpesa: MpesaConfig | HostedMpesa;
   /** How many questions about prompts M-PESA takes from this merchant in a minute. */
   mpesaQueriesPerMinute: number;
   /** Who counts page views: a Plausible at `url`, or the shop itself where that is null. `domain` is the site's name there. */
   analytics: { url: string | null; domain: string };
+}
+
+/** On a hosted project the payment function has the account, in its secrets. */
+interface HostedMpesa {
+  environment: 'sandbox' | 'production';
+  isHosted: true;
 }
 
 type MpesaConfig = {
@@ -88,7 +94,7 @@ export function readConfig(environment: Environment, root: string): Config {
   }
   const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
   const supabase = readSupabase(text);
-  const mpesa = readMpesa(text, port, root);
+  const mpesa = supabase ? readHostedMpesa(text, port, root) : readMpesa(text, port, root);
   if (mpesa.environment !== 'simulator') {
     if (supabase) checkNoticeHost('SUPABASE_URL', supabase.url, mpesa.environment);
     else checkNoticeHost('PUBLIC_URL', publicUrl, mpesa.environment);
@@ -149,7 +155,7 @@ function readFirstAdmin(text: (name: string) => string | undefined): Config['fir
   if (password !== null && (password.length < 8 || bytes > 72)) {
     throw new WrongSetting('ADMIN_PASSWORD takes 8 to 72 characters.');
   }
-  return { email, password };
+  return { email, password, isChosen: text('ADMIN_EMAIL') !== undefined };
 }
 
 function readSms(text: (name: string) => string | undefined): MessagesConfig['sms'] {
@@ -169,6 +175,23 @@ function readS3(text: (name: string) => string | undefined): Config['s3'] {
     throw new WrongSetting('With S3_ENDPOINT, S3_BUCKET, S3_ACCESS_KEY and S3_SECRET_KEY must be set too.');
   }
   return { endpoint, bucket, accessKey, secretKey, region: text('S3_REGION') ?? 'us-east-1' };
+}
+
+/** Which payments a hosted shop takes must be said: a simulator that starts by itself would tell customers that no money moves. */
+function readHostedMpesa(
+  text: (name: string) => string | undefined,
+  port: number,
+  root: string,
+): MpesaConfig | HostedMpesa {
+  const environment = text('MPESA_ENV');
+  if (!environment) {
+    throw new WrongSetting(
+      "With SUPABASE_URL, MPESA_ENV must be set: sandbox or production as in the payment function's secrets, or simulator to practise.",
+    );
+  }
+  return environment === 'sandbox' || environment === 'production'
+    ? { environment, isHosted: true }
+    : readMpesa(text, port, root);
 }
 
 function readMpesa(text: (name: string) => string | undefined, port: number, root: string): MpesaConfig {

@@ -17,6 +17,8 @@ export interface PageRendererOptions {
   servicesUrl: string;
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
+  /** Headers that name a visitor's IP address to the services. */
+  nameVisitor: (address: string) => Record<string, string>;
   log: Log;
 }
 
@@ -35,7 +37,7 @@ export type PageRenderer = (
  * @returns a function that renders whole pages, and the data of pages that the browser navigates to
  */
 export function createPageRenderer(options: PageRendererOptions): PageRenderer {
-  const { build, mode, config, servicesUrl, serviceFetch, log } = options;
+  const { build, mode, config, servicesUrl, serviceFetch, nameVisitor, log } = options;
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
   return async (request, effort, callFunction = (call) => call()) => {
@@ -54,7 +56,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           return addressOf(input).startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
         },
         // A page that is kept must not depend on who asked for it first.
-        headers: address && effort === 'once' ? { 'x-forwarded-for': address } : {},
+        headers: address && effort === 'once' ? nameVisitor(address) : {},
       },
     );
     const context = new RouterContextProvider();

@@ -1,28 +1,23 @@
-// Whether the shop can serve: what `/readyz` tells.
-import type { Database } from '../backend/database/database.ts';
+// Whether the shop can serve: what `/readyz` reports.
 import { inTime } from '../web/lib/patience.ts';
 
 /**
- * Makes the question, which is asked once however many ask at the same time.
- * @param database null where the services are a hosted project's
+ * Makes the check. Concurrent requests share one query.
+ * @param query reads a table that exists once the database is migrated
  */
-export function createReadiness(database: Database | null): () => Promise<boolean> {
-  let asked: Promise<boolean> | null = null;
+export function createReadiness(query: () => Promise<unknown>): () => Promise<boolean> {
+  let pending: Promise<boolean> | null = null;
   return () => {
-    asked ??= isReady(database).finally(() => {
-      asked = null;
+    pending ??= isReady(query).finally(() => {
+      pending = null;
     });
-    return asked;
+    return pending;
   };
 }
 
-/**
- * Asks the database. One that answers nobody counts as none: whoever asks is told all the same.
- * @param database null where the services are a hosted project's
- */
-export async function isReady(database: Database | null, withinMs = 5000): Promise<boolean> {
-  if (!database) return true;
-  return inTime(database.query('select from platform.schema_migrations limit 1'), withinMs).then(
+/** Whether the query succeeds in time. */
+export async function isReady(query: () => Promise<unknown>, withinMs = 5000): Promise<boolean> {
+  return inTime(query(), withinMs).then(
     () => true,
     () => false,
   );

@@ -1,4 +1,5 @@
 // The composition root: the only place where the rooms of the house are wired together.
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServerBuild } from 'react-router';
@@ -9,11 +10,14 @@ import { migrate } from '../backend/database/migrate.ts';
 import { createFairShare } from '../backend/fair-share.ts';
 import { AddressTaken, closeServer, listen } from '../backend/listen.ts';
 import { createRenderedImages } from '../backend/storage/rendered-images.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
+import type { Setup } from '../domain/payment-setup.ts';
 import { renderedSides } from '../domain/product-picture.ts';
 import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
 import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
+import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/sender.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { createBackups } from './backups/backups.ts';
@@ -21,6 +25,8 @@ import type { Middleware } from './browser-files.ts';
 import type { Config } from './config.ts';
 import { endBroken } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
+import { followPageChanges } from './follow-page-changes.ts';
+import { checkHostedProject } from './hosted-project.ts';
 import { createHttpServer } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
@@ -31,6 +37,7 @@ import { PageCache } from './page-cache.ts';
 import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
+import { paymentJobs } from './payment-jobs.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { createReadiness } from './readiness.ts';
 import { createShareImages } from './share-images/share-images.ts';
@@ -46,7 +53,7 @@ export interface Shop {
   url: string;
   phonePageUrl: string | null;
   keys: Pick<ApiKeys, 'publishable' | 'secret'>;
-  /** What became of the first staff account; null with a hosted project, which has staff of its own. */
+  /** What became of the first staff account; null with a hosted project, unless ADMIN_EMAIL is set. */
   firstAdmin: FirstAdmin | null;
   close(): Promise<void>;
 }
@@ -118,7 +125,7 @@ async function wire(
   if (database) {
     const mobileMoney = createMobileMoney({
       store: { url: servicesUrl, secretKey: keys.secret, ...(serviceFetch ? { fetch: serviceFetch } : {}) },
-      daraja: darajaSettings(config, simulator?.url),
+      daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulator?.url),
       noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
       publicNoticeBaseUrl: () =>
         `${config.port === 0 ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
@@ -170,9 +177,7 @@ async function wire(
     );
     closers.push(stopListening);
   } else {
-    // A hosted project does not tell us of changes: pages are kept for a moment only.
-    const timer = setInterval(() => pages.clear(), 5000);
-    closers.push(async () => clearInterval(timer));
+    closers.push(followPageChanges({ url: servicesUrl, secretKey: keys.secret }, pages, log));
   }
 
   const secretStore = createStore(
@@ -190,7 +195,17 @@ async function wire(
 
   // Not before the first staff account is there: who waits for the shop may sign in as soon as it is ready.
   let hasOpened = false;
-  const isReady = createReadiness(database);
+  const visitorTables = createStore(
+    { url: servicesUrl, key: keys.publishable },
+    serviceFetch ? { fetch: serviceFetch } : {},
+  ).tables;
+  const isReady = createReadiness(async () => {
+    if (database) return database.query('select from platform.schema_migrations limit 1');
+    const { error } = await visitorTables.from('store_settings').select('id').limit(1);
+    if (error) throw new Error(error.message);
+    return null;
+  });
+  const ownToken = database ? null : await visitorToken(keys.secret);
   const server = createHttpServer({
     backend,
     pages,
@@ -200,15 +215,16 @@ async function wire(
       config: publicConfig,
       servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
+      nameVisitor: (address) =>
+        ownToken === null
+          ? { 'x-forwarded-for': address }
+          : { [visitorHeaders.address]: address, [visitorHeaders.token]: ownToken },
       log,
     }),
     assets,
     pageViews,
     shareImages: createShareImages({
-      tables: createStore(
-        { url: servicesUrl, key: keys.publishable },
-        serviceFetch ? { fetch: serviceFetch } : {},
-      ).tables,
+      tables: visitorTables,
       artFolder: typeof assets === 'string' ? assets : join(root, 'web/public'),
       servicesUrl,
       ...(serviceFetch ? { serviceFetch } : {}),
@@ -229,8 +245,9 @@ async function wire(
   const port = address && typeof address === 'object' ? address.port : config.port;
   ownUrl = `http://127.0.0.1:${port}`;
 
-  const jobs = shopJobs(secretStore, database);
+  const jobs = [...paymentJobs(secretStore), ...shopJobs(secretStore, database)];
   if (simulator) jobs.push(registerAtSimulator(secretStore));
+  if (ownToken !== null) jobs.push(registerStorefront(secretStore, ownToken));
   const sending = new AbortController();
   jobs.push({
     name: 'send messages to customers',
@@ -260,21 +277,31 @@ async function wire(
   // A hosted project makes its own.
   if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));
   closers.push(startJobs(jobs, log));
-  const firstAdmin = serviceFetch
-    ? await ensureFirstAdmin({
-        store: secretStore,
-        servicesUrl,
-        secretKey: keys.secret,
-        serviceFetch,
-        ...config.firstAdmin,
-      })
-    : null;
+  const makeFirstAdmin = () =>
+    ensureFirstAdmin({
+      store: secretStore,
+      servicesUrl,
+      secretKey: keys.secret,
+      ...(serviceFetch ? { serviceFetch } : {}),
+      ...config.firstAdmin,
+    });
+  let firstAdmin: FirstAdmin | null = null;
+  if (database) firstAdmin = await makeFirstAdmin();
+  else if (config.firstAdmin.isChosen) {
+    // A project that does not answer yet must not stop the start.
+    firstAdmin = await makeFirstAdmin().catch((error: unknown) => {
+      if (error instanceof WrongSetting) throw error;
+      log.error({ error: String(error) }, 'the first staff account was not created');
+      return null;
+    });
+  }
   if (firstAdmin?.outcome === 'taken') {
     log.warn(
       'nobody is staff, and ADMIN_EMAIL belongs to an account already: set another, or add its id to admin_profiles',
     );
   }
   hasOpened = true;
+  if (config.supabase) void reportRequirements(config.supabase, config, log);
   return {
     url: config.port === 0 ? ownUrl : config.publicUrl,
     phonePageUrl: publicConfig.phonePageUrl,
@@ -327,8 +354,12 @@ async function startSimulator(config: Config, log: Log): Promise<{ url: string; 
   }
 }
 
-function darajaSettings(config: Config, simulatorUrl: string | undefined): DarajaSettings {
-  const { mpesa, mpesaQueriesPerMinute: queriesPerMinute } = config;
+function darajaSettings(
+  mpesa: Config['mpesa'],
+  queriesPerMinute: number,
+  simulatorUrl: string | undefined,
+): DarajaSettings {
+  if ('isHosted' in mpesa) throw new Error('the payment function of a hosted project has its own settings');
   if (mpesa.environment === 'simulator') {
     return {
       baseUrl: simulatorUrl ?? '',
@@ -362,42 +393,6 @@ function darajaSettings(config: Config, simulatorUrl: string | undefined): Daraj
 function shopJobs(store: Store, database: Database | null): Job[] {
   const jobs: Job[] = [
     {
-      name: 'ask about open payments',
-      everyMs: 3000,
-      async run() {
-        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'query-open' } });
-        if (error) throw error;
-      },
-    },
-    {
-      name: 'send refunds',
-      everyMs: 3000,
-      async run() {
-        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'send-refunds' } });
-        if (error) throw error;
-      },
-    },
-    {
-      name: 'take up confirmations that were left',
-      everyMs: 30_000,
-      async run() {
-        const { error } = await store.functions.invoke('mobile-money', { body: { action: 'take-up-till' } });
-        if (error) throw error;
-      },
-    },
-    {
-      // Whether one is due is decided by the database, for all processes.
-      name: "pull M-PESA's statement",
-      everyMs: 60_000,
-      firstAfterMs: 45_000,
-      async run() {
-        const { error } = await store.functions.invoke('mobile-money', {
-          body: { action: 'pull-statement' },
-        });
-        if (error) throw error;
-      },
-    },
-    {
       name: 'expire reservations',
       everyMs: 30_000,
       async run() {
@@ -427,6 +422,32 @@ function shopJobs(store: Store, database: Database | null): Job[] {
   return jobs;
 }
 
+/** Logs what a hosted project lacks; the shop opens all the same, and `/readyz` is 503 until the tables are there. */
+async function reportRequirements(
+  project: NonNullable<Config['supabase']>,
+  { mpesa }: Config,
+  log: Log,
+): Promise<void> {
+  const requirements = await checkHostedProject(project, mpesa.environment);
+  for (const { name, problem, remedy } of requirements) {
+    if (problem) log.warn({ requirement: name, problem, remedy }, 'the hosted project is not complete');
+  }
+}
+
+/** Lets the hosted project accept the addresses of visitors that this server names. */
+function registerStorefront({ tables }: Store, token: string): Job {
+  return {
+    name: 'register at the hosted project',
+    everyMs: 6 * 60 * 60 * 1000,
+    firstAfterMs: 0,
+    async run() {
+      const token_hash = createHash('sha256').update(token).digest('hex');
+      const { error } = await tables.rpc('register_storefront', { token_hash });
+      if (error) throw new Error(error.message);
+    },
+  };
+}
+
 /** The real M-PESA is told once, by a person (docs/operating.md); the simulator by itself, since our port may be another. */
 function registerAtSimulator(store: Store): Job {
   return {
@@ -434,6 +455,11 @@ function registerAtSimulator(store: Store): Job {
     everyMs: 6 * 60 * 60 * 1000,
     firstAfterMs: 0,
     async run() {
+      const { data } = await store.functions.invoke<{ setup?: Setup }>('mobile-money', {
+        body: { action: 'describe-setup' },
+      });
+      // The function of a hosted project may be set to the real M-PESA.
+      if (data?.setup?.environment !== 'simulator') return;
       const { error } = await store.functions.invoke('mobile-money', { body: { action: 'register-till' } });
       if (error) throw error;
     },

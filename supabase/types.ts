@@ -196,6 +196,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; notice_secret: string; expected_amount?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; notice_secret: string; requested_by: string; }; Returns: Json };
+      claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Json };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
       confirm_till_payment: { Args: { order_id: string; receipt: string; amount: number; }; Returns: Json };
@@ -258,6 +259,7 @@ export type Database = {
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
       record_test_push: { Args: { test_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Json };
+      register_storefront: { Args: { token_hash: string; }; Returns: undefined };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { payment_id: string; reason: string; }; Returns: Json };
       request_test_refund: { Args: { test_id: string; }; Returns: Json };

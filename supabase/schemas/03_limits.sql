@@ -66,21 +66,79 @@ begin
 end
 $$;
 
+-- Servers of the shop that name their visitors' addresses
+create table private.storefront_tokens (
+  token_hash text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
+);
+
+comment on table private.storefront_tokens is
+  'SHA-256 hashes of the tokens with which the shop''s own servers name the address of their visitor (x-visitor-token).';
+
+alter table private.storefront_tokens enable row level security;
+
+create function public.register_storefront(token_hash text) returns void
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into private.storefront_tokens as known (token_hash)
+  values (register_storefront.token_hash)
+  on conflict (token_hash) do update set registered_at = now();
+  -- Keys are replaced now and then: the servers of the last few go on.
+  delete from private.storefront_tokens as known
+  where known.token_hash not in (
+    select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
+  );
+end
+$$;
+comment on function public.register_storefront(text) is
+  'Accepts the visitor addresses that a server names with the token of this hash. The five hashes used last count.';
+grant execute on function public.register_storefront(text) to service_role;
+
+create function private.request_address() returns text
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
+  visitor text := left(headers ->> 'x-visitor-address', 100);
+begin
+  if coalesce((select auth.role()), '') = 'service_role' then
+    return visitor;
+  end if;
+  if visitor is not null and exists (
+    select from private.storefront_tokens as known
+    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
+  ) then
+    return visitor;
+  end if;
+  -- No address with its zone is longer than 100 characters.
+  return coalesce(
+    left(headers ->> 'cf-connecting-ip', 100),
+    split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
+  );
+end
+$$;
+comment on function private.request_address() is
+  'The IP address of the request, from sources that its client cannot write: the visitor whom a server of the shop names with its token or with the secret key; cf-connecting-ip, which a hosted project''s network sets and our own server removes; the last address of x-forwarded-for, which the nearest proxy added. Null for calls of the shop itself.';
+
 -- Networks of the caller
 create function private.caller_networks() returns text[]
 language plpgsql stable
 set search_path = ''
 as $$
 declare
-  header text;
+  request_address text;
   address inet;
 begin
-  header := nullif(current_setting('request.headers', true), '')::jsonb ->> 'x-forwarded-for';
-  if header is null then
+  request_address := private.request_address();
+  if request_address is null then
     return '{}';
   end if;
-  -- No address with its zone is longer than 100 characters.
-  address := split_part(trim(split_part(left(header, 100), ',', 1)), '%', 1)::inet;
+  address := split_part(trim(request_address), '%', 1)::inet;
   if address <<= inet '::ffff:0.0.0.0/96' then
     address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
   end if;

@@ -122,3 +122,5 @@ alter publication supabase_realtime add table public.refunds;
 alter publication supabase_realtime add table public.payment_tests;
 
 alter publication supabase_realtime add table public.shop_texts;
+
+alter publication supabase_realtime add table public.search_synonyms;

@@ -1,5 +1,5 @@
 // Limits per network: which networks a call counts for, what they allow, and refusals that keep their counters.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -54,7 +54,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test.each([
     ['IPv4', '203.0.113.7', ['203.0.113.7', '203.0.113.0/24']],
-    ['the first of several addresses', '203.0.113.7, 10.0.0.1', ['203.0.113.7', '203.0.113.0/24']],
+    [
+      'the last of several addresses, which the nearest proxy added',
+      '10.0.0.1, 203.0.113.7',
+      ['203.0.113.7', '203.0.113.0/24'],
+    ],
     ['IPv4 mapped into IPv6', '::ffff:203.0.113.7', ['203.0.113.7', '203.0.113.0/24']],
     ['the same in hexadecimal', '::ffff:cb00:7107', ['203.0.113.7', '203.0.113.0/24']],
     ['IPv6', '2001:db8:1:2:3:4:5:6', ['2001:db8:1:2::/64', '2001:db8:1::/56', '2001:db8:1::/48']],
@@ -85,6 +89,47 @@ describe.each(testDatabases())('on %s', (kind) => {
       return (await session.query<{ found: string[] }>('select public.list_networks() as found')).rows;
     });
     expect(rows[0]?.found).toEqual(headers === 'no JSON' ? ['unknown'] : []);
+  });
+
+  const token = 'a'.repeat(64);
+  const networksOf = async (person: 'visitor' | 'service', headers: Record<string, string>) => {
+    const { rows } = await asRole(
+      database,
+      people[person],
+      (session) => session.query<{ found: string[] }>('select public.list_networks() as found'),
+      { request: { headers } },
+    );
+    return rows[0]?.found[0];
+  };
+
+  test('clients cannot choose their address on a hosted project', async () => {
+    const seen = { 'cf-connecting-ip': '203.0.113.7' };
+    expect(await networksOf('visitor', { ...seen, 'x-forwarded-for': '198.51.100.1' })).toBe('203.0.113.7');
+    expect(await networksOf('visitor', { ...seen, 'x-visitor-address': '198.51.100.1' })).toBe('203.0.113.7');
+    const forged = { ...seen, 'x-visitor-address': '198.51.100.1', 'x-visitor-token': token };
+    expect(await networksOf('visitor', forged)).toBe('203.0.113.7');
+  });
+
+  test("the shop's own servers name the address of their visitor", async () => {
+    const named = { 'cf-connecting-ip': '203.0.113.7', 'x-visitor-address': '198.51.100.1' };
+    await call(database, 'service', 'register_storefront', {
+      token_hash: createHash('sha256').update(token).digest('hex'),
+    });
+    expect(await networksOf('visitor', { ...named, 'x-visitor-token': token })).toBe('198.51.100.1');
+    expect(await networksOf('visitor', { ...named, 'x-visitor-token': `${token}a` })).toBe('203.0.113.7');
+    // With the secret key no token is needed, and calls that name no visitor are the shop's own.
+    expect(await networksOf('service', named)).toBe('198.51.100.1');
+    expect(await networksOf('service', { 'cf-connecting-ip': '203.0.113.7' })).toBeUndefined();
+  });
+
+  test('keeps the tokens of the last five keys', async () => {
+    for (let key = 0; key < 7; key += 1) {
+      await call(database, 'service', 'register_storefront', { token_hash: String(key).repeat(64) });
+    }
+    const { rows } = await database.query<{ count: number }>(
+      'select count(*) from private.storefront_tokens',
+    );
+    expect(rows).toEqual([{ count: 5 }]);
   });
 
   test('a call without an address belongs to the shop and is never limited', async () => {

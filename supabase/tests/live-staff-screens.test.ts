@@ -23,6 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'products',
         'reconciliation_events',
         'refunds',
+        'search_synonyms',
         'shop_texts',
         'statement_pulls',
         'store_settings',

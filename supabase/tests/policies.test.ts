@@ -429,6 +429,8 @@ const procedures: Record<string, Person[]> = {
   lease_payment_queries: service,
   lease_daraja_token: service,
   keep_daraja_token: service,
+  claim_payment_job: service,
+  register_storefront: service,
   expire_reservations: service,
   forget_old_rows: service,
   search_orders: signedIn,
@@ -578,6 +580,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.order_networks (order_id, network, product_id, taken) values ('${id(1)}', '192.0.2.1', '${id(1)}', 1);
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
+      insert into private.storefront_tokens (token_hash) values (repeat('a', 64));
       insert into private.till_secret default values;
       insert into private.mpesa_registrations (kind) values ('till');
       insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)

@@ -78,7 +78,11 @@ export async function call<Answer>(
       );
       return { answer: rows[0]?.answer as Answer, status: setting.rows[0]?.status ?? null };
     },
-    address ? { request: { headers: { 'x-forwarded-for': address } } } : {},
+    address
+      ? {
+          request: { headers: { [person === 'service' ? 'x-visitor-address' : 'x-forwarded-for']: address } },
+        }
+      : {},
   );
   if (status !== null) throw refusalError(answer as RefusalAnswer);
   return answer;

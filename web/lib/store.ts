@@ -24,7 +24,13 @@ export function createStore(
   address: StoreAddress,
   options: { fetch?: typeof fetch; headers?: Record<string, string> } = {},
 ): Store {
-  const headers = { apikey: address.key, ...options.headers };
+  // A hosted project takes its legacy keys as bearer tokens only; the built-in services need no second copy.
+  const isHosted = address.url !== '' && !options.fetch;
+  const headers = {
+    apikey: address.key,
+    ...(isHosted ? { Authorization: `Bearer ${address.key}` } : {}),
+    ...options.headers,
+  };
   const origin = servicesOrigin(address);
   const transport = options.fetch ? { fetch: options.fetch } : {};
   return {

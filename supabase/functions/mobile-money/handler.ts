@@ -6,12 +6,12 @@ import { parseFields, readText } from './json-body.ts';
 import { receiveNotice, takeUpFailedNotices } from './notice.ts';
 import { openPaymentStore } from './payment-store.ts';
 import { queryOpenTests, receiveTestNotice, startPaymentTest } from './payment-test.ts';
-import { carriesSecretKey, queryOpenPayments } from './query-open.ts';
+import { queryOpenPayments } from './query-open.ts';
 import { type RefundNotice, receiveRefundNotice } from './refund-notice.ts';
 import { sendRefunds } from './refund-send.ts';
 import { openRefundStore } from './refund-store.ts';
-import { redactor } from './secret.ts';
-import { senderOf } from './sender.ts';
+import { createSecretKeyCheck, redactor } from './secret.ts';
+import { createSenderOf } from './sender.ts';
 import type { MobileMoneySettings } from './settings.ts';
 import { answerReach, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
@@ -52,7 +52,7 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
  *   till-message.ts, and notice.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
  *   `'register-till'` (see till-registration.ts): `{till, statement}`; `'send-refunds'` (see refund-send.ts): `{sent,
  *   asked, testsAsked}`
- * - `POST {action: 'describe-setup'}`, `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
+ * - `POST {action: 'describe-setup'}` (with the secret key too), `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
  *   session (see setup-check.ts, payment-test.ts): `{setup}`, `{reach}`, `{test}` or `{error, code}`
  * - `POST /notice/{secret}`: M-PESA's notices of prompts (see notice.ts)
  * - `POST /till/{secret}/validation` and `/confirmation`: of money without a prompt (see till-message.ts)
@@ -63,8 +63,9 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
  */
 export function createMobileMoney(settings: MobileMoneySettings): (request: Request) => Promise<Response> {
   const { store, daraja, noticeBaseUrl, publicNoticeBaseUrl = noticeBaseUrl } = settings;
+  const secretKeys = [store.secretKey, ...(store.otherSecretKeys ?? [])];
   const redact = redactor([
-    store.secretKey,
+    ...secretKeys,
     daraja.consumerKey,
     daraja.consumerSecret,
     daraja.passkey,
@@ -80,6 +81,8 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
       typeof publicNoticeBaseUrl === 'string' ? () => publicNoticeBaseUrl : publicNoticeBaseUrl,
     fetch: settings.fetch ?? fetch,
     secretKey: store.secretKey,
+    carriesSecretKey: createSecretKeyCheck(secretKeys),
+    senderOf: createSenderOf(secretKeys),
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),
   };
 
@@ -144,16 +147,19 @@ async function answerAction(world: MobileMoneyWorld, request: Request): Promise<
       ? serviceActions[fields.action]
       : undefined;
   if (serviceAction) {
-    if (!(await carriesSecretKey(request, world.secretKey))) return refuse(401, 'This needs the secret key');
+    if (!(await world.carriesSecretKey(request))) return refuse(401, 'This needs the secret key');
     return Response.json(await serviceAction(world));
   }
   switch (fields.action) {
     case 'initiate':
-      return Response.json(await initiatePayment(world, fields, senderOf(request)));
+      return Response.json(await initiatePayment(world, fields, await world.senderOf(request)));
     case 'check-status':
-      return checkStatus(world, fields, senderOf(request));
+      return checkStatus(world, fields, await world.senderOf(request));
     case 'describe-setup':
-      return forStaff(world, request, async () => ({ setup: describeSetup(world) }));
+      // The shop's own server asks too, with the secret key, when it starts on a hosted project.
+      return (await world.carriesSecretKey(request))
+        ? Response.json({ setup: describeSetup(world) })
+        : forStaff(world, request, async () => ({ setup: describeSetup(world) }));
     case 'check-address':
       return forStaff(world, request, async () => ({ reach: await checkPublicAddress(world) }));
     case 'start-test':

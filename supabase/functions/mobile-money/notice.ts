@@ -2,7 +2,6 @@
 import { readText, storableText } from './json-body.ts';
 import { StoreFailure, StoreRefusal } from './payment-store.ts';
 import { isNoticeSecret } from './secret.ts';
-import { senderOf } from './sender.ts';
 import { flagUnknownSource } from './source-address.ts';
 import { readStkCallback } from './stk-callback.ts';
 import type { MobileMoneyWorld } from './world.ts';
@@ -27,7 +26,7 @@ export async function receiveNotice(
   try {
     paymentId = await insistently(() => world.store.findBySecret(noticeSecret));
     if (!paymentId) return unknownAddress();
-    const sender = senderOf(request);
+    const sender = await world.senderOf(request);
     flagUnknownSource(world, sender, 'notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const body = storableText(text, LARGEST_NOTICE_BYTES) ?? '';

@@ -1,6 +1,7 @@
 // The payment procedures of the database, called over the table API with the secret key.
 import { PostgrestClient, type PostgrestError } from '@supabase/postgrest-js';
 import type { Database } from '../../types.ts';
+import { visitorHeaders } from './sender.ts';
 import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -134,7 +135,7 @@ function forCaller<Call extends { setHeader(name: string, value: string): Call }
   call: Call,
   address: string | null,
 ): Call {
-  return address ? call.setHeader('x-forwarded-for', address) : call;
+  return address ? call.setHeader(visitorHeaders.address, address) : call;
 }
 
 /**

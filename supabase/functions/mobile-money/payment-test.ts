@@ -8,7 +8,6 @@ import { StoreRefusal } from './payment-store.ts';
 import { queryLimits } from './query-open.ts';
 import type { PaymentTest } from './refund-store.ts';
 import { drawNoticeSecret, isNoticeSecret } from './secret.ts';
-import { senderOf } from './sender.ts';
 import { flagUnknownSource } from './source-address.ts';
 import { readStkCallback } from './stk-callback.ts';
 import { sendPush } from './stk-push.ts';
@@ -73,7 +72,7 @@ export async function receiveTestNotice(
   try {
     const testId = await insistently(() => world.refunds.findTestBySecret(secret));
     if (!testId) return unknownAddress();
-    const sender = senderOf(request);
+    const sender = await world.senderOf(request);
     flagUnknownSource(world, sender, 'test notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const notice = readStkCallback(isCut ? '' : text);

@@ -1,6 +1,5 @@
 // Asks M-PESA about open attempts whose notice has not come: as many per call as may be asked until the next one.
 import type { Payment } from './payment-store.ts';
-import { isSameSecret } from './secret.ts';
 import { queryPush } from './stk-query.ts';
 import type { MobileMoneyWorld } from './world.ts';
 
@@ -52,14 +51,4 @@ async function askAbout(world: MobileMoneyWorld, payment: Payment): Promise<bool
   });
   world.log({ level: 'info', event: 'query answered', paymentId: payment.id, detail: outcome });
   return after.status !== 'initiating' && after.status !== 'processing';
-}
-
-/** Whether a request carries the secret key, as `apikey` or as bearer token. */
-export async function carriesSecretKey(request: Request, secretKey: string): Promise<boolean> {
-  const bearer = /^Bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? '';
-  const [byKey, byBearer] = await Promise.all([
-    isSameSecret(request.headers.get('apikey') ?? '', secretKey),
-    isSameSecret(bearer, secretKey),
-  ]);
-  return secretKey !== '' && (byKey || byBearer);
 }

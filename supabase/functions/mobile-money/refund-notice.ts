@@ -4,7 +4,6 @@ import { insistently } from './notice.ts';
 import { StoreRefusal } from './payment-store.ts';
 import { readReversalResult } from './reversal.ts';
 import { isNoticeSecret } from './secret.ts';
-import { senderOf } from './sender.ts';
 import { flagUnknownSource } from './source-address.ts';
 import { readTransactionStatus } from './transaction-status.ts';
 import type { MobileMoneyWorld } from './world.ts';
@@ -39,7 +38,7 @@ export async function receiveRefundNotice(
   try {
     const refundId = await insistently(() => world.refunds.findBySecret(secret));
     if (!refundId) return unknownAddress();
-    const sender = senderOf(request);
+    const sender = await world.senderOf(request);
     flagUnknownSource(world, sender, 'refund notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const settlement = {

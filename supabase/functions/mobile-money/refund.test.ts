@@ -386,7 +386,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         tokenOf('customer'),
         tokenOf('half-way staff'),
       ]) {
-        expect((await shop.post('', { action }, token)).status, `${action} with ${token}`).toBe(403);
+        // The shop's own server checks the settings of a hosted function with the secret key.
+        const expected = action === 'describe-setup' && token === secretKey ? 200 : 403;
+        expect((await shop.post('', { action }, token)).status, `${action} with ${token}`).toBe(expected);
       }
     }
   });

@@ -20,6 +20,24 @@ export async function isSameSecret(given: string, expected: string): Promise<boo
   return left.reduce((difference, byte, index) => difference | (byte ^ (right[index] ?? 0)), 0) === 0;
 }
 
+/**
+ * Makes the check whether a request carries a secret key, as `apikey` or as bearer token.
+ * @param secretKeys the keys that count; empty ones do not
+ */
+export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => Promise<boolean> {
+  const known = secretKeys.filter((key) => key !== '');
+  return async ({ headers }) => {
+    const given = [
+      headers.get('apikey') ?? '',
+      /^Bearer\s+(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '',
+    ];
+    const matches = await Promise.all(
+      known.flatMap((key) => given.map((candidate) => isSameSecret(candidate, key))),
+    );
+    return matches.includes(true);
+  };
+}
+
 async function digest(text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
 }

@@ -5,6 +5,8 @@ export interface StoreSettings {
   /** Origin of the backend's services, without a slash at the end. */
   url: string;
   secretKey: string;
+  /** Other secret keys of the same project, which callers may use. */
+  otherSecretKeys?: readonly string[];
   fetch?: typeof fetch;
 }
 

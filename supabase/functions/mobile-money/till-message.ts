@@ -2,7 +2,6 @@
 import { readText, storableText } from './json-body.ts';
 import { insistently } from './notice.ts';
 import { isNoticeSecret, isSameSecret } from './secret.ts';
-import { senderOf } from './sender.ts';
 import { flagUnknownSource } from './source-address.ts';
 import { readTillPayment } from './till-payment.ts';
 import type { MobileMoneyWorld } from './world.ts';
@@ -36,7 +35,7 @@ export async function receiveTillMessage(
   try {
     const known = await insistently(() => world.till.secret());
     if (!(await isSameSecret(secret, known))) return unknownAddress();
-    const sender = senderOf(request);
+    const sender = await world.senderOf(request);
     flagUnknownSource(world, sender, 'till message');
     const { text, isCut } = await readText(request, LARGEST_MESSAGE_BYTES);
     if (purpose === 'validation') return Response.json(await judge(world, text));

@@ -17,6 +17,10 @@ export interface MobileMoneyWorld {
   fetch: typeof fetch;
   /** Signs what only we can have written. */
   secretKey: string;
+  /** Whether a request carries a secret key of the project, as `apikey` or as bearer token. */
+  carriesSecretKey(request: Request): Promise<boolean>;
+  /** The IP address that a request comes from; null when it is not known. */
+  senderOf(request: Request): Promise<string | null>;
   /** Redacts what it is given. */
   log(event: MobileMoneyEvent): void;
 }

@@ -1,0 +1,20 @@
+// `npm run hosted:check`: says what the hosted project of the settings still lacks, and how to get it.
+import { existsSync } from 'node:fs';
+import { WrongSetting } from '../backend/wrong-setting.ts';
+import { readConfig } from '../server/config.ts';
+import { checkHostedProject } from '../server/hosted-project.ts';
+
+if (existsSync('.env')) process.loadEnvFile('.env');
+try {
+  const { supabase, mpesa } = readConfig(process.env, process.cwd());
+  if (!supabase) throw new WrongSetting('SUPABASE_URL is not set: there is no hosted project to check.');
+  const requirements = await checkHostedProject(supabase, mpesa.environment);
+  for (const { name, problem, remedy } of requirements) {
+    console.log(problem ? `✗ ${name}: ${problem}\n  ${remedy}` : `✓ ${name}`);
+  }
+  if (requirements.some(({ problem }) => problem)) process.exitCode = 1;
+} catch (error) {
+  if (!(error instanceof WrongSetting)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}

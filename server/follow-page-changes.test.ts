@@ -1,0 +1,48 @@
+// What a change of a row on a hosted project says about pages.
+import { expect, test } from 'vitest';
+import { createChangeReader } from './follow-page-changes.ts';
+
+const mango = {
+  id: '1',
+  slug: 'mango-bottle',
+  name: 'Mango',
+  category: 'bottles',
+  is_active: true,
+  home_section: null,
+  home_position: null,
+  stock_quantity: 10,
+};
+const change = (eventType: string, row: Record<string, unknown>, table = 'products') => ({
+  table,
+  eventType,
+  new: eventType === 'DELETE' ? {} : row,
+  old: eventType === 'INSERT' ? {} : { id: row.id },
+});
+
+test('the first change of a product may concern any page, later ones name theirs', () => {
+  const read = createChangeReader();
+  expect(read(change('UPDATE', mango))).toBeNull();
+  expect(read(change('UPDATE', { ...mango, name: 'Mango Gold' }))).toEqual([
+    'products',
+    'products:slug:mango-bottle',
+  ]);
+});
+
+test('units that an order takes change no page until none is left', () => {
+  const read = createChangeReader();
+  read(change('INSERT', mango));
+  expect(read(change('UPDATE', { ...mango, stock_quantity: 9 }))).toEqual([]);
+  expect(read(change('UPDATE', { ...mango, stock_quantity: 0 }))).toContain('products:slug:mango-bottle');
+});
+
+test('a product that comes or goes changes its category and the home page', () => {
+  const read = createChangeReader();
+  const expected = ['products', 'products:slug:mango-bottle', 'products:category:bottles', 'products:home'];
+  expect(read(change('INSERT', mango))).toEqual(expected);
+  expect(read(change('DELETE', mango))).toEqual(expected);
+  expect(read(change('DELETE', mango))).toBeNull();
+});
+
+test('a row of another table changes what is made from that table', () => {
+  expect(createChangeReader()(change('UPDATE', { id: 1 }, 'store_settings'))).toEqual(['store_settings']);
+});

@@ -1,0 +1,141 @@
+// Page changes of a hosted project: the process follows the tables that pages are made from, as every realtime client can.
+import { RealtimeClient } from '@supabase/realtime-js';
+import { WebSocket } from 'ws';
+import type { Log } from './log.ts';
+import type { PageCache } from './page-cache.ts';
+import { factsChanged } from './page-changes.ts';
+
+const tables = ['products', 'categories', 'store_settings', 'shop_texts', 'search_synonyms'];
+/** How long pages are cached while changes cannot be followed. */
+const unfollowedMs = 5000;
+/** Realtime does not promise to deliver every change. */
+const safetyMs = 10 * 60 * 1000;
+const rejoinMs = 3000;
+const maxKnownProducts = 10_000;
+
+/** A change of a row as the client library reports it; `old` holds the key alone. */
+interface RowChange {
+  table: string;
+  eventType: string;
+  new: Record<string, unknown>;
+  old: Record<string, unknown>;
+}
+
+/**
+ * Makes the translation of row changes into the facts that pages are made from.
+ * @returns for each change the facts that changed, none where pages show nothing of it, and null where it cannot be known
+ */
+export function createChangeReader(): (change: RowChange) => string[] | null {
+  // A change does not say what the row was before. Every order takes units, and pages only show whether there are any.
+  const known = new Map<unknown, Record<string, unknown>>();
+  return ({ table, eventType, new: row, old }) => {
+    if (table !== 'products') return factsChanged(JSON.stringify({ table }));
+    const id = eventType === 'DELETE' ? old.id : row.id;
+    const before = known.get(id);
+    known.delete(id);
+    if (eventType !== 'DELETE') {
+      known.set(id, row);
+      if (known.size > maxKnownProducts) known.delete(known.keys().next().value);
+      if (before && isShownAlike(before, row)) return [];
+    }
+    if (eventType !== 'INSERT' && !before) return null;
+    return factsChanged(
+      JSON.stringify({
+        table,
+        ...(before ? { old: before } : {}),
+        ...(eventType === 'DELETE' ? {} : { new: row }),
+      }),
+    );
+  };
+}
+
+/** The same columns as in the trigger products_change_pages. */
+const shownColumns = [
+  'name',
+  'slug',
+  'tagline',
+  'description',
+  'price',
+  'previous_price',
+  'image_url',
+  'category',
+  'brand',
+  'is_active',
+  'home_section',
+  'home_position',
+];
+
+function isShownAlike(before: Record<string, unknown>, after: Record<string, unknown>): boolean {
+  return (
+    shownColumns.every((column) => before[column] === after[column]) &&
+    (before.stock_quantity === 0) === (after.stock_quantity === 0)
+  );
+}
+
+/**
+ * Removes pages from the cache as the rows change that they were made from. While the changes cannot be followed, pages are cached
+ * for five seconds.
+ * @param project origin of the project, and the secret key, with which every row is visible
+ * @returns a function that stops following
+ */
+export function followPageChanges(
+  project: { url: string; secretKey: string },
+  pages: Pick<PageCache, 'clear' | 'forget'>,
+  log: Log,
+): () => Promise<void> {
+  const client = new RealtimeClient(`${project.url.replace(/^http/, 'ws')}/realtime/v1`, {
+    params: { apikey: project.secretKey },
+    transport: WebSocket as unknown as typeof globalThis.WebSocket,
+    heartbeatIntervalMs: 10_000,
+  });
+  const readChange = createChangeReader();
+  let isFollowing = false;
+  let isStopped = false;
+  let rejoin: NodeJS.Timeout | undefined;
+
+  const setFollowing = (value: boolean) => {
+    if (isStopped) return;
+    // Changes between the last read and this moment were not reported.
+    pages.clear();
+    if (value !== isFollowing) {
+      log.info(value ? 'following the tables that pages are made from' : 'page changes cannot be followed');
+    }
+    isFollowing = value;
+  };
+  const join = () => {
+    if (isStopped) return;
+    const channel = client.channel('page-changes');
+    for (const table of tables) {
+      channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
+        const facts = change.errors ? null : readChange(change as RowChange);
+        if (facts) pages.forget(facts);
+        else pages.clear();
+      });
+    }
+    channel.on('system', {}, ({ extension, status }) => {
+      if (extension === 'postgres_changes') setFollowing(status === 'ok');
+    });
+    let isClosed = false;
+    channel.subscribe((status) => {
+      if (isClosed || status === 'SUBSCRIBED') return;
+      setFollowing(false);
+      // The client joins again by itself after a lost connection, not after the server has closed the channel.
+      if (status !== 'CLOSED') return;
+      isClosed = true;
+      rejoin = setTimeout(() => void client.removeChannel(channel).then(join, join), rejoinMs);
+    });
+  };
+  const unfollowed = setInterval(() => {
+    if (!isFollowing) pages.clear();
+  }, unfollowedMs);
+  const safety = setInterval(() => pages.clear(), safetyMs);
+  join();
+  return async () => {
+    isStopped = true;
+    clearTimeout(rejoin);
+    clearInterval(unfollowed);
+    clearInterval(safety);
+    await client.removeAllChannels();
+    await client.disconnect();
+  };
+}

@@ -1,0 +1,25 @@
+// Background calls of the payment function. The database decides which process calls, and when there is something to do: a hosted
+// project bills every call.
+import type { Store } from '../web/lib/store.ts';
+import type { Job } from './jobs.ts';
+
+const actions = [
+  { name: 'ask about open payments', action: 'query-open', everyMs: 3000 },
+  { name: 'send refunds', action: 'send-refunds', everyMs: 3000 },
+  { name: 'take up confirmations that were left', action: 'take-up-till', everyMs: 30_000 },
+  { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
+] as const;
+
+/** @param store asks with the secret key */
+export function paymentJobs({ tables, functions }: Store): Job[] {
+  return actions.map(({ action, ...job }) => ({
+    ...job,
+    async run() {
+      const claim = await tables.rpc('claim_payment_job', { action });
+      if (claim.error) throw new Error(claim.error.message);
+      if (!claim.data) return;
+      const { error } = await functions.invoke('mobile-money', { body: { action } });
+      if (error) throw error;
+    },
+  }));
+}

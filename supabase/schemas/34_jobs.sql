@@ -1,0 +1,77 @@
+-- Background jobs of the payment function: which process calls it, and when.
+
+create function private.is_payment_job_due(action text) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- The same conditions as in the functions that hand the work out (lease_payment_queries and the others).
+  return case is_payment_job_due.action
+    when 'query-open' then exists (
+      select from public.payments as p
+      where p.status in ('initiating', 'processing')
+        and (p.next_query_at <= now() or p.created_at < now()
+          - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'send-refunds' then exists (
+      select from public.refunds as r
+      where r.status = 'approved'
+        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+        or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    ) or exists (
+      select from public.refunds as r
+      join public.mpesa_transactions as known on known.receipt = r.receipt and known.amount < r.amount
+      where r.status in ('requested', 'approved')
+    ) or exists (
+      select from public.payment_tests as t
+      where t.status in ('initiating', 'processing')
+        and (t.next_query_at <= now() or t.created_at < now()
+          - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'take-up-till' then exists (
+      select from public.payment_messages as m
+      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+    ) or exists (
+      select from public.payment_messages as m
+      where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+    )
+    when 'pull-statement' then exists (
+      select from private.mpesa_registrations as registered where registered.kind = 'statement'
+    ) and not exists (
+      select from public.statement_pulls as s
+      where (s.outcome = 'running' and s.leased_until >= now())
+        or (s.outcome = 'complete' and s.finished_at > now() - interval '30 minutes')
+        or (s.outcome = 'failed' and s.finished_at > now() - interval '5 minutes')
+    )
+    else false
+  end;
+end
+$$;
+comment on function private.is_payment_job_due(text) is
+  'Whether the payment function would find work for this action now.';
+
+create function public.claim_payment_job(action text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  every constant interval := case
+    when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
+    when claim_payment_job.action = 'take-up-till' then interval '30 seconds'
+    when claim_payment_job.action = 'pull-statement' then interval '1 minute'
+  end;
+begin
+  if every is null then
+    return false;
+  end if;
+  if private.is_payment_job_due(claim_payment_job.action) then
+    return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
+  end if;
+  -- Without work, a call now and then: a due date that this function does not know must not wait for ever.
+  return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
+    and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
+end
+$$;
+comment on function public.claim_payment_job(text) is
+  'Whether the calling process is to call the payment function with this action now. Of all processes one is, once per interval while there is work, and otherwise once in 10 minutes.';
+grant execute on function public.claim_payment_job(text) to service_role;
