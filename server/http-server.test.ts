@@ -23,12 +23,12 @@ beforeAll(async () => {
   server = createHttpServer({
     backend: null,
     pages: new PageCache(),
-    renderPage: async (request, effort) =>
+    renderPage: async (request) =>
       compressPage(
         200,
         { 'content-type': 'text/html' },
         Buffer.from(`<p>${await request.text()}</p>`),
-        effort,
+        'quick',
       ),
     assets: folder,
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
@@ -84,12 +84,12 @@ test('a network that asks for many pages waits for itself alone, and what waits 
   const busy = createHttpServer({
     backend: null,
     pages: new PageCache(),
-    renderPage: async (request, effort, callFunction = (call) => call()) => {
+    renderPage: async (request, _use, callFunction = (call) => call()) => {
       const { pathname } = new URL(request.url);
       started.push(pathname);
       if (pathname.startsWith('/slow')) await pause();
       if (pathname.startsWith('/paid')) await callFunction(pause);
-      return compressPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname), effort);
+      return compressPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname), 'quick');
     },
     assets: folder,
     pageViews: { fetch: async () => new Response() },

@@ -106,11 +106,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
 
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
-    // A kept page is rendered from its key alone: nothing of the one request that came first may be in it.
+    // A cached page is rendered from its key alone: nothing of the first request may be in it.
     const client = visitorAt(addressOf(request));
     const signal = signalOf(response);
     const render = (turn: Turn) => {
-      if (key) return pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'kept'));
+      if (key)
+        return pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'cached'));
       // A function may wait for M-PESA: the page's place is for others in the meantime.
       return renderPage(webRequest, 'once', (call) =>
         turn.pause(() => fairShare.outbound.run(client, call, { signal })),

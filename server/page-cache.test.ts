@@ -3,7 +3,7 @@ import { type CachedPage, compressPage, PageCache, pageKey } from './page-cache.
 
 const key = (path: string) => pageKey(new URL(path, 'http://shop'));
 const page = (text: string, status = 200, facts: string[] = []): Promise<CachedPage> =>
-  compressPage(status, {}, Buffer.from(text), 'once', facts);
+  compressPage(status, {}, Buffer.from(text), 'quick', facts);
 const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
@@ -16,6 +16,13 @@ describe('page keys', () => {
     expect(key('/shop?utm_source=x&sort=price&search=a%20b')).toBe('/shop?search=a%20b&sort=price');
     expect(key('/shop/mango-bottle?x=1')).toBe('/shop/mango-bottle?');
     expect(key('/?a=b')).toBe('/?');
+  });
+
+  test('leave out a sort that the page does not know, and a filter beside a sort', () => {
+    expect(key('/shop?sort=price')).toBe('/shop?sort=price');
+    expect(key('/shop?sort=odd&filter=price')).toBe('/shop?');
+    expect(key('/shop?filter=odd')).toBe('/shop?');
+    expect(key('/shop?filter=brand')).toBe('/shop?filter=brand');
   });
 
   test('cut a search to the length that the form takes, never through a character', () => {
@@ -42,7 +49,7 @@ describe('page keys', () => {
     '/shop/UPPER',
     '/rest/v1/products',
     `/shop?brand=${'x'.repeat(600)}`,
-  ])('%s is never kept', (path) => expect(key(path)).toBeNull());
+  ])('%s is never cached', (path) => expect(key(path)).toBeNull());
 });
 
 describe('the page cache', () => {
@@ -58,7 +65,7 @@ describe('the page cache', () => {
     expect(renders).toBe(1);
   });
 
-  test('forgets all pages on a change, and keeps none that was being rendered meanwhile', async () => {
+  test('forgets all pages on a change, and stores none that was being rendered', async () => {
     const cache = new PageCache();
     let finish = (_: CachedPage) => {};
     const old = cache.getOrRender(
@@ -96,7 +103,7 @@ describe('the page cache', () => {
     expect(cache.find('/shop/tamarind')).toBeUndefined();
   });
 
-  test('a render that was overtaken by a change of what it shows is neither kept nor shared; one that was not is kept', async () => {
+  test('a render that was overtaken by a change of what it shows is neither stored nor shared; one that was not is stored', async () => {
     const cache = new PageCache();
     const finish = new Map<string, (page: CachedPage) => void>();
     const begin = (key: string) => cache.getOrRender(key, () => new Promise((done) => finish.set(key, done)));
@@ -112,16 +119,16 @@ describe('the page cache', () => {
     expect(textOf(cache.get('tamarind'))).toBe('tamarind');
   });
 
-  test('keeps nothing while changes are not heard of', async () => {
+  test('stores nothing while changes are not received', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/', () => page('before'));
-    cache.turnDeaf();
+    cache.pause();
     expect(cache.get('/')).toBeUndefined();
     expect(textOf(await cache.getOrRender('/', () => page('meanwhile')))).toBe('meanwhile');
     expect(cache.get('/')).toBeUndefined();
     let finish = (_: CachedPage) => {};
     const overtaken = cache.getOrRender('/', () => new Promise((done) => (finish = done)));
-    cache.hearAgain();
+    cache.resume();
     finish(await page('of a time that nobody knows'));
     await overtaken;
     expect(cache.get('/')).toBeUndefined();
@@ -129,7 +136,7 @@ describe('the page cache', () => {
     expect(textOf(cache.get('/'))).toBe('after');
   });
 
-  test('finds a kept page by the address of a request, and forgets that with the page', async () => {
+  test('finds a stored page by the URL of a request, and forgets that with the page', async () => {
     const cache = new PageCache();
     expect(cache.find('/shop?utm_source=x')).toBeUndefined();
     const kept = await cache.getOrRender('/shop?', () => page('shop'));
@@ -149,7 +156,7 @@ describe('the page cache', () => {
     expect(cache.find('/shop')).toBeUndefined();
   });
 
-  test('keeps no failure', async () => {
+  test('stores no failure', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/', () => page('sorry', 503));
     expect(cache.get('/')).toBeUndefined();
@@ -157,26 +164,47 @@ describe('the page cache', () => {
     expect((await cache.getOrRender('/', () => page('back'))).bodies.identity.toString()).toBe('back');
   });
 
-  test('is bounded: the page unused the longest goes first', async () => {
-    const cache = new PageCache(2);
-    await cache.getOrRender('a', () => page('a'));
-    await cache.getOrRender('b', () => page('b'));
+  test('is bounded in bytes: the least recently used page is dropped first', async () => {
+    const cache = new PageCache(40_000);
+    const large = (name: string) => page(name.padEnd(10_000));
+    await cache.getOrRender('a', () => large('a'));
+    await cache.getOrRender('b', () => large('b'));
     cache.get('a');
-    await cache.getOrRender('c', () => page('c'));
-    expect([
-      cache.get('a') !== undefined,
-      cache.get('b') !== undefined,
-      cache.get('c') !== undefined,
-    ]).toEqual([true, false, true]);
+    await cache.getOrRender('c', () => large('c'));
+    expect(['a', 'b', 'c'].filter((name) => cache.get(name))).toEqual(['a', 'c']);
+    await cache.getOrRender('d', () => page('d'.padEnd(100_000)));
+    expect(['a', 'c', 'd'].filter((name) => cache.get(name))).toEqual(['a', 'c']);
+    expect(cache.bytes).toBeLessThan(40_000);
+    cache.clear();
+    expect(cache.bytes).toBe(0);
   });
 
-  test('searches take no other page out', async () => {
-    const cache = new PageCache(10);
+  test('2,000 odd URLs fill the part for pages with parameters and drop no other page', async () => {
+    const cache = new PageCache(1_000_000);
     await cache.getOrRender('/?', () => page('home'));
-    for (let n = 0; n < 50; n += 1) await cache.getOrRender(`/shop?search=${n}`, () => page('found'));
+    for (let n = 0; n < 2000; n += 1) {
+      const found = key(`/shop?search=${n}&sort=odd-${n}`);
+      await cache.getOrRender(found ?? '', () => page('found'.padEnd(10_000)));
+    }
+    expect(cache.bytes).toBeGreaterThan(150_000);
+    expect(cache.bytes).toBeLessThan(210_000);
     expect(textOf(cache.get('/?'))).toBe('home');
-    expect(
-      ['/shop?search=47', '/shop?search=48', '/shop?search=49'].map((each) => textOf(cache.get(each))),
-    ).toEqual([undefined, 'found', 'found']);
+    expect([0, 1998, 1999].map((n) => textOf(cache.get(`/shop?search=${n}`))?.trim())).toEqual([
+      undefined,
+      'found',
+      'found',
+    ]);
+  });
+
+  test('compresses a page without parameters better once it was sent', async () => {
+    const cache = new PageCache();
+    const words = Array.from({ length: 5000 }, (_, n) => `<li>${(n * 7919) % 1000}`).join('');
+    const [plain, searched] = await Promise.all([
+      cache.getOrRender('/?', () => page(words)),
+      cache.getOrRender('/shop?search=a', () => page(words)),
+    ]);
+    await expect.poll(() => cache.get('/?')?.bodies.br.length).toBeLessThan(plain.bodies.br.length);
+    expect(cache.get('/?')?.etag).toBe(plain.etag);
+    expect(cache.get('/shop?search=a')).toBe(searched);
   });
 });

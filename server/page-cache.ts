@@ -1,24 +1,24 @@
-// Rendered pages of the anonymous storefront, compressed and ready to send, until the database says that they changed.
+// Cache of rendered storefront pages, compressed, until the database reports a change of what they show.
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { searchIn } from '../domain/catalogue.ts';
+import { searchIn, sortOrders } from '../domain/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
 export type Encoding = 'br' | 'gzip' | 'identity';
 
-/** A page as it is sent: its headers, and its body in each encoding. */
+/** A response: its headers, and its body in each encoding. */
 export interface CachedPage {
   status: number;
   headers: Record<string, string>;
   etag: string;
   bodies: Record<Encoding, Buffer>;
-  /** What it was made from. A page that names nothing may be made from anything. */
+  /** What it was rendered from. Without facts it depends on everything. */
   facts: readonly string[];
 }
 
-// What of an address a page may depend on. Other parameters (campaign tags, say) do not make another page.
+/** Query parameters that a page depends on. Others, such as campaign tags, do not make another page. */
 const pageParameters: Record<string, readonly string[]> = {
   '/': [],
   '/shop': ['search', 'filter', 'brand', 'category', 'sort'],
@@ -32,9 +32,9 @@ const pageParameters: Record<string, readonly string[]> = {
 const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
 
 /**
- * The key under which a page is kept.
+ * The cache key of a page, which is also the URL that it is rendered from.
  * @param url path and query of a request
- * @returns null when the page may be personal, or is none of the storefront's
+ * @returns null when the page may be personal or does not belong to the storefront
  */
 export function pageKey(url: URL): string | null {
   if (!isPath.test(url.pathname)) return null;
@@ -48,85 +48,106 @@ export function pageKey(url: URL): string | null {
   if (!parameters) return null;
   if (path === '/track-order' && (url.searchParams.has('tracking') || url.searchParams.has('key')))
     return null;
-  const kept = parameters.flatMap((name) => {
-    const value = name === 'search' ? searchIn(url.searchParams) : url.searchParams.get(name);
+  const used = parameters.flatMap((name) => {
+    const value = usedValue(name, url.searchParams);
     return value ? [`${name}=${encodeURIComponent(value)}`] : [];
   });
   const routes = isData ? url.searchParams.get('_routes') : null;
-  if (routes !== null) kept.push(`_routes=${encodeURIComponent(routes)}`);
-  const key = `${url.pathname}?${kept.join('&')}`;
+  if (routes !== null) used.push(`_routes=${encodeURIComponent(routes)}`);
+  const key = `${url.pathname}?${used.join('&')}`;
   return key.length <= 500 ? key : null;
 }
 
+/** The value of a parameter as the shop page reads it (`readCatalogueQuery`); null where it makes no difference. */
+function usedValue(name: string, parameters: URLSearchParams): string | null {
+  if (name === 'search') return searchIn(parameters);
+  const value = parameters.get(name);
+  if (name !== 'sort' && name !== 'filter') return value;
+  const isOverridden = name === 'filter' && parameters.has('sort');
+  return !isOverridden && sortOrders.some((known) => known === value) ? value : null;
+}
+
 /**
- * Turns a rendered answer into what is sent.
+ * Compresses a rendered page for sending.
  * @param body the page's bytes
- * @param effort how hard to compress: pages that are kept are worth more
- * @param facts what the page was made from
+ * @param effort `best` takes four times as long as `quick`
+ * @param facts what the page was rendered from
  */
 export async function compressPage(
   status: number,
   headers: Record<string, string>,
   body: Buffer,
-  effort: 'kept' | 'once',
+  effort: 'quick' | 'best',
   facts: readonly string[] = [],
 ): Promise<CachedPage> {
   const [br, gz] = await Promise.all([
     toBrotli(body, {
       params: {
-        [constants.BROTLI_PARAM_QUALITY]: effort === 'kept' ? 9 : 4,
+        [constants.BROTLI_PARAM_QUALITY]: effort === 'best' ? 9 : 4,
         [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
       },
     }),
-    toGzip(body, { level: effort === 'kept' ? 8 : 5 }),
+    toGzip(body, { level: effort === 'best' ? 8 : 5 }),
   ]);
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
   return { status, headers, etag, bodies: { br, gzip: gz, identity: body }, facts };
 }
 
-// With two strokes at its beginning an address names another host.
+// A path that starts with `//` names another host.
 const isPath = /^\/(?![/\\])/;
 
-/** A page in its place; without the page once that is out of date. */
+/** A stored page; null once it is out of date. */
 interface Entry {
   key: string;
   page: CachedPage | null;
+  bytes: number;
 }
 
-/** The latest used are last. */
+/** Entries of one kind, the latest used last. */
 interface Pages {
-  limit: number;
+  maxBytes: number;
+  bytes: number;
   entries: Map<string, Entry>;
 }
 
-/** What has changed since a render began. */
+/** Changes since a render began. */
 interface Render {
   changed: Set<string>;
-  /** Whether what changed cannot be told. */
+  /** Whether anything may have changed. */
   isDoubtful: boolean;
 }
 
-/** Pages that name nothing they were made from. */
-const unnamed = '';
+/** Stands for the facts of a page without facts. */
+const anything = '';
+/** Memory that an entry takes besides its bodies, about. */
+const entryBytes = 4 * 1024;
+/** URLs that are remembered with the page they lead to. */
+const maxUrls = 1000;
 
 /**
- * Caches pages by key until something they were made from changes; bounded, least recently used out first. Pages with parameters have
- * a bound of their own: a visitor who asks for one search after the other takes no other page out.
+ * Caches pages by key until one of their facts changes. Bounded in bytes; the least recently used page is dropped first. Pages with
+ * parameters have a bound of their own, so that searches do not drop other pages.
  */
 export class PageCache {
   readonly #plain: Pages;
   readonly #withParameters: Pages;
   readonly #byFact = new Map<string, Set<Entry>>();
-  // The same pages by the addresses they were last asked for under, so that a hit costs no parsing.
-  readonly #byAddress = new Map<string, Entry>();
+  // The same pages by requested URL, so that a hit parses nothing.
+  readonly #byUrl = new Map<string, Entry>();
   readonly #sharing = new Map<string, Promise<CachedPage>>();
   readonly #renders = new Set<Render>();
-  #isDeaf = false;
+  #improving: Promise<unknown> = Promise.resolve();
+  #isPaused = false;
 
-  /** @param limit pages without parameters; of those with parameters a fifth as many are cached */
-  constructor(limit = 500) {
-    this.#plain = { limit, entries: new Map() };
-    this.#withParameters = { limit: Math.floor(limit / 5), entries: new Map() };
+  /** @param maxBytes of all encodings of all pages; a fifth of it for pages with parameters. Default: 32 MiB */
+  constructor(maxBytes = 32 * 1024 * 1024) {
+    this.#plain = { maxBytes: maxBytes * 0.8, bytes: 0, entries: new Map() };
+    this.#withParameters = { maxBytes: maxBytes * 0.2, bytes: 0, entries: new Map() };
+  }
+
+  /** Bytes of the stored pages. */
+  get bytes(): number {
+    return this.#plain.bytes + this.#withParameters.bytes;
   }
 
   get(key: string): CachedPage | undefined {
@@ -139,39 +160,35 @@ export class PageCache {
   }
 
   #pagesOf(key: string): Pages {
-    const parameters = key.indexOf('?') + 1;
-    return parameters > 0 && parameters < key.length ? this.#withParameters : this.#plain;
+    return hasParameters(key) ? this.#withParameters : this.#plain;
   }
 
   /**
-   * Gives a kept page by the address in a request's first line.
-   * @param address path and query as they came
+   * Finds a stored page by the URL of a request.
+   * @param url path and query, as received
    */
-  find(address: string): CachedPage | undefined {
-    const known = this.#byAddress.get(address);
+  find(url: string): CachedPage | undefined {
+    const known = this.#byUrl.get(url);
     if (known?.page) return known.page;
-    if (known) this.#byAddress.delete(address);
+    if (known) this.#byUrl.delete(url);
     const key =
-      isPath.test(address) && URL.canParse(address, 'http://shop')
-        ? pageKey(new URL(address, 'http://shop'))
-        : null;
+      isPath.test(url) && URL.canParse(url, 'http://shop') ? pageKey(new URL(url, 'http://shop')) : null;
     const page = key === null ? undefined : this.get(key);
-    const entry =
-      page && key !== null && address.length <= 500 ? this.#pagesOf(key).entries.get(key) : undefined;
+    const entry = page && key !== null && url.length <= 500 ? this.#pagesOf(key).entries.get(key) : undefined;
     if (entry) {
-      if (this.#byAddress.size >= 2 * this.#plain.limit) this.#byAddress.clear();
-      this.#byAddress.set(address, entry);
+      if (this.#byUrl.size >= maxUrls) this.#byUrl.clear();
+      this.#byUrl.set(url, entry);
     }
     return page;
   }
 
   /**
-   * Gives the page, rendering it when it is not there. Callers that miss at once share one render.
-   * Only answers with status 200 are kept, and none that was made from something which changed since its render began.
+   * Returns the stored page or renders it. Concurrent callers share one render. Only pages with status 200 are stored, and only if none of
+   * their facts changed since the render began. Pages without parameters are compressed better afterwards.
    */
   async getOrRender(key: string, render: () => Promise<CachedPage>): Promise<CachedPage> {
-    const kept = this.get(key);
-    if (kept) return kept;
+    const stored = this.get(key);
+    if (stored) return stored;
     const shared = this.#sharing.get(key);
     if (shared) return shared;
     const began: Render = { changed: new Set(), isDoubtful: false };
@@ -180,7 +197,7 @@ export class PageCache {
     this.#sharing.set(key, rendering);
     try {
       const page = await rendering;
-      if (page.status === 200 && !this.#isDeaf && !isOutdated(page, began)) this.#keep(key, page);
+      if (page.status === 200 && !this.#isPaused && !isOutdated(page, began)) this.#store(key, page);
       return page;
     } finally {
       this.#renders.delete(began);
@@ -189,12 +206,12 @@ export class PageCache {
   }
 
   /**
-   * Forgets the pages that were made from any of these.
+   * Drops the pages that depend on any of these facts.
    * @param facts what has changed
    */
   forget(facts: readonly string[]): void {
     if (facts.length === 0) return;
-    for (const fact of [unnamed, ...facts]) {
+    for (const fact of [anything, ...facts]) {
       for (const entry of this.#byFact.get(fact) ?? []) this.#drop(entry);
     }
     for (const { changed } of this.#renders) for (const fact of facts) changed.add(fact);
@@ -202,57 +219,84 @@ export class PageCache {
     this.#sharing.clear();
   }
 
-  /** Forgets every page: what they show has changed, or may have. */
+  /** Drops every page: any of them may be out of date. */
   clear(): void {
     for (const { entries } of [this.#plain, this.#withParameters]) {
       for (const entry of [...entries.values()]) this.#drop(entry);
     }
-    this.#byAddress.clear();
+    this.#byUrl.clear();
     for (const render of this.#renders) render.isDoubtful = true;
     this.#sharing.clear();
   }
 
-  /** Forgets every page and keeps none until changes are heard of again. */
-  turnDeaf(): void {
-    this.#isDeaf = true;
+  /** Drops every page and stores none until `resume`: changes are not received. */
+  pause(): void {
+    this.#isPaused = true;
     this.clear();
   }
 
-  /** Keeps pages again. What changed meanwhile was not heard. */
-  hearAgain(): void {
+  /** Stores pages again. What changed during the pause is unknown. */
+  resume(): void {
     this.clear();
-    this.#isDeaf = false;
+    this.#isPaused = false;
   }
 
-  #keep(key: string, page: CachedPage): void {
-    const { entries, limit } = this.#pagesOf(key);
-    const old = entries.get(key);
+  #store(key: string, page: CachedPage): void {
+    const pages = this.#pagesOf(key);
+    const old = pages.entries.get(key);
     if (old) this.#drop(old);
-    const entry = { key, page };
-    entries.set(key, entry);
-    for (const fact of page.facts.length > 0 ? page.facts : [unnamed]) {
+    const entry: Entry = { key, page, bytes: bytesOf(page) };
+    if (entry.bytes > pages.maxBytes) return;
+    pages.entries.set(key, entry);
+    pages.bytes += entry.bytes;
+    for (const fact of factsOf(page)) {
       const sharers = this.#byFact.get(fact);
       if (sharers) sharers.add(entry);
       else this.#byFact.set(fact, new Set([entry]));
     }
-    if (entries.size > limit) {
-      const [oldest] = entries.values();
-      if (oldest) this.#drop(oldest);
+    for (const oldest of pages.entries.values()) {
+      if (pages.bytes <= pages.maxBytes) break;
+      this.#drop(oldest);
     }
+    if (!hasParameters(key)) this.#improving = this.#improving.then(() => this.#improve(entry));
+  }
+
+  /** One page at a time, after it was sent: the first visitor does not wait for it. */
+  async #improve(entry: Entry): Promise<void> {
+    if (!entry.page) return;
+    const { status, headers, bodies, facts } = entry.page;
+    const page = await compressPage(status, headers, bodies.identity, 'best', facts);
+    if (!entry.page) return;
+    entry.page = page;
+    const bytes = bytesOf(page);
+    this.#pagesOf(entry.key).bytes += bytes - entry.bytes;
+    entry.bytes = bytes;
   }
 
   #drop(entry: Entry): void {
     if (!entry.page) return;
-    for (const fact of entry.page.facts.length > 0 ? entry.page.facts : [unnamed]) {
+    for (const fact of factsOf(entry.page)) {
       const sharers = this.#byFact.get(fact);
       sharers?.delete(entry);
       if (sharers?.size === 0) this.#byFact.delete(fact);
     }
-    // Addresses that lead to it find it empty.
+    // `#byUrl` may still lead to this entry.
     entry.page = null;
-    this.#pagesOf(entry.key).entries.delete(entry.key);
+    const pages = this.#pagesOf(entry.key);
+    pages.entries.delete(entry.key);
+    pages.bytes -= entry.bytes;
   }
 }
+
+function hasParameters(key: string): boolean {
+  const parameters = key.indexOf('?') + 1;
+  return parameters > 0 && parameters < key.length;
+}
+
+const factsOf = ({ facts }: CachedPage) => (facts.length > 0 ? facts : [anything]);
+
+const bytesOf = ({ bodies }: CachedPage) =>
+  bodies.br.length + bodies.gzip.length + bodies.identity.length + entryBytes;
 
 function isOutdated({ facts }: CachedPage, { changed, isDoubtful }: Render): boolean {
   if (isDoubtful) return true;

@@ -24,11 +24,12 @@ export interface PageRendererOptions {
 
 /**
  * Renders a page.
+ * @param use a cached page is sent to everyone who requests it
  * @param callFunction makes the calls of functions, which may wait for a third party. Default: at once
  */
 export type PageRenderer = (
   request: Request,
-  effort: 'kept' | 'once',
+  use: 'cached' | 'once',
   callFunction?: <T>(call: () => Promise<T>) => Promise<T>,
 ) => Promise<CachedPage>;
 
@@ -40,7 +41,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   const { build, mode, config, servicesUrl, serviceFetch, nameVisitor, log } = options;
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
-  return async (request, effort, callFunction = (call) => call()) => {
+  return async (request, use, callFunction = (call) => call()) => {
     const address = request.headers.get('x-forwarded-for');
     const facts = new Set<string>();
     const tables = new Set<string>();
@@ -55,8 +56,8 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           const call = () => (serviceFetch ?? fetch)(input, init);
           return addressOf(input).startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
         },
-        // A page that is kept must not depend on who asked for it first.
-        headers: address && effort === 'once' ? nameVisitor(address) : {},
+        // A cached page must not depend on the client that requested it first.
+        headers: address && use === 'once' ? nameVisitor(address) : {},
       },
     );
     const context = new RouterContextProvider();
@@ -78,18 +79,16 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
-    headers['cache-control'] ??= effort === 'kept' ? 'no-cache' : 'private, no-store';
+    headers['cache-control'] ??= use === 'cached' ? 'no-cache' : 'private, no-store';
     // Of a table that was read without naming anything of it, every row counts.
     for (const table of tables) {
       if (![...facts].some((fact) => fact === table || fact.startsWith(`${table}:`))) facts.add(table);
     }
-    if (effort === 'kept') {
+    if (use === 'cached') {
       const { pathname, search } = new URL(request.url);
       log.debug({ page: pathname + search, reads, facts: [...facts] }, 'page rendered');
     }
-    // A page with parameters may never be asked for again.
-    const isWorthIt = effort === 'kept' && new URL(request.url).search === '';
-    return compressPage(response.status, headers, body, isWorthIt ? 'kept' : 'once', [...facts]);
+    return compressPage(response.status, headers, body, 'quick', [...facts]);
   };
 }
 

@@ -163,7 +163,7 @@ async function wire(
     analytics: { url: config.analytics.url ?? '', domain: config.analytics.domain },
   };
   // In development a page may change without the database knowing.
-  const pages = new PageCache(mode === 'production' ? 500 : 0);
+  const pages = mode === 'production' ? new PageCache() : new PageCache(0);
   if (database) {
     const stopListening = await database.listen(
       'page_changes',
@@ -172,8 +172,8 @@ async function wire(
         if (facts) pages.forget(facts);
         else pages.clear();
       },
-      () => pages.hearAgain(),
-      () => pages.turnDeaf(),
+      () => pages.resume(),
+      () => pages.pause(),
     );
     closers.push(stopListening);
   } else {
