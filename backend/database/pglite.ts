@@ -57,7 +57,7 @@ export interface PgliteOptions {
    * Without it a killed process still loses nothing, a power cut may.
    */
   isDurable?: boolean;
-  /** What it keeps of its files in memory, as PostgreSQL writes such figures; PostgreSQL's own 128 MB unless told. */
+  /** PostgreSQL's `shared_buffers`, all of which this process holds from its start. Default: 32MB. */
   sharedBuffers?: string;
   /** A folder that may hold a blank database (scripts/make-blank-database.mjs): a new one begins with it where it can. */
   blanks?: string;
@@ -85,7 +85,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F' || !isDurable);
   // WebAssembly has no just-in-time compiler for queries.
   startParams.push('-c', 'jit=off');
-  if (options.sharedBuffers) startParams.push('-c', `shared_buffers=${options.sharedBuffers}`);
+  startParams.push('-c', `shared_buffers=${options.sharedBuffers ?? '32MB'}`);
   let unlock = async () => {};
   if (folder) {
     await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
