@@ -42,7 +42,7 @@ const screens = [
 
 describe('the way in', () => {
   story('the first account, told on the console, opens every screen', async ({ newVisitor }) => {
-    const told = /First staff account: (\S+) {2}password: (\S+)/;
+    const told = /First staff account: +(\S+) {2}password: (\S+)/;
     await until(async () => told.test(shop.output()), 'the account is told');
     const [, email = '', password = ''] = told.exec(shop.output()) ?? [];
     const { page } = await newVisitor();

@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { build, checkNode, installPackages, root } from './prepare.mjs';
 
 checkNode();
-installPackages();
-build();
+await installPackages();
+await build();
 process.env.NODE_ENV = 'production';
 if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
 const { main } = await import(pathToFileURL(join(root, 'build', 'service', 'backend-alone.js')).href);

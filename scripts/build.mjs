@@ -2,5 +2,5 @@
 import { build, checkNode, installPackages } from './prepare.mjs';
 
 checkNode();
-installPackages();
-build();
+await installPackages();
+await build();

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { ServerBuild } from 'react-router';
 import { createServer, isRunnableDevEnvironment } from 'vite';
 import { readConfig } from '../server/config.ts';
+import { describeShop } from '../server/describe-shop.ts';
 import { openLog } from '../server/log.ts';
 import { startShop } from '../server/shop.ts';
 
@@ -20,11 +21,7 @@ const shop = await startShop({
   mode: 'development',
   assets: vite.middlewares,
 });
-console.log(`\n  Jani Juice (development) is open at ${shop.url}\n`);
-if (shop.firstAdmin?.outcome === 'made') {
-  const { email, password } = shop.firstAdmin;
-  console.log(`  First staff account: ${email}${password ? `  password: ${password}` : ''}\n`);
-}
+process.stdout.write(describeShop(shop));
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, async () => {

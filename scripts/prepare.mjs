@@ -1,22 +1,71 @@
 // What `npm start`, `npm test` and `npm run build` need first. Plain JavaScript: it runs before anything is installed.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Runs a command in the project's folder; ends this process with its code when it fails. */
-export function run(command, parameters, environment = {}) {
-  const { status, error } = spawnSync(command, parameters, {
-    cwd: root,
-    stdio: 'inherit',
-    env: { ...process.env, ...environment },
-    shell: process.platform === 'win32',
+/**
+ * Runs commands in the project's folder, one after the other. Their output goes to `build/<name>.log`; a terminal shows the time
+ * that passes. When one fails, prints the end of the log and ends this process.
+ * @param {string} title what is done, such as `Building`
+ * @param {string} name of the log
+ * @param {[command: string, parameters: string[]][]} commands
+ */
+async function runSteps(title, name, commands, environment = {}) {
+  const log = join(root, 'build', `${name}.log`);
+  mkdirSync(dirname(log), { recursive: true });
+  writeFileSync(log, '');
+  const startedAt = Date.now();
+  const seconds = () => Math.round((Date.now() - startedAt) / 1000);
+  const { isTTY } = process.stdout;
+  if (!isTTY) console.log(`${title} ...`);
+  const show = () => process.stdout.write(`\r${title} ... ${seconds()} s`);
+  if (isTTY) show();
+  const timer = isTTY ? setInterval(show, 1000) : undefined;
+  for (const [command, parameters] of commands) {
+    const code = await runStep(command, parameters, log, environment);
+    if (code === 0) continue;
+    clearInterval(timer);
+    const end = readFileSync(log, 'utf8').trimEnd().split('\n').slice(-40).join('\n');
+    console.error(`\n${end}\n\n${title} failed. The whole log: ${log}`);
+    process.exit(code);
+  }
+  clearInterval(timer);
+  console.log(isTTY ? `\r${title} ... done in ${seconds()} s` : `Done in ${seconds()} s.`);
+}
+
+function runStep(command, parameters, log, environment) {
+  return new Promise((done) => {
+    const output = openSync(log, 'a');
+    const child = spawn(command, parameters, {
+      cwd: root,
+      stdio: ['ignore', output, output],
+      env: { ...process.env, ...environment },
+      shell: process.platform === 'win32',
+    });
+    const end = (code) => {
+      closeSync(output);
+      done(code);
+    };
+    child.once('error', (error) => {
+      appendFileSync(log, `${command} could not be run: ${error.message}\n`);
+      end(1);
+    });
+    child.once('exit', (code) => end(code ?? 1));
   });
-  if (error) console.error(`${command} could not be run: ${error.message}`);
-  if (status !== 0) process.exit(status ?? 1);
 }
 
 export const bin = (name) => join(root, 'node_modules', '.bin', name);
@@ -30,13 +79,14 @@ export function checkNode() {
 }
 
 /** Installs the packages when they are missing or the lockfile has changed since. */
-export function installPackages() {
+export async function installPackages() {
   const stamp = join(root, 'node_modules', '.installed');
   const lock = hashOf([join(root, 'package-lock.json')]);
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return;
-  console.log('Installing packages …');
   // Not `npm ci`: it refuses a lockfile written on another platform.
-  run('npm', ['install', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']);
+  await runSteps('Installing packages', 'install', [
+    ['npm', ['install', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']],
+  ]);
   writeFileSync(stamp, hashOf([join(root, 'package-lock.json')]));
 }
 
@@ -62,20 +112,25 @@ const settings = [
 ];
 
 /** Builds the pages and the server when any of their sources has changed since. */
-export function build() {
+export async function build() {
   const stamp = join(root, 'build', '.built');
   const fingerprint = hashOf([...sources, ...settings].map((path) => join(root, path)).flatMap(filesOf));
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint) return;
-  console.log('Building …');
-  run(bin('react-router'), ['build'], { NODE_ENV: 'production' });
-  run(bin('vite'), ['build', '--config', 'vite.server.config.ts', '--logLevel', 'warn'], {
-    NODE_ENV: 'production',
-  });
-  for (const config of ['vite.worker.config.ts', 'vite.function.config.ts']) {
-    run(bin('vite'), ['build', '--config', config, '--logLevel', 'warn'], { NODE_ENV: 'production' });
-  }
-  run(process.execPath, [join(root, 'scripts', 'compress-assets.mjs')]);
-  run(process.execPath, [join(root, 'scripts', 'make-blank-database.mjs')]);
+  const vite = (config) => [bin('vite'), ['build', '--config', config, '--logLevel', 'warn']];
+  const script = (name) => [process.execPath, [join(root, 'scripts', name)]];
+  await runSteps(
+    'Building',
+    'build',
+    [
+      [bin('react-router'), ['build']],
+      vite('vite.server.config.ts'),
+      vite('vite.worker.config.ts'),
+      vite('vite.function.config.ts'),
+      script('compress-assets.mjs'),
+      script('make-blank-database.mjs'),
+    ],
+    { NODE_ENV: 'production' },
+  );
   mkdirSync(dirname(stamp), { recursive: true });
   writeFileSync(stamp, fingerprint);
 }

@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { build, checkNode, installPackages, root } from './prepare.mjs';
 
 checkNode();
-installPackages();
-build();
+await installPackages();
+await build();
 if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
 const { restore } = await import(pathToFileURL(join(root, 'build', 'service', 'backup-command.js')).href);
 await restore(root, process.argv.slice(2));

@@ -9,9 +9,9 @@ import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
 const level = process.argv[2] ?? 'usual';
 checkNode();
 const programs = level === 'quick' ? null : ensurePrograms();
-installPackages();
+await installPackages();
 const browser = await programs;
-if (level !== 'quick') build();
+if (level !== 'quick') await build();
 
 const results = join(root, 'build', 'test-results');
 mkdirSync(results, { recursive: true });
@@ -23,14 +23,16 @@ const passed = [];
 const failed = [];
 const skipped = [];
 
-/** A step that is one test: it passes when its command does. */
+/** A step that is one test: it passes when its command does, and its output matters only when it fails. */
 function check(title, command, parameters) {
   console.log(`\n— ${title}`);
-  const { status } = spawnSync(command, parameters, {
+  const { status, stdout, stderr } = spawnSync(command, parameters, {
     cwd: root,
-    stdio: 'inherit',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: 64 * 1024 ** 2,
     shell: process.platform === 'win32',
   });
+  if (status !== 0) console.log(`${stdout ?? ''}${stderr ?? ''}`);
   (status === 0 ? passed : failed).push(title);
 }
 

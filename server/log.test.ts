@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { maskPath, openLog } from './log.ts';
+import { formatLine, maskPath, openLog } from './log.ts';
 
 test('what opens an order or a payment is never logged', () => {
   expect(maskPath('/functions/v1/mobile-money/notice/abcdef?x=1')).toBe(
@@ -26,4 +26,13 @@ test('writes a few errors of one message per second, and all lines of everyday u
   const before = lines.length;
   for (let n = 0; n < 100; n += 1) log.info({ n }, 'mobile money');
   expect(lines.length).toBe(before + 100);
+});
+
+test('is readable at a terminal', () => {
+  const time = new Date(2026, 10, 22, 18, 5, 9).toISOString();
+  const line = (event: object) => formatLine(JSON.stringify({ level: 'info', time, ...event }));
+  expect(line({ applied: 3, msg: 'database migrated' })).toBe('18:05:09  info  database migrated  applied=3');
+  expect(line({ path: '/shop', error: 'Error: no\n    at here', msg: 'fault' })).toBe(
+    '18:05:09  info  fault  path=/shop\n    Error: no\n        at here',
+  );
 });

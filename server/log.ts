@@ -1,4 +1,5 @@
-// The server's log: one JSON line per event, personal data and secrets masked.
+// The server's log: one line per event, for people at a terminal and as JSON elsewhere; personal data and secrets masked.
+import { styleText } from 'node:util';
 import pino from 'pino';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { createLineLimit } from './line-limit.ts';
@@ -13,7 +14,7 @@ const maxMessages = 500;
 
 /**
  * Opens the log. Warnings and errors of one message are a few per second: the next line says as `more` how many were left out.
- * @param destination Default: standard output.
+ * @param destination where JSON lines go. Default: standard output, in words where it is a terminal.
  * @throws WrongSetting when there is no such level
  */
 export function openLog(level = 'info', destination?: pino.DestinationStream): Log {
@@ -45,7 +46,33 @@ export function openLog(level = 'info', destination?: pino.DestinationStream): L
       },
     },
   };
-  return destination ? pino(options, destination) : pino(options);
+  const lines = destination ?? (process.stdout.isTTY ? terminal : null);
+  return lines ? pino(options, lines) : pino(options);
+}
+
+const terminal: pino.DestinationStream = {
+  write: (line) => void process.stdout.write(`${formatLine(line)}\n`),
+};
+const colours = { warn: 'yellow', error: 'red', fatal: 'red' } as const;
+
+/**
+ * A line of the log as people read it: time, level, message, facts; a stack in lines of its own.
+ * @param line JSON
+ */
+export function formatLine(line: string): string {
+  const { level, time, msg, error, ...facts } = JSON.parse(line);
+  const colour = process.env.NO_COLOR ? undefined : colours[level as keyof typeof colours];
+  const text = [
+    new Date(time).toTimeString().slice(0, 8),
+    colour ? styleText(colour, level) : level,
+    msg ?? '',
+    ...Object.entries(facts).map(
+      ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+    ),
+  ].join('  ');
+  if (error === undefined) return text;
+  const stack = typeof error === 'string' ? error : JSON.stringify(error);
+  return `${text}\n${stack.replaceAll(/^/gm, '    ')}`;
 }
 
 /**

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
 import { readConfig } from './config.ts';
+import { describeShop } from './describe-shop.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
 import { describeStartFailure } from './start-failure.ts';
@@ -32,15 +33,7 @@ export async function main(root: string): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  process.stdout.write(`\n  Jani Juice is open at ${shop.url}\n`);
-  if (shop.phonePageUrl)
-    process.stdout.write(`  Payments are simulated. The practice phone: ${shop.phonePageUrl}\n`);
-  if (shop.firstAdmin?.outcome === 'made') {
-    const { email, password } = shop.firstAdmin;
-    process.stdout.write(`  First staff account: ${email}${password ? `  password: ${password}` : ''}\n`);
-    process.stdout.write(`  Staff sign in at ${shop.url}/admin/login\n`);
-  }
-  process.stdout.write('\n');
+  process.stdout.write(describeShop(shop));
 
   let isStopping = false;
   const stop = async () => {

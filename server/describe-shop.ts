@@ -1,0 +1,17 @@
+// What a person needs to know once the shop has started.
+import type { Shop } from './shop.ts';
+
+/** Lines for the console: addresses, and the first account with its password, which is shown this once. */
+export function describeShop({
+  url,
+  phonePageUrl,
+  firstAdmin,
+}: Pick<Shop, 'url' | 'phonePageUrl' | 'firstAdmin'>): string {
+  const lines = [`Jani Juice is open:   ${url}`, `Staff panel:          ${url}/admin/login`];
+  if (firstAdmin?.outcome === 'made') {
+    const { email, password } = firstAdmin;
+    lines.push(`First staff account:  ${email}${password ? `  password: ${password}` : ''}`);
+  }
+  if (phonePageUrl) lines.push(`Simulated payments:   ${phonePageUrl}`);
+  return `\n${lines.map((line) => `  ${line}\n`).join('')}\n`;
+}
