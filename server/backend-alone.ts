@@ -10,7 +10,7 @@ import { type DataServer, startDataServer } from '../backend/standalone/data-ser
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
-import { limitConnections } from './connection-limits.ts';
+import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { endBroken } from './end-broken.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
@@ -73,7 +73,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       },
       { overrideGlobalObjects: false },
     );
-    const server = createServer((request, response) => {
+    const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
       establishClientAddress(request, config.trustedProxies);
       void web(request, response);
     });
