@@ -2,8 +2,7 @@
 -- The schemas apply in the order of their names; functions may name what a later file makes.
 set check_function_bodies = off;
 
--- People: who of the signed-in users is staff. Also the ground rules that every later file builds on.
--- Nothing is open by default: each table and function grants by name what it means to.
+-- Nothing is open by default: each table and function grants access by name.
 alter default privileges in schema public revoke all on tables from anon, authenticated;
 
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
@@ -14,15 +13,14 @@ alter default privileges revoke execute on functions from public;
 
 create schema private;
 
--- Finding orders: what staff type is looked for anywhere in name, e-mail and number, however many orders there are.
+-- For staff's search of orders: parts of names, email addresses and numbers.
 create extension if not exists pg_trgm with schema extensions;
 
--- Product search: word by word, tolerant of typing errors, with synonyms that staff edit. docs/decisions/search.md
+-- For product search: edit distances of typing errors.
 create extension if not exists fuzzystrmatch with schema extensions;
 
 revoke all on schema private from public;
 
--- Orders: placed in one transaction, followed by their tracking number, given back when nobody pays.
 create sequence private.order_numbers start 1001;
 
 create function private.normalised_phone(phone text) returns text
@@ -43,7 +41,7 @@ create function private.masked_phone(phone text) returns text
 language sql immutable
 set search_path = ''
 as $$
-  -- Nothing of its end: the last four digits are what opens an order.
+  -- Not its end: the last four digits open an order.
   select case
     when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
     else '•••'
@@ -58,13 +56,12 @@ as $$
   from regexp_split_to_table(trim(name), '\s+') as part;
 $$;
 
--- Placing an order
 create function private.refuse(status integer, code text, message text, hint text default null) returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- PT4xx becomes the HTTP status of the answer; the detail is the machine's word for what went wrong.
+  -- PT4xx becomes the HTTP status of the response; the detail is the error code.
   raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
 end
 $$;
@@ -81,7 +78,6 @@ $$;
 comment on function private.has_control_signs(text) is
   'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
 
--- Refusals that keep their counters
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -99,7 +95,6 @@ $$;
 comment on function private.refusal_answer(text, text, text, text) is
   'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
--- Placing an order
 create function private.is_email(address text) returns boolean
 language plpgsql immutable
 set search_path = ''

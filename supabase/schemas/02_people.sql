@@ -14,7 +14,6 @@ grant select on public.admin_profiles to authenticated;
 create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 
--- Who is asking: staff only as long as their account and their session last, and networks by what belongs to one customer.
 create function public.is_admin() returns boolean
 language sql stable security definer
 set search_path = ''
@@ -30,8 +29,8 @@ as $$
       select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
     )
   ) and (
-    -- A token outlives its session by up to an hour; what staff may do ends with the session. One whose refresh token
-    -- was stolen keeps its row, and has come to its end all the same.
+    -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
+    -- stolen keeps its row but has ended.
     (select auth.jwt() ->> 'session_id') is null
     or exists (
       select from auth.sessions as session
@@ -75,7 +74,7 @@ $$;
 comment on function private.caller_address() is
   'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
 
--- For functions that run with their owner's rights on behalf of staff.
+-- For security definer functions that act for staff.
 create function private.expect_staff() returns void
 language plpgsql stable
 set search_path = ''
@@ -86,9 +85,8 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_staff() is 'Ends the request of anybody but staff and the shop itself.';
+comment on function private.expect_staff() is 'Refuses callers other than staff and the shop itself.';
 
--- What staff ask for
 create function private.expect_member() returns uuid
 language plpgsql stable
 set search_path = ''
@@ -100,4 +98,4 @@ begin
   return (select auth.uid());
 end
 $$;
-comment on function private.expect_member() is 'The member of staff whose request this is; ends the request of anybody else, the shop itself included.';
+comment on function private.expect_member() is 'The calling staff member; refuses all other callers, the shop itself included.';

@@ -16,7 +16,6 @@ alter table private.rate_limits enable row level security;
 
 create index rate_limits_by_window_end on private.rate_limits (window_end);
 
--- Limits
 create table private.limits (
   name text primary key,
   allowed integer not null,
@@ -30,7 +29,7 @@ comment on table private.limits is
 
 alter table private.limits enable row level security;
 
--- PL/pgSQL keeps its plans for the session; a function in SQL would be planned at each call.
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function private.count_hit(bucket text, subject text, within interval) returns integer
 language plpgsql volatile
 set search_path = ''
@@ -66,7 +65,6 @@ begin
 end
 $$;
 
--- Servers of the shop that name their visitors' addresses
 create table private.storefront_tokens (
   token_hash text primary key,
   registered_at timestamptz not null default now(),
@@ -87,7 +85,7 @@ begin
   insert into private.storefront_tokens as known (token_hash)
   values (register_storefront.token_hash)
   on conflict (token_hash) do update set registered_at = now();
-  -- Keys are replaced now and then: the servers of the last few go on.
+  -- Keys are replaced now and then: servers with one of the last few keep working.
   delete from private.storefront_tokens as known
   where known.token_hash not in (
     select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
@@ -115,7 +113,7 @@ begin
   ) then
     return visitor;
   end if;
-  -- No address with its zone is longer than 100 characters.
+  -- An IP address with its zone has at most 100 characters.
   return coalesce(
     left(headers ->> 'cf-connecting-ip', 100),
     split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
@@ -125,7 +123,6 @@ $$;
 comment on function private.request_address() is
   'The IP address of the request, from sources that its client cannot write: the visitor whom a server of the shop names with its token or with the secret key; cf-connecting-ip, which a hosted project''s network sets and our own server removes; the last address of x-forwarded-for, which the nearest proxy added. Null for calls of the shop itself.';
 
--- Networks of the caller
 create function private.caller_networks() returns text[]
 language plpgsql stable
 set search_path = ''

@@ -1,6 +1,6 @@
 -- Settings and texts of the shop that staff edit.
 
--- Store settings: one row that says who the shop is and what delivery costs.
+-- One row: who the shop is and what delivery costs.
 create table public.store_settings (
   id boolean primary key default true,
   store_name text not null default 'Jani Juice',
@@ -53,7 +53,7 @@ create table public.store_settings (
 comment on table public.store_settings is 'The one row of facts about the shop that every screen reads.';
 comment on column public.store_settings.delivery_fee is 'In cents; 0 means free. The only figure the total is computed with.';
 comment on column public.store_settings.updated_at is
-  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
 comment on column public.store_settings.till_number is 'The till (Buy Goods) that customers may pay by hand; empty when there is none.';
 comment on column public.store_settings.paybill_number is
   'The paybill that customers may pay by hand, with the tracking number as account; empty when there is none.';
@@ -62,18 +62,18 @@ comment on column public.store_settings.refuses_unknown_payments is
 comment on column public.store_settings.refund_approval_above is
   'In cents. A refund by M-PESA of more than this waits for a second member of staff.';
 comment on column public.store_settings.payment_messages_months is
-  'For how many months M-PESA''s messages are kept word for word, and who it said has paid. Kenya asks for records of five years after the year they are of.';
+  'For how many months M-PESA''s messages are stored verbatim, with the payer''s name. Kenya asks for records of five years after the year they are of.';
 comment on column public.store_settings.unpaid_orders_per_phone is
   'How many orders of one phone may wait to be paid at a time, in one network; ten times as many of all its phones. Wider networks: private.allowance_factor.';
-comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_have_an_email_address with private.is_email.';
+comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_before_change with private.is_email.';
 comment on column public.store_settings.reserved_share_percent is
   'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
 comment on column public.store_settings.texts_per_day is
   'Maximum texts to customers per day in Nairobi. 0 sends none. Messages that visitors cause without paying may use half of it.';
-comment on column public.store_settings.mails_per_day is 'The same of mails.';
+comment on column public.store_settings.mails_per_day is 'The same for emails.';
 comment on column public.store_settings.order_details_months is
   'For how many months an order keeps its customer''s name, e-mail, phone, address and notes. The order itself stays in the books.';
-comment on column public.store_settings.inquiries_months is 'For how many months inquiries are kept.';
+comment on column public.store_settings.inquiries_months is 'For how many months inquiries are stored.';
 comment on column public.store_settings.requires_terms_tick is
   'Whether customers tick a box above Place Order that they are 18 or older and accept terms and privacy notice. place_order then refuses orders without it.';
 
@@ -86,13 +86,13 @@ grant update (
 grant update (till_number, paybill_number) on public.store_settings to authenticated;
 grant update (refuses_unknown_payments) on public.store_settings to authenticated;
 grant update (refund_approval_above) on public.store_settings to authenticated;
--- How much one member may send back, and what is turned away, is nobody's business but the staff's.
+-- Visitors do not see the refund limit and which payments are refused.
 revoke select on public.store_settings from anon;
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at
 ) on public.store_settings to anon;
--- Whoever is signed in reads of the settings what visitors read. What staff decide by, staff ask for.
+-- Signed-in users read the same settings as visitors; staff_settings returns the others to staff.
 revoke select on public.store_settings from authenticated;
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
@@ -103,7 +103,7 @@ grant update (unpaid_orders_per_phone) on public.store_settings to authenticated
 grant update (reserved_share_percent) on public.store_settings to authenticated;
 grant update (texts_per_day, mails_per_day) on public.store_settings to authenticated;
 grant update (order_details_months, inquiries_months) on public.store_settings to authenticated;
--- The privacy notice names them.
+-- The privacy notice names these periods.
 grant select (order_details_months, inquiries_months, payment_messages_months) on public.store_settings to anon, authenticated;
 grant select (requires_terms_tick), update (requires_terms_tick) on public.store_settings to authenticated;
 grant select (requires_terms_tick) on public.store_settings to anon;
@@ -139,7 +139,6 @@ create policy "everyone reads the texts of the shop" on public.shop_texts for se
 create policy "staff edit the texts of the shop" on public.shop_texts
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
--- The settings in the hands of several members of staff: nobody's change is silently lost, and nothing odd gets in.
 create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
 language sql volatile
 set search_path = ''
@@ -176,7 +175,6 @@ comment on function public.staff_settings() is
   'For staff: every setting, those included that only staff decide by (refund_approval_above, refuses_unknown_payments, payment_messages_months).';
 grant execute on function public.staff_settings() to authenticated, service_role;
 
--- Settings
 create function private.expect_support_email(email text) returns void
 language plpgsql
 set search_path = ''

@@ -1,6 +1,5 @@
 -- Catalogue: categories (flavours) and products. Prices are in cents.
 
--- Catalogue: categories (the flavours) and products.
 create table public.categories (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -12,7 +11,7 @@ create table public.categories (
 
 comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
 comment on column public.categories.is_active is
-  'An inactive category is no choice in filters and forms any more; its products keep it and stay listed.';
+  'Filters and forms do not offer an inactive category; its products keep it and stay listed.';
 
 alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
@@ -67,7 +66,7 @@ comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'The category''s name, used as the flavour.';
 comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
 comment on column public.products.updated_at is
-  'Moves with every edit except of the stock. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit except of the stock. A save names the value that it saw, and changes nothing if it has changed since.';
 comment on column public.products.previous_price is
   'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
 
@@ -96,7 +95,6 @@ create policy "staff delete products" on public.products
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
 
--- Catalogue
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
 language sql stable
 set search_path = ''

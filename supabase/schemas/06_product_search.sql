@@ -159,7 +159,7 @@ comment on function private.searchable_texts(public.products) is
 create function private.index_product(product public.products) returns void
 language plpgsql
 set search_path = ''
--- A plan that was made while the tables were small stays: it must not read them whole.
+-- A cached plan that was made for small tables must not scan large ones.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -228,8 +228,8 @@ begin
 end
 $$;
 
--- What a search costs is bounded: by the words it may mend and compare, by indexes also where the plan knows no text, and by
--- the number of synonyms, which every search reads. docs/decisions/search.md
+-- The cost of a search is bounded by the number of words that it corrects and compares, by indexes and by the number of synonyms,
+-- which every search reads. docs/decisions/search.md
 create function private.read_search(
   search text,
   out folded text,
@@ -241,14 +241,14 @@ create function private.read_search(
 )
 language plpgsql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it reads whole tables. Where a plan must read one all the same,
--- its cost looks so high that PostgreSQL would compile it.
+-- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
+-- the JIT compiler.
 set enable_seqscan = off
--- A text's part is looked for in the trigram index: with a limit the planner would rather read all words in their order.
+-- Parts of words are found in the trigram index: with a limit the planner would rather scan all words in order.
 set enable_indexscan = off
 set enable_indexonlyscan = off
 set jit = off
--- How much of a word a typing error leaves. The edit distance decides after that.
+-- Minimum similarity of a word with a typing error. The edit distance then decides.
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
@@ -264,13 +264,12 @@ declare
   halves text[];
   found_count integer;
   corrected text[] := '{}';
-  -- A search of many words gets fewer near ones for each, and the first words that are in no product are mended: what a
-  -- search costs does not grow with what is typed.
+  -- The more words, the fewer near words for each; only the first unknown words are corrected. So the cost does not grow with the text.
   most_near integer;
   mended integer := 0;
 begin
   folded := private.fold_text(left(search, 100));
-  -- Some characters fold to many.
+  -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   most_near := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
   is_misspelt := false;
@@ -412,7 +411,6 @@ $$;
 comment on function private.read_search(text) is
   'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
 
--- The procedures
 create function private.ranked_products(
   candidates tid[],
   folded text,
@@ -430,7 +428,7 @@ as $$
     order by
       s.name = folded desc,
       s.name like folded || '%' desc,
-      -- What was typed counts more than what is near it.
+      -- Typed words count more than near words.
       2 * ts_rank('{0.1, 0.3, 0.6, 1}', s.words, exact_words) + ts_rank('{0.1, 0.3, 0.6, 1}', s.words, any_words) desc,
       s.created_at desc,
       s.product_id
@@ -445,13 +443,13 @@ language plpgsql stable security definer rows 50
 set search_path = ''
 set enable_seqscan = off
 set jit = off
--- A few products are looked up by their id: without statistics the planner would read them all to join them.
+-- Finds a few products by id: without statistics the planner would scan the table to join them.
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
   most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
-  -- More matches than this are not compared with each other: then the newest of them count.
+  -- At most this many matches are ranked; of more, the newest.
   compared integer := greatest(most, 250);
   asked record;
   candidates tid[];
@@ -485,7 +483,7 @@ begin
       );
     end if;
     found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
-    -- Some of the words, where hardly any product has all of them.
+    -- Some of the words, where hardly any product matches all of them.
     if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
       candidates := array(
         select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
@@ -499,7 +497,7 @@ begin
       ))[:most];
     end if;
   end if;
-  -- Nothing that narrows: every drink, the newest first.
+  -- No word narrows the search: every drink, newest first.
   if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
     found_ids := found_ids || array(
       select s.product_id from private.searchable_products as s

@@ -72,7 +72,7 @@ create policy "staff set the order status" on public.orders
 
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
--- The few orders whose money waits for a person, found among however many.
+-- The few orders that need review.
 create index orders_to_decide on public.orders (created_at desc)
   where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
 create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
@@ -91,7 +91,7 @@ create index orders_by_words on public.orders using gin (
     'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
   ) extensions.gin_trgm_ops
 ) with (fastupdate = off);
--- One small index per question of the day, in the order of the lists.
+-- One partial index for each filter of the staff lists, in the order of the lists.
 create index orders_open on public.orders (created_at desc, id desc)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
 create index orders_unpaid on public.orders (created_at desc, id desc)
@@ -138,17 +138,14 @@ comment on table private.order_keys is
 alter table private.order_keys enable row level security;
 
 create unique index order_keys_by_order on private.order_keys (order_id);
--- The facts from which a customer's screen concludes what an order's state means: in track_order, and of several orders at once
--- for the device that placed them.
 create index order_keys_by_access_key on private.order_keys (access_key);
 
--- Placing an order
 create function private.draw_tracking_number(attempt integer) returns text
 language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  -- Four digits while a free one is easily found; when most of a day's are taken, draws fail and it widens to five.
+  -- Four digits while a free number is easily found; when most of the day's are taken, five.
   return 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' ||
     case when attempt <= 20 then 1000 + floor(random() * 9000)::integer else 10000 + floor(random() * 90000)::integer end;
 end
@@ -216,7 +213,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  -- Counted before the subtransaction of the block below begins, so that a refusal does not undo it.
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := private.count_call('place_order');
   longest constant integer := 4000;
   name text;
@@ -252,7 +249,7 @@ begin
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
 
-  -- Bytes are known without reading a text: nothing longer is trimmed, matched or counted.
+  -- octet_length does not read the text: no longer text is trimmed, matched or counted.
   if octet_length(place_order.customer_name) > longest then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
   elsif octet_length(place_order.customer_email) > longest then
@@ -313,7 +310,7 @@ begin
     'UTF8'
   )), 'hex');
 
-  -- The first to bring a key places the order; anyone else with it waits here for the first to finish.
+  -- The first request with a key places the order; concurrent ones with the same key wait here.
   insert into private.order_keys (idempotency_key, request_hash)
   values (place_order.idempotency_key, fingerprint)
   on conflict do nothing;
@@ -392,7 +389,7 @@ begin
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  -- The figures of this moment, so that a form can show what changed.
+  -- The current figures, so that a form can show what changed.
   if product.id is not null then
     refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
       'price', product.price,

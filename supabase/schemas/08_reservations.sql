@@ -1,6 +1,5 @@
 -- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
 
--- What unpaid orders hold
 create table private.held_units (
   product_id uuid primary key references public.products (id) on delete cascade,
   quantity integer not null
@@ -32,7 +31,6 @@ alter table private.order_networks enable row level security;
 create index order_networks_by_product on private.order_networks (network, product_id);
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
--- Products
 create function private.return_units(order_id uuid) returns void
 language sql
 set search_path = ''
@@ -47,7 +45,7 @@ as $$
   where i.order_id = return_units.order_id and p.id = i.product_id;
 $$;
 
--- A sweep of unpaid orders reads what is due, not every order that waits.
+-- Reads only orders that are due.
 create function public.expire_reservations() returns integer
 language plpgsql security definer
 set search_path = ''
@@ -60,7 +58,7 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtext('expire_reservations'));
   perform private.end_reviews();
-  -- Each kind by its own index: a sweep that finds nothing due reads nothing.
+  -- Each kind has an index of its own, so that a run without due orders reads nothing.
   select array_agg(found.id) into due from (
     (
       select o.id from public.orders as o
@@ -77,7 +75,7 @@ begin
     )
     union
     (
-      -- Orders that staff cancelled give their units back, too.
+      -- Orders that staff cancelled return their units, too.
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
         and not private.is_paying(o.id, o.expiry_limit)
@@ -100,7 +98,7 @@ begin
   select coalesce(array_agg(o.id order by o.id), '{}') into due
   from public.orders as o
   where o.id = any (due) and not private.is_paying(o.id, o.expiry_limit);
-  -- All of them before the first is changed, as a renamed category does.
+  -- Lock all products before the first changes, as renaming a category does.
   perform from public.products as p
   where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
   order by p.id
@@ -124,13 +122,12 @@ comment on function public.expire_reservations() is
   'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. Returns how many orders.';
 grant execute on function public.expire_reservations() to service_role;
 
--- Staff set any status from any other: the units of an order follow, each of them once; and what only a person can decide.
 create function private.take_units(order_id uuid) returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- In one order for all, so that two orders of the same products do not wait for each other.
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
   join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
   order by p.id
@@ -152,7 +149,6 @@ end
 $$;
 comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
 
--- Staff
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql
 set search_path = ''
@@ -161,7 +157,7 @@ declare
   minutes interval;
 begin
   if new.status = 'cancelled' then
-    -- Units that have left the shop do not come back by themselves.
+    -- Units that have left the shop are not returned automatically.
     if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
       perform private.return_units(new.id);
       new.units_returned_at := now();
@@ -181,7 +177,6 @@ begin
 end
 $$;
 
--- The end of unpaid orders
 create function private.end_reviews() returns void
 language plpgsql
 set search_path = ''
@@ -198,7 +193,7 @@ begin
     where p.status = 'review' and (
       case
         when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
-          -- Money is dealt with once it is another payment's, went back, or was noted.
+          -- The money is settled once it belongs to another payment, was refunded, or was noted.
           select from public.mpesa_transactions as t
           where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
             and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
@@ -211,9 +206,9 @@ begin
     order by o.id
     for update of o skip locked
   loop
-    -- The time of the message stays: it is the day on which the payment stands in the books.
+    -- The time of the message stays: it decides the day in the books.
     update public.payments as p set status = 'failed' where p.id = looked_at.payment_id and p.status = 'review';
-    -- The customer had to wait for staff, and gets the time of a new order to pay again.
+    -- The customer waited for staff and gets the time of a new order to pay again.
     update public.orders as o
     set expires_at = greatest(o.expires_at, now() + minutes),
         reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
@@ -259,7 +254,7 @@ begin
     return;
   end if;
 
-  -- An order that was paid, or that staff hand on unpaid, counts for no limit.
+  -- Paid orders, and unpaid ones that staff hand over, count towards no limit.
   if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
     delete from private.order_networks as k where k.order_id = new.id;
   else
@@ -345,7 +340,7 @@ begin
         and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
     )
     -- Two drinks can always be ordered, and one drink again by a slow customer. A wider network has twice as much, not eight
-    -- times: units are few, and whoever goes without a hold can pay all the same.
+    -- times: units are few, and an order without a hold can still be paid.
     > greatest(2, is_within_units.allowed * least(private.allowance_factor(caller.network), 2))
   );
 end
@@ -376,7 +371,6 @@ $$;
 comment on function private.may_hold_units(text[], uuid, integer, integer, integer) is
   'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
 
--- Paying
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql
 set search_path = ''
@@ -391,7 +385,7 @@ declare
   may_hold boolean := true;
 begin
   select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
-  -- Staff who hand an order on unpaid have taken its units.
+  -- Handing an unpaid order over has taken its units already.
   if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
     return;
   end if;
@@ -433,8 +427,8 @@ begin
     may_hold := may_hold
       and private.is_within_units(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
   end loop;
-  -- Beyond that the prompt is sent without a hold, so that nobody is kept from paying by others of the same network. Units that
-  -- are sold before the money comes are handled as with late money.
+  -- Beyond that the prompt is sent without a hold, so that others of the same network cannot keep a customer from paying. Units that
+  -- are sold before the money arrives are handled as with late money.
   if may_hold then
     update public.products as p
     set stock_quantity = p.stock_quantity - i.quantity

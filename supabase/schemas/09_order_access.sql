@@ -1,11 +1,10 @@
 -- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
 
--- Following an order
-create function private.told_status(status text) returns text
+create function private.shown_status(status text) returns text
 language sql immutable
 set search_path = ''
 return case status when 'shipped' then 'out_for_delivery' else status end;
-comment on function private.told_status(text) is 'An order status in the storefront''s words.';
+comment on function private.shown_status(text) is 'An order status in the storefront''s words.';
 
 create function public.track_order(
   tracking_number text,
@@ -105,12 +104,12 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- No personal data, since anyone may follow the second channel; and no id there, since the id opens the payment.
+  -- No personal data, since anyone may join the second channel; and not the id, since it allows paying.
   perform realtime.send(
     jsonb_build_object(
       'id', channel.id,
       'tracking_number', changed.tracking_number,
-      'status', private.told_status(changed.status),
+      'status', private.shown_status(changed.status),
       'payment_status', changed.payment_status,
       'updated_at', changed.updated_at
     ),
@@ -176,8 +175,8 @@ begin
   end if;
 
   if digits is not null then
-    -- One guess after the other, so that each is counted before the next is compared. Numbers that do not exist take the same
-    -- way: the answer must not tell them apart.
+    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path: the response
+    -- must not distinguish them.
     perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
     if not private.is_within_limit('order_digits', wanted) then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
@@ -282,15 +281,15 @@ begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number,
     'live_handle', described.live_handle,
-    'status', private.told_status(described.status),
+    'status', private.shown_status(described.status),
     'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  -- Staff checking a payment is as little a secret as whether the order is paid; how much came is.
+  -- That staff check a payment is public, as whether the order is paid; the amount is not.
   if described.payment_status = 'unpaid' then
     select case
       when bool_or(p.status = 'review') then 'review'
-      -- Money of an unpaid order was on its way back already when it turned out to be the order's.
+      -- The money of an unpaid order was being refunded already when it was matched to the order.
       when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
       when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
       when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
@@ -350,11 +349,10 @@ $$;
 comment on function private.order_facts(public.orders, boolean) is
   'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_amount) and what came in part (part_paid).';
 
--- Orders of one device
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
--- The embedded database never analyzes: it would read all keys.
+-- The embedded database gathers no statistics: it would scan all keys.
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

@@ -1,6 +1,5 @@
 -- Payments: attempts to collect an order's money, and how they end (docs/decisions/payments.md). Amounts are in cents.
 
--- Payments: every attempt to collect an order's money, every raw message about one, and the one way they end.
 create table public.payments (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id),
@@ -121,7 +120,7 @@ begin
   select * into current_attempt from public.payments as p
   where p.order_id = paid_order.id and (
     p.status in ('initiating', 'processing', 'review')
-    -- Money that does not pay the order is no answer to who wants to pay it.
+    -- Money that does not pay the order does not stop another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
       or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
@@ -150,7 +149,7 @@ begin
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
-  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  -- One order may be tried with many phones: without a limit, its owner could make many phones ring.
   if not private.count_call('payment_prompts') then
     return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
       'too_many_payments', '');
@@ -164,7 +163,7 @@ begin
       'too_many_prompts', '');
   end if;
 
-  -- What is refused from here on stays counted.
+  -- Refused requests stay counted from here on.
   begin
     insert into public.payments (order_id, phone, amount, next_query_at)
     values (paid_order.id, payer, charge, null)

@@ -1,7 +1,6 @@
 -- Settlement: what a message means for a payment attempt, and what follows from it (docs/decisions/payments.md).
 
--- Settling a payment in two steps: what a message means for its attempt is decided by a pure function, and applied in one place.
--- The decisions are a table in docs/decisions/payments.md.
+-- Two steps: a pure function decides what a message means for its attempt, and one place applies the decision.
 create type private.payment_report as (
   source text,
   verdict text,
@@ -66,7 +65,7 @@ begin
   insert into public.payment_messages (payment_id, source, source_address, body, receipt)
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
   returning id into message_id;
-  -- Two settlements that name one receipt or request id take their turn.
+  -- Serialises settlements with the same receipt or request id.
   perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
   from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
   where known.id is not null;
@@ -146,7 +145,7 @@ declare
   is_short boolean;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
-  -- Money by hand may be too little or too much: then it waits for a person, and what waits holds no units.
+  -- Too little or too much money needs review; such an order holds no units.
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
@@ -161,7 +160,7 @@ begin
     return 'paid_needs_decision';
   end if;
   if paid_order.reserved_until is null then
-    -- Late money: the units were given back. Take them again if they are still there, else a person decides.
+    -- Late money: the units were returned. Take them again if they are available, else the order needs review.
     perform from public.products as p
     join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
     order by p.id
@@ -230,9 +229,9 @@ declare
     when attempt.status = 'review' and report.amount is null then 'needs_review'
     when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
       then 'receipt_replayed'
-    -- A staff member's own shilling is no order's.
+    -- The money of a payment test pays no order.
     when is_receipt_of_test then 'receipt_replayed'
-    -- It is in the books already, and what goes back keeps its place.
+    -- It is in the books already; money that goes back stays where it is.
     when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
     -- Both have their receipts already.
     when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
@@ -316,7 +315,7 @@ begin
   if receipt_owner.amount <> attempt.amount and not receipt_owner.needs_refund
     and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
   then
-    -- Staff had typed another amount, which was all there was to decide.
+    -- Only the amount that staff typed needed review.
     perform private.mark_order_paid(attempt.order_id);
   end if;
   perform private.join_receipts(attempt.order_id);
@@ -383,7 +382,7 @@ declare
   paid_order public.orders;
   charge integer;
   part integer;
-  -- Money that goes back to its payer, or has gone, pays nothing.
+  -- Money that is being refunded, or was refunded, pays nothing.
   is_free boolean := report.receipt is null or private.take_back_refunds(report.receipt);
   pays_order boolean;
   is_extra boolean;
@@ -397,7 +396,7 @@ begin
     where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
   ) then
     if attempt.amount = charge then
-      -- The whole charge settles what a part, or too much, had left to decide: that is sent back.
+      -- The whole charge settles an order that needed review; the part, or the surplus, is refunded.
       pays_order := true;
       update public.payments as p
       set needs_refund = true, updated_at = now()

@@ -15,7 +15,7 @@ as $$
 declare
   attempt public.payments;
 begin
-  -- Locked before its message is kept: the message's reference would hold a weaker lock that two at once cannot raise.
+  -- Locked before its message is stored: the message's reference would take a weaker lock that two concurrent calls cannot raise.
   perform from public.payments as p where p.id = record_push.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -29,7 +29,7 @@ begin
       else 'unknown'
     end
   );
-  -- A notice may have come before the push was answered: what it settled stays settled.
+  -- A callback may arrive before the push is answered: what it settled stays settled.
   update public.payments as p
   set status = case
         when p.status <> 'initiating' then p.status
@@ -54,7 +54,7 @@ begin
 end
 $$;
 comment on function public.record_push(uuid, text, text, text, text, text) is
-  'Keeps what the push was answered. Without request ids and without a refusal the answer was lost: the attempt stays open.';
+  'Stores the response to the push. Without request ids and without a refusal the response was lost: the attempt stays open.';
 grant execute on function public.record_push(uuid, text, text, text, text, text) to service_role;
 
 create function public.find_payment(reference text) returns jsonb
@@ -69,14 +69,14 @@ declare
   end;
   found_payment jsonb;
 begin
-  -- M-PESA's ids are made of the time and the phone, so they could be guessed.
+  -- M-PESA's ids consist of the time and the phone, so they can be guessed.
   if not private.is_within_limit('unknown_payments') then
     return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
       'too_many_lookups', '');
   end if;
   -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
   select to_jsonb(p) || case
-    -- Money that came and goes back again has not paid: a person tells the customer.
+    -- Money that is being refunded has not paid: staff contact the customer.
     when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
     else '{}'
   end::jsonb into found_payment
@@ -91,7 +91,7 @@ begin
 end
 $$;
 comment on function public.find_payment(text) is
-  'An attempt by M-PESA''s checkout request id or by its own id, for who polls its status; null when there is none. Unknown references count for the networks of the caller.';
+  'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Unknown references count for the networks of the caller.';
 grant execute on function public.find_payment(text) to service_role;
 
 create function public.find_payment_by_secret(notice_secret text) returns uuid
@@ -102,23 +102,22 @@ as $$
 $$;
 grant execute on function public.find_payment_by_secret(text) to service_role;
 
--- M-PESA answers few questions per minute. Prompts of one network, which anyone can cause, must not keep the payments of others waiting.
+-- M-PESA allows few queries per minute. Prompts of one network, which anyone can cause, must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
 #variable_conflict use_column
 begin
-  -- Whoever polls, in whichever process: one at a time, and each attempt at growing intervals.
+  -- One process at a time; each attempt at growing intervals.
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
-  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come. And
-  -- what M-PESA does not know after a day it will never know.
+  -- An attempt whose push was never answered has no id to query; after 15 minutes no callback arrives any more. What M-PESA does not
+  -- know after a day it will never know.
   update public.payments as p
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where p.status in ('initiating', 'processing')
     and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- Nor may all processes together ask more often than M-PESA lets one merchant ask: as many as are wanted at once, and
-  -- then nobody until so many may be asked again.
+  -- All processes share the rate that M-PESA allows one merchant: a batch at once, then none until so many are allowed again.
   if not exists (
     select from public.payments as p
     where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
@@ -154,10 +153,10 @@ begin
     join public.payments as p on p.id = w.id
     left join asked as a on a.widest_network = w.widest_network
     where p.status = 'processing'
-    -- The network that was asked about least comes first, then the attempt that has waited longest.
+    -- The network with the fewest queries first, then the attempt that has waited longest.
     order by coalesce(a.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most
-    -- What is being settled at this moment has its answer.
+    -- An attempt that is being settled needs no query.
     for update of p skip locked
   )
   update public.payments as p
@@ -171,5 +170,5 @@ begin
 end
 $$;
 comment on function public.lease_payment_queries(integer, integer) is
-  'Attempts to ask M-PESA about now, at most so many at once and so many a minute; of the networks it was asked about least in the last quarter of an hour first. Each is leased: it comes up again later, at growing intervals, if no answer settles it.';
+  'Attempts to query now, at most at_most at once and per_minute; those of the networks with the fewest queries in the last 15 minutes first. Each is leased: it is due again later, at growing intervals, until it is settled.';
 grant execute on function public.lease_payment_queries(integer, integer) to service_role;

@@ -10,7 +10,6 @@ comment on table private.till_secret is 'The unguessable part of the address at 
 
 alter table private.till_secret enable row level security;
 
--- Money by till
 create function public.confirm_till_payment(order_id uuid, receipt text, amount integer) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -39,7 +38,7 @@ begin
     return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
   end if;
   perform private.expect_free_receipt(code, known.id is null);
-  -- What M-PESA said came is what came.
+  -- M-PESA's amount counts.
   select * into told from public.mpesa_transactions as t where t.receipt = code;
   if told.amount >= 100 and told.amount % 100 = 0
     and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
@@ -48,7 +47,7 @@ begin
   end if;
 
   insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
-  -- Not among the open attempts: a prompt may be on the phone meanwhile, and its answer stays awaited.
+  -- Not an open attempt: a prompt may be on the phone at the same time, and its result is still expected.
   values (confirmed_order.id, '', came, 'unresolved', 'till', member)
   returning * into known;
   perform set_config('private.is_typed_by_staff', 'yes', true);
@@ -67,7 +66,7 @@ begin
   );
   perform set_config('private.is_typed_by_staff', '', true);
   if settled ->> 'outcome' = 'receipt_replayed' then
-    -- Nothing of it stays.
+    -- Roll everything back.
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
   return settled;
@@ -77,7 +76,6 @@ comment on function public.confirm_till_payment(uuid, text, integer) is
   'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
 grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
 
--- Money without a prompt
 create function public.keep_till_message(body text, source_address text default null) returns bigint
 language sql volatile security definer
 set search_path = ''
@@ -208,7 +206,7 @@ begin
     )
     or not (
       paid_order.payment_status = 'needs_decision'
-      -- What was handed over was handed over for this money.
+      -- An order that was handed over keeps its status.
       or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.amount))
     )
   then
@@ -219,7 +217,7 @@ begin
       perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
     end if;
     perform private.expect_free_receipt(code, true);
-    -- What M-PESA said came is what came.
+    -- M-PESA's amount counts.
     select * into told from public.mpesa_transactions as t where t.receipt = code;
     if told.amount >= 100 and told.amount % 100 = 0
       and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
@@ -244,14 +242,14 @@ begin
     )::text,
     code, 'corrected'
   );
-  perform private.tell_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
     'payment_id', known.id, 'amount', came, 'receipt', code, 'amount_before', known.amount, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
   if paid_order.payment_status = 'needs_decision' and came = charge and known.amount <> charge then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and came <> known.amount then
-    -- As when M-PESA reports less than staff typed: what has not left the shop waits for a person.
+    -- As when M-PESA reports less than staff typed: an order that has not left the shop needs review.
     update public.orders as o
     set payment_status = 'needs_decision', status = 'pending', updated_at = now()
     where o.id = paid_order.id;

@@ -1,6 +1,6 @@
 -- Transactions: money that M-PESA reports without a prompt, and whose it is.
 
--- Money that M-PESA tells of without a prompt: each receipt once, joined to its attempt or its order, else kept for staff.
+-- Each receipt once, joined to its attempt or its order, else left for staff.
 create table public.mpesa_transactions (
   receipt text primary key,
   amount integer not null,
@@ -25,7 +25,7 @@ create table public.mpesa_transactions (
 
 comment on table public.mpesa_transactions is
   'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. amount in cents. payment_id: the payment this money is; null while nobody knows what it was for.';
-comment on column public.mpesa_transactions.payer_phone is 'As M-PESA tells it: masked, or a hash. Never matched.';
+comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
 comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
 comment on column public.mpesa_transactions.order_id is
   'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
@@ -33,7 +33,7 @@ comment on column public.mpesa_transactions.resolution is 'What staff decided; n
 
 alter table public.mpesa_transactions enable row level security;
 grant select on public.mpesa_transactions to authenticated;
--- The live service tells a role that may not read a table's key that something happened.
+-- Realtime announces changes without their rows to roles that may not read a table's key.
 grant select (receipt) on public.mpesa_transactions to anon;
 
 create policy "staff read every transaction" on public.mpesa_transactions
@@ -52,16 +52,15 @@ create table private.mpesa_registrations (
   constraint "a registration is known" check (kind in ('till', 'statement'))
 );
 
-comment on table private.mpesa_registrations is 'What M-PESA has confirmed: where it sends word of money, and that it gives us its statement.';
+comment on table private.mpesa_registrations is 'What M-PESA has confirmed: the URLs for confirmations, and access to its statement.';
 
 alter table private.mpesa_registrations enable row level security;
 
--- References
 create function private.order_of_reference(reference text) returns uuid
 language sql stable
 set search_path = ''
 as $$
-  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and signs do not matter.
+  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and hyphens do not matter.
   with written as (
     select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
   ),
@@ -73,13 +72,12 @@ as $$
   found as (
     select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
   )
-  -- What can be read in two ways that both exist is for a person.
+  -- Staff decide when two readings both name existing orders.
   select f.id from found as f where (select count(*) from found) = 1;
 $$;
 comment on function private.order_of_reference(text) is
   'The order that a payer''s reference names, in either spelling of its tracking number. Null for none, or for more than one.';
 
--- A payment and its receipt
 create function private.link_transaction() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -106,7 +104,7 @@ begin
   return answer;
 end
 $$;
-comment on function private.is_being_refunded(uuid) is 'Whether somebody has asked for this very money to be sent back: then its receipt stays where it is.';
+comment on function private.is_being_refunded(uuid) is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
 
 create function private.take_back_refunds(receipt text) returns boolean
 language plpgsql
@@ -136,7 +134,7 @@ declare
   first_word bigint;
 begin
   select * into strict money from public.payments as p where p.id = tidy_outcomes.payment_id;
-  -- Messages came together or parted with their receipts: one of them is the one that completed the payment.
+  -- Messages move with their receipts: one of them completed the payment.
   select m.id into first_word
   from public.payment_messages as m
   where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
@@ -259,13 +257,13 @@ as $$
     and p.receipt is null
     and p.amount = attempt_for.amount
     and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
-    -- M-PESA's clock is not ours: minutes apart are seen.
+    -- M-PESA's clock may differ by minutes.
     and p.created_at < attempt_for.transacted_at + interval '15 minutes'
-    -- An attempt whose notice named a receipt waits for that one.
+    -- An attempt whose callback named a receipt waits for that receipt.
     and not exists (
       select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
     )
-    -- What staff have sent back by hand before its receipt was known is still that money.
+    -- A refund by hand from before the receipt was known is of this money.
     and (p.status = 'completed' or not private.is_being_refunded(p.id))
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
@@ -281,7 +279,7 @@ as $$
   from public.mpesa_transactions as t
   join public.payments as p on p.amount = t.amount and p.method = 'prompt' and p.receipt is null
     and p.status in ('initiating', 'processing', 'unresolved', 'completed')
-    -- M-PESA's clock is not ours: minutes apart are seen.
+    -- M-PESA's clock may differ by minutes.
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
   where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null;
 $$;
@@ -297,8 +295,7 @@ declare
   own record;
   attempt public.payments;
 begin
-  -- Money that stands for itself and that M-PESA told of, and an attempt that lacks a receipt, are the same until
-  -- something says otherwise.
+  -- A payment of its own with a receipt from M-PESA, and an attempt without a receipt, count as the same until disproved.
   for own in
     select p.id, p.receipt, p.amount, t.transacted_at
     from public.payments as p
@@ -359,12 +356,11 @@ begin
     return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
   end if;
 
-  -- Which order it is for is known only by looking, and the order's row is locked before anything of it is touched. What
-  -- changes between the look and the lock is looked at again.
+  -- The order is known only after reading, and must be locked first. What changes between reading and locking is read again.
   loop
     for_order := private.order_of_money(code, receive_mpesa_transaction.reference);
     begin
-      -- Given up with this block: nobody waits for a second order with the first one in his hands.
+      -- Leaving this block releases the lock: no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
       if private.order_of_money(code, receive_mpesa_transaction.reference) is distinct from for_order then
@@ -386,7 +382,7 @@ begin
     (select p.id from public.payments as p where p.receipt = code)
   )
   on conflict (receipt) do update set
-    -- The statement is M-PESA's book; a confirmation is word of it; a notice may have been forged.
+    -- A statement outranks a confirmation, and a confirmation outranks a callback, which may be forged.
     amount = case
       when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
         and t.heard_by_confirmation_at is null then excluded.amount
@@ -422,7 +418,7 @@ begin
       and not private.is_being_refunded(known.id)
       and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
     then
-      -- Staff typed another amount. Where that decided nothing yet, M-PESA's word counts.
+      -- Staff typed another amount. Where nothing was decided with it yet, M-PESA''s amount counts.
       update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
       if not known.needs_refund and told.amount = (
         select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
@@ -432,7 +428,7 @@ begin
     elsif known.method = 'till' and told.amount < known.amount and not known.needs_refund
       and not private.is_being_refunded(known.id)
     then
-      -- Less came than staff typed: what has not left the house waits for a person.
+      -- Less came than staff typed: an order that has not left the shop needs review.
       update public.orders as o
       set payment_status = 'needs_decision', status = 'pending', updated_at = now()
       where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
@@ -449,7 +445,7 @@ begin
     return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
   end if;
 
-  -- The shilling of a test that only a query completed: it has no receipt yet.
+  -- A payment test that only a query completed has no receipt yet.
   if upper(trim(told.reference)) = 'TEST' then
     with lacking as (
       select t.id from public.payment_tests as t
@@ -460,7 +456,7 @@ begin
     from lacking where t.id = lacking.id and (select count(*) from lacking) = 1;
   end if;
 
-  -- Anybody can type a number that looks like an order's. Less than the charge never takes its place: staff decide.
+  -- Anyone can type the number of an order. Less than its charge never pays it: staff decide.
   is_part := told.amount < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
@@ -493,7 +489,7 @@ begin
     amount => told.amount,
     receipt => code
   );
-  -- It was kept before; now it stands with its payment.
+  -- It was stored before; now it belongs to its payment.
   if kept_id is not null then
     update public.payment_messages as m
     set source_address = kept.source_address, received_at = kept.received_at
@@ -544,5 +540,5 @@ as $$
     where t.receipt = upper(trim(given.receipt)) and t.heard_by_statement_at is not null
   );
 $$;
-comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has told of yet.';
+comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has listed yet.';
 grant execute on function public.receipts_unheard(text[]) to service_role;

@@ -1,7 +1,6 @@
 -- Payment tests: staff pay KSh 1 to themselves to check the M-PESA settings.
 
--- "Test with KSh 1": a prompt to a member's own phone that pays no order. Kept apart from orders, payments and stock; only
--- the raw messages lie with all others.
+-- "Test with KSh 1": a prompt to a staff member's own phone that pays no order. Only its raw messages are stored with all others.
 create table public.payment_tests (
   id uuid primary key default gen_random_uuid(),
   phone text not null,
@@ -33,7 +32,7 @@ comment on table public.payment_tests is
 
 alter table public.payment_tests enable row level security;
 grant select on public.payment_tests to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.payment_tests to anon;
 
 create policy "staff read every test" on public.payment_tests for select to authenticated using ((select public.is_admin()));
@@ -68,7 +67,7 @@ begin
   ) then
     perform private.refuse(403, 'staff_only', 'Only staff may do this');
   end if;
-  -- The phones of strangers are not for testing either: they are counted with all other prompts.
+  -- Tests make phones ring as well, so they are limited.
   if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
   end if;
@@ -141,7 +140,6 @@ comment on function public.record_test_push(uuid, text, text, text, text, text) 
   'Keeps what the push of a test was answered, as record_push does of a payment.';
 grant execute on function public.record_test_push(uuid, text, text, text, text, text) to service_role;
 
--- Tests
 create function public.settle_payment_test(
   test_id uuid,
   source text,
@@ -167,7 +165,7 @@ begin
   if settle_payment_test.verdict not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  -- The receipt before the test: its confirmation, which looks for a test without one, takes them in this order too.
+  -- Lock the receipt before the test, in the same order as its confirmation.
   if settle_payment_test.receipt is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || settle_payment_test.receipt));
   end if;
@@ -234,7 +232,7 @@ begin
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where t.status in ('initiating', 'processing')
     and t.created_at < now() - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- Out of the same allowance as the questions about payments, which come first.
+  -- Shares the rate with queries of payments, which come first.
   if not exists (
     select from public.payment_tests as t
     where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
@@ -265,7 +263,6 @@ comment on function public.lease_payment_test_queries(integer, integer) is
   'Tests to ask M-PESA about now, if there are any; with the same limits as lease_payment_queries, whose allowance they share.';
 grant execute on function public.lease_payment_test_queries(integer, integer) to service_role;
 
--- The shillings of tests
 create function private.set_test_money_aside(receipt text) returns void
 language plpgsql
 set search_path = ''
@@ -277,4 +274,4 @@ begin
     and exists (select from public.payment_tests as test where test.receipt = set_test_money_aside.receipt);
 end
 $$;
-comment on function private.set_test_money_aside(text) is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';
+comment on function private.set_test_money_aside(text) is 'Marks the money of a payment test as not an order''s, so that the reconciliation does not list it.';

@@ -82,7 +82,7 @@ comment on column public.refunds.sent_twice_note is
 
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.refunds to anon;
 
 create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
@@ -129,10 +129,9 @@ as $$
   ))
   from public.store_settings as s;
 $$;
-comment on function private.refund_limit() is 'In cents, what binds now: a raise of the last day does not count yet, whoever made it.';
+comment on function private.refund_limit() is 'In cents, the limit now: a raise counts after one day.';
 
--- What follows from it
--- A paid order is delivered or its money sent back, never both.
+-- A paid order is delivered or refunded, never both.
 create function private.refuse_while_refund_is_open(new public.orders) returns void
 language plpgsql
 set search_path = ''
@@ -152,7 +151,7 @@ begin
 end
 $$;
 
--- Whoever notes that an order's money was sent back: its payment's books follow.
+-- Staff noted at the order that its money was sent back: its payments follow.
 create function private.record_refund_of_order(new public.orders) returns void
 language plpgsql
 set search_path = ''
@@ -175,7 +174,7 @@ begin
 end
 $$;
 
--- The money of an order went back: what is decided about the order follows the rules of decide_paid_order.
+-- A payment was refunded: its order follows by the rules of decide_paid_order.
 create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql
 set search_path = ''
@@ -199,8 +198,7 @@ begin
     perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     return;
   end if;
-  -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
-  -- stay in the house.
+  -- Only when M-PESA reversed what it had refused to, the order is still to be delivered: its units stay in the shop.
   if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
     perform private.return_units(refunded_order.id);
   end if;
@@ -230,7 +228,7 @@ begin
   update public.refunds as r
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
   where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
-    -- What was sent back before by hand, as money of this payment, stays the payment's own refund.
+    -- An earlier refund by hand stays the payment's own.
     and (r.status in ('failed', 'withdrawn') or not exists (
       select from public.refunds as own
       where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
@@ -240,7 +238,7 @@ begin
     new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
     new.refund_receipt := coalesce(new.refund_receipt, moved.refund_receipt);
   end if;
-  -- What was noted by hand before the receipt was known is of this receipt.
+  -- A refund that was noted before the receipt was known gets this receipt.
   update public.refunds as r
   set receipt = new.receipt, updated_at = now()
   where r.payment_id = new.id and r.receipt is null and not exists (
@@ -251,7 +249,7 @@ begin
 end
 $$;
 
--- The payment whose money may go back, its order locked before it.
+-- A payment that may be refunded. Locks its order first.
 create function private.refundable_payment(payment_id uuid) returns public.payments
 language plpgsql
 set search_path = ''
@@ -311,7 +309,7 @@ begin
 end
 $$;
 
--- Staff confirm by what they read; where M-PESA has told of the same receipt itself, no more goes back than it told.
+-- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
 create function public.request_refund(payment_id uuid, reason text) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -366,7 +364,7 @@ begin
   return private.open_refund(null, test.id, test.receipt, test.amount, 'Test with KSh 1', member);
 end
 $$;
-comment on function public.request_test_refund(uuid) is 'A member of staff asks to send the shilling of a test back.';
+comment on function public.request_test_refund(uuid) is 'A staff member requests the refund of a payment test.';
 grant execute on function public.request_test_refund(uuid) to authenticated;
 
 create function public.approve_refund(refund_id uuid) returns jsonb
@@ -414,7 +412,7 @@ begin
   return to_jsonb(withdrawn);
 end
 $$;
-comment on function public.withdraw_refund(uuid) is 'Any member of staff takes a refund back that M-PESA was not asked for yet.';
+comment on function public.withdraw_refund(uuid) is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
 grant execute on function public.withdraw_refund(uuid) to authenticated;
 
 create function private.keep_refund_decision(receipt text, note text, member uuid) returns void
@@ -433,7 +431,7 @@ $$;
 comment on function private.keep_refund_decision(text, text, uuid) is
   'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
 
--- Every refund of a payment is in the history of its money, wherever it was asked for or noted: at the order as in the reconciliation.
+-- The reconciliation's history lists every refund of a payment, wherever it was requested or noted.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
 language plpgsql
 set search_path = ''

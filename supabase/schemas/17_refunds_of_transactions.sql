@@ -26,8 +26,6 @@ begin
 end
 $$;
 
--- Money that nobody knows what it was for goes back as well; and the shillings of tests are no riddle for reconciliation.
--- Money without an order
 create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
 language plpgsql
 set search_path = ''

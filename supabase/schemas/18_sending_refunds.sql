@@ -29,8 +29,8 @@ end
 $$;
 comment on function private.complete_refund(uuid, text) is 'Its order, payment and row must be locked.';
 
--- One order in which everybody takes locks, so that nobody waits for whom he keeps waiting: the order, the receipt (its advisory
--- lock, then its row of mpesa_transactions), the payment, the refund; products by their id, after all of these.
+-- The order of locks is the same everywhere, against deadlocks: the order, the receipt (its advisory lock, then its row of
+-- mpesa_transactions), the payment, the refund; products by id, last.
 create function private.locked_refund(refund_id uuid) returns public.refunds
 language plpgsql
 set search_path = ''
@@ -40,7 +40,7 @@ declare
   seen public.refunds;
   locked public.refunds;
 begin
-  -- What it is of is known only by looking, and locked before it. What changes in between is looked at again.
+  -- What is refunded is known only after reading, and must be locked first. What changes in between is read again.
   loop
     select * into seen from public.refunds as r where r.id = locked_refund.refund_id;
     if not found then
@@ -79,7 +79,7 @@ begin
   if code is null or code !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
-  -- One at a time: settlements take the same lock for the receipts they are told of.
+  -- Settlements take the same lock for their receipts.
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code)
     or exists (select from public.payment_tests as t where t.receipt = code)
@@ -144,7 +144,7 @@ begin
   if close_unknown_refund.refund_receipt is not null then
     return to_jsonb(private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt)));
   end if;
-  -- M-PESA may still be at it.
+  -- M-PESA may still be working on it.
   if closed.sent_at > now() - interval '30 minutes' then
     perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
   end if;
@@ -172,8 +172,8 @@ declare
   secret text;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_refunds'));
-  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came. First of all, since it
-  -- takes the locks of more than the refund.
+  -- Requested with the amount that staff typed, and then M-PESA reported less: no more is refunded than came. First, since it locks
+  -- more than the refund.
   for too_much in
     select r.id, told.amount
     from public.refunds as r
@@ -190,7 +190,7 @@ begin
 
   for leased in
     select * from public.refunds as r
-    -- Surely not carried out: it is tried again, at growing intervals.
+    -- Not carried out for certain: tried again at growing intervals.
     where r.status = 'approved'
       and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
     order by r.created_at limit left_over for update skip locked
@@ -209,11 +209,11 @@ begin
   for leased in
     select * from public.refunds as r
     where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
-      -- Whoever had it never told what M-PESA answered: it may have been sent.
+      -- The process that sent it never reported M-PESA''s response: it may have been carried out.
       or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
     order by coalesce(r.next_check_at, r.sent_at) limit left_over for update skip locked
   loop
-    -- Once: the references of a row that one transaction changes twice are checked, which waits for who has those.
+    -- One update only: of a row that one transaction changes twice PostgreSQL checks the references, which waits for their locks.
     update public.refunds as r
     set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
         result_description = case
@@ -253,7 +253,7 @@ declare
   pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
   outcome text := case
     when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
-    -- Nothing was carried out, and the reason passes.
+    -- Nothing was carried out, for a temporary reason.
     when record_reversal_push.refusal_code in (
       'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
     ) and pushed.tries < 20 then 'busy'
@@ -264,7 +264,7 @@ declare
 begin
   insert into public.payment_messages (refund_id, source, body, outcome)
   values (pushed.id, 'reversal', record_reversal_push.body, outcome);
-  -- A result may have come before the request was answered: what it settled stays settled.
+  -- A result may arrive before the response to the request: what it settled stays settled.
   update public.refunds as r
   set status = case
         when r.status <> 'sending' then r.status
@@ -336,7 +336,7 @@ begin
       or exists (select from public.mpesa_transactions as t where t.receipt = code)
     ) then
       outcome := 'receipt_of_payment';
-    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    -- A result of a reversal names the amount; a status without one may be of something else.
     elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
       and settle_reversal.amount is distinct from settled.amount then
       outcome := 'pending';
@@ -352,12 +352,12 @@ begin
   elsif settle_reversal.verdict = 'succeeded' then
     if settled.status = 'completed' then
       outcome := 'already_completed';
-      -- What names another amount is not the receipt of this.
+      -- A result with another amount does not have this refund''s receipt.
       if settled.refund_receipt is null and code is not null and settled.amount = settle_reversal.amount then
         settled := private.complete_refund(settled.id, code);
       end if;
     elsif settled.tries = 0 then
-      -- Nothing was asked for yet: whoever tells this does not know the refund.
+      -- Nothing was sent yet: this result cannot be about the refund.
       outcome := 'not_sent';
     elsif settle_reversal.amount <> settled.amount then
       outcome := 'wrong_amount';
@@ -388,7 +388,7 @@ begin
           where r.id = settled.id
           returning * into settled;
           if settled.payment_id is not null then
-            perform private.tell_order_event(
+            perform private.record_order_event(
               (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
               jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
             );
@@ -417,8 +417,8 @@ begin
     where r.id = settled.id
     returning * into settled;
   elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have got to it yet; what it has taken it may have carried out, however it calls the payment since; and
-    -- who was told that it is reversed already does not believe the contrary.
+    -- M-PESA may not have processed it yet; it may have carried out what it accepted, whatever status the payment has since; and after
+    -- the report that it is reversed already, no other status counts.
     settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
     or settled.result_code is not distinct from 'R000001'
   ) then
@@ -469,7 +469,7 @@ begin
   where r.id = seen.id
   returning * into seen;
   if seen.payment_id is not null then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
       jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
     );

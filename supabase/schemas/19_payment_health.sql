@@ -1,7 +1,6 @@
 -- Payment health: a pause of prompts while M-PESA refuses them, and the access token that all processes share.
 
--- The access token of M-PESA's interface, shared by all processes: a new one makes the one before invalid, so one asks
--- for all, and one at a time.
+-- All processes share M-PESA's access token, because a new one makes the previous one invalid.
 create unlogged table private.daraja_tokens (
   account text primary key,
   token text,
@@ -15,8 +14,8 @@ comment on table private.daraja_tokens is
 
 alter table private.daraja_tokens enable row level security;
 
--- When M-PESA says that the shop's own settings are wrong, no further prompt is tried for a while: customers are told to
--- pay in another way, staff what to look at.
+-- When M-PESA reports that the shop's own settings are wrong, prompts pause: customers are offered another way to pay, staff see the
+-- cause.
 create table private.prompt_pause (
   id boolean primary key default true,
   code text not null,
@@ -56,7 +55,7 @@ declare
   known private.daraja_tokens;
 begin
   insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
-  -- The row is the lock: two that ask at once are answered one after the other.
+  -- The row is the lock: concurrent calls are answered one after the other.
   select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
   if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
     return jsonb_build_object(
@@ -67,7 +66,7 @@ begin
   if known.leased_until > now() then
     return '{}';
   end if;
-  -- Whoever asks is killed now and then: after ten seconds somebody else may.
+  -- The process with the lease may die: after ten seconds another one gets it.
   update private.daraja_tokens as t
   set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
   where t.account = known.account
@@ -76,7 +75,7 @@ begin
 end
 $$;
 comment on function public.lease_daraja_token(text, text) is
-  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while somebody else asks.';
+  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while another process asks.';
 grant execute on function public.lease_daraja_token(text, text) to service_role;
 
 create function public.keep_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
@@ -93,7 +92,7 @@ begin
       end,
       lease = null,
       leased_until = null
-  -- Whose lease ran out may hold a token that the next one has made invalid.
+  -- After the lease has expired, the next token may have made this one invalid.
   where t.account = keep_daraja_token.account and t.lease = keep_daraja_token.lease;
   return found;
 end
@@ -145,15 +144,15 @@ begin
     return;
   end if;
   if not private.is_configuration_fault(new.result_code, new.result_description) then
-    -- It neither proved that M-PESA works nor that it does not: the next one tries it.
+    -- It proved neither that M-PESA works nor that it does not: the next prompt is the probe.
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
     return;
   end if;
-  -- What is refused at once has reached no phone; what comes later may be about the phone.
+  -- An immediate refusal has reached no phone; a later one may be about the phone.
   if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
     insert into private.prompt_faults as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
-    -- A second phone says so as well, now or when it was the one that tried it after a pause.
+    -- A second phone confirms it, now or as the probe after a pause.
     if not exists (
       select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
     ) and not exists (
@@ -177,7 +176,7 @@ begin
         when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
         else interval '5 minutes'
       end
-  -- Prompts that were on their way already fail for the same reason: they make it no longer.
+  -- Prompts that were sent before the pause fail for the same reason: they do not extend it.
   where paused.until <= now();
 end
 $$;
@@ -194,7 +193,7 @@ begin
   into must_wait
   from private.prompt_pause as paused for update;
   if not must_wait then
-    -- This one tries it; the others wait for what becomes of it.
+    -- This prompt is the probe; the others wait for its result.
     update private.prompt_pause as paused set probe_at = now() where true;
   elsif must_wait then
     perform private.refuse(409, 'prompts_paused',

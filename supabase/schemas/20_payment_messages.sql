@@ -17,7 +17,7 @@ create table public.payment_messages (
   ))
 );
 
-comment on table public.payment_messages is 'What M-PESA said, word for word, kept before anything is concluded from it.';
+comment on table public.payment_messages is 'M-PESA''s messages, verbatim, stored before they are processed.';
 comment on column public.payment_messages.receipt is 'The money it speaks of. A message follows its receipt when that turns out to be another payment''s.';
 
 alter table public.payment_messages enable row level security;
@@ -45,7 +45,7 @@ as $$
   returning id;
 $$;
 comment on function public.keep_failed_notice(uuid, text, text) is
-  'Keeps a notice of a prompt that could not be settled, word for word: M-PESA tells it once. It is taken up again later.';
+  'Stores a callback that could not be settled, verbatim: M-PESA sends it once. It is processed again later.';
 grant execute on function public.keep_failed_notice(uuid, text, text) to service_role;
 
 create function public.list_failed_notices(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
@@ -57,7 +57,7 @@ as $$
   order by m.id
   limit list_failed_notices.at_most;
 $$;
-comment on function public.list_failed_notices(integer) is 'Notices of prompts that were kept and could not be settled yet.';
+comment on function public.list_failed_notices(integer) is 'Callbacks of prompts that were stored and could not be settled yet.';
 grant execute on function public.list_failed_notices(integer) to service_role;
 
 create function public.finish_failed_notice(message_id bigint) returns void
@@ -66,5 +66,5 @@ set search_path = ''
 as $$
   update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_notice.message_id and m.outcome = 'fault';
 $$;
-comment on function public.finish_failed_notice(bigint) is 'The notice is settled now, with a message of its own.';
+comment on function public.finish_failed_notice(bigint) is 'The callback is settled now, with a message of its own.';
 grant execute on function public.finish_failed_notice(bigint) to service_role;

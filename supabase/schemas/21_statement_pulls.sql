@@ -1,6 +1,6 @@
 -- Statement pulls: reading M-PESA's statement of the last 48 hours.
 
--- The statement of the last 48 hours, pulled by one process at a time; what no pull has covered is said plainly.
+-- One process at a time pulls the statement; the times that no pull covers are reported.
 create table public.statement_pulls (
   id bigint generated always as identity primary key,
   window_from timestamptz not null,
@@ -21,7 +21,7 @@ create table public.statement_pulls (
 
 comment on table public.statement_pulls is
   'Every pull of M-PESA''s statement. missed_since: M-PESA gives 48 hours only, and from then until window_from no pull has seen anything.';
-comment on column public.statement_pulls.news is 'How many of the payments no statement had told of before.';
+comment on column public.statement_pulls.news is 'How many of the payments no statement had listed before.';
 
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
@@ -47,7 +47,7 @@ begin
   if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
     return null;
   end if;
-  -- Whoever held the lease is gone.
+  -- The process with the lease has died.
   update public.statement_pulls as s
   set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
   where s.outcome = 'running' and s.leased_until < now();
@@ -55,7 +55,7 @@ begin
     select from public.statement_pulls as s
     where s.outcome = 'running'
       or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
-      -- What failed is tried again sooner, but not at once.
+      -- A failed pull is repeated sooner, but not at once.
       or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
   ) then
     return null;
@@ -63,7 +63,7 @@ begin
   select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
   insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
   values (
-    -- Overlapping, for what M-PESA entered late. A little within its 48 hours, whose clock is not ours.
+    -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
     greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
     now(),
     case when covered_until < reach + interval '5 minutes' then covered_until end,
@@ -89,7 +89,7 @@ begin
   return found;
 end
 $$;
-comment on function public.extend_statement_pull(bigint) is 'Whoever works on a pull still does. False when it was taken from him.';
+comment on function public.extend_statement_pull(bigint) is 'Extends the lease of a pull. False when another process has taken it over.';
 grant execute on function public.extend_statement_pull(bigint) to service_role;
 
 create function public.finish_statement_pull(
@@ -110,7 +110,7 @@ as $$
       problem = finish_statement_pull.problem,
       finished_at = now()
   where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
-  -- Those of half a year are kept, and whatever missed something.
+  -- Pulls are stored for half a year; those with gaps for good.
   delete from public.statement_pulls as s
   where s.started_at < now() - interval '190 days' and s.missed_since is null;
 $$;
@@ -118,7 +118,6 @@ comment on function public.finish_statement_pull(bigint, integer, integer, integ
   'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
 grant execute on function public.finish_statement_pull(bigint, integer, integer, integer, text) to service_role;
 
--- The two books side by side
 create function private.statement_coverage() returns tstzmultirange
 language sql stable
 set search_path = ''
@@ -129,7 +128,6 @@ as $$
 $$;
 comment on function private.statement_coverage() is 'All the time that complete pulls of the statement have seen.';
 
--- The state of what M-PESA tells us
 create function public.statement_status() returns jsonb
 language plpgsql stable security definer
 set search_path = ''
@@ -152,7 +150,7 @@ begin
       from public.statement_pulls as s
       where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
     ), '[]'),
-    -- Notices and confirmations that are kept and could not be settled.
+    -- Stored callbacks and confirmations that could not be settled.
     'left', (
       select count(*) from public.payment_messages as m
       where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'

@@ -1,6 +1,5 @@
 -- Reconciliation: M-PESA's books beside the shop's, day by day, and what staff decide about differences.
 
--- Reconciliation: our payments beside M-PESA's, per day in Nairobi; what differs is decided by staff, with its history.
 create table public.reconciliation_events (
   id bigint generated always as identity primary key,
   receipt text,
@@ -79,7 +78,7 @@ begin
       t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
-      -- A member's own shilling is no order's.
+      -- The money of a payment test pays no order.
       and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
   ),
   ours as (
@@ -104,7 +103,7 @@ begin
     from theirs as t
     union all
     select null, null, null, null, null, null, null, null, (
-      -- Of what is only in our books the decision is the last word of its history.
+      -- For payments that only the shop knows, the last event is the decision.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
       where e.payment_id = o.id order by e.id desc limit 1
     ), null, null, o.id
@@ -123,9 +122,9 @@ begin
         limit 1
       ) as r_status
     from beside as b
-    -- The attempt that was told of with a wrong amount stands beside it.
+    -- The attempt whose callback named a wrong amount is listed beside it.
     left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
-    -- Less than the charge stands beside the order that its reference names.
+    -- Less than the charge is listed beside the order that its reference names.
     left join public.orders as o on o.id = coalesce(p.order_id, b.named)
   ),
   judged as (
@@ -275,7 +274,7 @@ begin
           (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
           or o.id = private.order_of_reference(told.reference)
           or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
-          -- Paid, maybe, by this very money, whose receipt was lost.
+          -- Possibly paid by this money, whose receipt was lost.
           or o.id in (select private.orders_of_lost_receipts(told.receipt))
         )
       order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
@@ -324,8 +323,8 @@ begin
     perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
   end if;
 
-  -- The order first, as everywhere; then the receipt; then what is known of it is read. Whose the receipt is by then is looked
-  -- at again: nobody waits for an order with its receipt in his hands.
+  -- Lock the order, then the receipt, then read. Whose the receipt is by then is checked again: no transaction waits for an order while
+  -- it holds a receipt.
   loop
     of_order := coalesce(
       resolve_difference.order_id,
@@ -341,7 +340,7 @@ begin
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
         select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
-      -- By the same words as before: in others it might never be the same.
+      -- With the same reference as before: another one might name another order.
       if of_order is distinct from coalesce(
         resolve_difference.order_id,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
@@ -356,7 +355,7 @@ begin
   end loop;
   select * into money from public.payments as p where p.id = coalesce(
     resolve_difference.payment_id, told.payment_id,
-    -- What staff typed has a receipt that M-PESA may not have told of yet.
+    -- M-PESA may not have reported the receipt that staff typed.
     (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
   );
   if told.receipt is null and money.id is null then
@@ -392,7 +391,7 @@ begin
       answer := answer || '{"outcome": "joined"}';
     end if;
   elsif happened = 'refund' and money.id is not null then
-    -- The refunds' own rules: what may be sent back, who must agree, once.
+    -- The rules of refunds decide what may be refunded, and who must approve.
     answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
   elsif happened = 'refund' then
     if told.resolution is not null then
@@ -436,7 +435,7 @@ begin
         updated_at = now()
     where t.receipt = told.receipt;
   end if;
-  -- A refund of a payment tells itself.
+  -- A refund of a payment records its own event.
   if happened <> 'refund' or money.id is null then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (

@@ -1,6 +1,5 @@
 -- Deliveries: one per paid order; its status and its order's move together (docs/decisions/deliveries-and-inquiries.md).
 
--- Deliveries: one per paid order, in step with its status.
 create table public.deliveries (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id) on delete cascade,
@@ -26,7 +25,7 @@ comment on table public.deliveries is 'How a paid order gets to its customer. Ma
 comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
 comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
 comment on column public.deliveries.updated_at is
-  'Moves with every change. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
 
 alter table public.deliveries enable row level security;
 grant select,
@@ -75,11 +74,11 @@ begin
   if wanted is not null then
     update public.orders as o
     set status = wanted, updated_at = now()
-    where o.id = new.order_id and o.status <> 'cancelled' and private.told_status(o.status) is distinct from wanted;
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from wanted;
   elsif had_wanted is not null then
     update public.orders as o
     set status = 'processing', updated_at = now()
-    where o.id = new.order_id and private.told_status(o.status) = had_wanted;
+    where o.id = new.order_id and private.shown_status(o.status) = had_wanted;
   end if;
 end
 $$;
@@ -92,10 +91,10 @@ declare
   moment timestamptz := clock_timestamp();
   of_order text;
 begin
-  -- Before the delivery is written, whatever it becomes: who holds the order may be about to make sure of its delivery.
+  -- Lock the order before the delivery is written: the transaction that holds it may be about to change the delivery.
   select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
   if tg_op = 'UPDATE' then
-    -- Whatever a device's clock says: there is one clock, and it never shows the same time for two changes.
+    -- The database's clock, never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
     if current_setting('private.is_undoing', true) = 'yes' then
       return new;
@@ -103,7 +102,7 @@ begin
     new.pickup_time := old.pickup_time;
     new.delivery_time := old.delivery_time;
     if new.delivery_status = old.delivery_status then
-      -- The order may have been changed while somebody had the delivery in his hands.
+      -- The order may have changed while this request waited for it.
       new.delivery_status := private.delivery_status_beside(of_order, old.delivery_status, new.delivery_person);
       if new.delivery_status = old.delivery_status then
         return new;
@@ -181,7 +180,7 @@ begin
   end if;
 
   loop
-    -- Looked at without being held: who holds a delivery changes it.
+    -- Read without a lock: only requests that change a delivery lock it.
     select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
     if found then
       -- The same again, because the first answer was lost or the button pressed twice, is no change.
@@ -215,7 +214,7 @@ begin
         if found then
           return delivery;
         end if;
-        -- Somebody was first. Leaving this block lets go of the delivery, which nobody holds without changing it.
+        -- Another request was first. Leaving this block releases the delivery.
         raise exception using errcode = 'JJ001';
       exception when sqlstate 'JJ001' then
         continue;
@@ -231,25 +230,25 @@ begin
       returning * into delivery;
       return delivery;
     exception when unique_violation then
-      -- It was made meanwhile. Leaving this block lets go of the order, which is never held while waiting for its delivery.
+      -- Another request made it. Leaving this block releases the order, which is never locked while waiting for its delivery.
       null;
     end;
   end loop;
 end
 $$;
 comment on function public.assign_delivery(uuid, text, text, text, text, timestamptz) is
-  'Says who delivers an order. An assignment that is there already is only changed by who names the updated_at they saw.';
+  'Assigns the delivery of an order. An existing assignment changes only if the caller names the updated_at that it saw.';
 grant execute on function public.assign_delivery(uuid, text, text, text, text, timestamptz) to authenticated, service_role;
 
--- An order and its delivery never contradict each other, whichever of the two staff change: the delivery follows its order as well.
+-- The delivery follows its order, and the order its delivery.
 create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
 language sql immutable
 set search_path = ''
-return case private.told_status(order_status)
+return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
-  -- Whether somebody came to pick it up is not known: it is on its way.
+  -- Whether it was picked up is not known: it is in transit.
   when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
-  -- Who is on the way is not back by it.
+  -- A rider who is on the way stays on the way.
   when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
   else case
     when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
@@ -268,12 +267,12 @@ declare
   delivery public.deliveries;
   wanted text;
 begin
-  -- Who changes a delivery waits for its order, and looks at it then: to wait for him would be a deadlock.
+  -- A request that holds the delivery waits for this order and reads it then: waiting for that request would be a deadlock.
   select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
   if found then
     wanted := private.delivery_status_beside(
       new.status,
-      -- An order that is taken up again is brought anew.
+      -- A reactivated order is delivered again.
       case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
         then case when delivery.delivery_person is null then 'pending' else 'assigned' end
         else delivery.delivery_status

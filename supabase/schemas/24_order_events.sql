@@ -1,6 +1,6 @@
 -- Order events: what happened to an order, for its timeline.
 
--- What happened to an order: who, what, when. Written by the database alone, whatever way a change is made.
+-- Who did what, and when. Only the database writes events, whichever way a change is made.
 create table public.order_events (
   id bigint generated always as identity primary key,
   order_id uuid not null,
@@ -34,7 +34,6 @@ create policy "staff read every order's timeline" on public.order_events
 
 create index order_events_by_order on public.order_events (order_id, id);
 
--- Anonymising orders
 create function private.keep_order_events() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -43,7 +42,7 @@ begin
   if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
     return old;
   end if;
-  -- The phone of a payment may be removed, and nothing else.
+  -- Only the phone of a payment may be removed.
   if tg_op = 'UPDATE' and old.kind like 'payment\_%' and new.details = old.details - 'phone'
     and to_jsonb(new) - 'details' = to_jsonb(old) - 'details'
   then
@@ -53,21 +52,20 @@ begin
 end
 $$;
 
--- What follows a change otherwise, an undo sets by itself
-create function private.tell_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
+create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language sql
 set search_path = ''
 as $$
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select
-    tell_order_event.order_id,
-    tell_order_event.kind,
-    case when member.user_id is null then tell_order_event.otherwise else 'staff' end,
+    record_order_event.order_id,
+    record_order_event.kind,
+    case when member.user_id is null then record_order_event.otherwise else 'staff' end,
     member.user_id,
     member.email,
-    jsonb_strip_nulls(tell_order_event.details || case
+    jsonb_strip_nulls(record_order_event.details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
-      when current_setting('private.although_unpaid', true) = 'yes' and tell_order_event.kind = 'status_changed'
+      when current_setting('private.although_unpaid', true) = 'yes' and record_order_event.kind = 'status_changed'
         then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)
@@ -79,7 +77,7 @@ as $$
     where a.user_id = (select auth.uid())
   ) as member on true;
 $$;
-comment on function private.tell_order_event(uuid, text, text, jsonb) is
+comment on function private.record_order_event(uuid, text, text, jsonb) is
   'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
@@ -88,20 +86,20 @@ set search_path = ''
 as $$
 begin
   if old.id is null then
-    perform private.tell_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
       'total_amount', new.total_amount,
       'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
     ));
     return;
   end if;
   if old.payment_status <> new.payment_status then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_decision') then 'mpesa' else 'shop' end,
       jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
     );
   end if;
   if old.status <> new.status then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       new.id, 'status_changed', 'shop',
       jsonb_build_object(
         'from', old.status,
@@ -119,12 +117,12 @@ begin
   if (old.payment_status = new.payment_status and old.units_returned_at is null and new.units_returned_at is not null)
     or (new.payment_status = 'unpaid' and old.reserved_until is not null and new.reserved_until is null)
   then
-    perform private.tell_order_event(new.id, 'units_returned', 'shop');
+    perform private.record_order_event(new.id, 'units_returned', 'shop');
   elsif old.payment_status = new.payment_status and (
     (old.units_returned_at is not null and new.units_returned_at is null)
     or (new.payment_status = 'unpaid' and old.reserved_until is null and new.reserved_until is not null)
   ) then
-    perform private.tell_order_event(new.id, 'units_taken', 'shop');
+    perform private.record_order_event(new.id, 'units_taken', 'shop');
   end if;
 end
 $$;
@@ -143,34 +141,33 @@ declare
   );
 begin
   if old.id is null then
-    -- It is settled in the same transaction, and told then.
+    -- It is settled in the same transaction, and recorded then.
     if new.method = 'till' then
       return;
     end if;
-    perform private.tell_order_event(new.order_id, 'payment_prompted', 'customer', payment);
+    perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
     if new.status in ('initiating', 'processing') then
       return;
     end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
-      perform private.tell_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
     end if;
     return;
   end if;
   if new.status = 'completed' then
-    perform private.tell_order_event(new.order_id, 'payment_completed', 'mpesa',
+    perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
       payment || answer || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
   elsif new.status = 'failed' then
-    perform private.tell_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
   elsif new.status = 'review' then
-    perform private.tell_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
   elsif new.status = 'unresolved' then
-    perform private.tell_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
   end if;
 end
 $$;
 
--- Deliveries
 create function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
 language plpgsql
 set search_path = ''
@@ -184,22 +181,21 @@ declare
       is distinct from (new.delivery_person, new.delivery_phone, new.delivery_vehicle));
 begin
   if is_made then
-    perform private.tell_order_event(new.order_id, 'delivery_made', 'shop');
+    perform private.record_order_event(new.order_id, 'delivery_made', 'shop');
   end if;
   if is_newly_assigned then
-    perform private.tell_order_event(new.order_id, 'delivery_assigned', 'shop',
+    perform private.record_order_event(new.order_id, 'delivery_assigned', 'shop',
       courier || jsonb_build_object('instead_of', case when not is_made then nullif(old.delivery_person, new.delivery_person) end));
   end if;
-  -- That it is assigned is told by whom it is assigned to.
+  -- The event of the assignment already implies the status "assigned".
   if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
-    perform private.tell_order_event(new.order_id, 'delivery_status_changed', 'shop',
+    perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
       jsonb_build_object('from', status_before, 'to', new.delivery_status));
   end if;
 end
 $$;
 
--- The timeline
--- It tells of an approval, not of every try.
+-- Records approvals, not every attempt to send.
 create function private.record_refund_events(old public.refunds, new public.refunds) returns void
 language plpgsql
 set search_path = ''
@@ -210,13 +206,13 @@ begin
   if refunded_order is null or (old.id is not null and (
       old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
     ))
-    -- The order tells that its money was sent back; without a receipt there is nothing to add.
+    -- The order's own event reports the refund; without a receipt there is nothing to add.
     or (old.id is null and new.method = 'by_hand' and new.refund_receipt is null)
     or new.status = 'sending'
   then
     return;
   end if;
-  perform private.tell_order_event(
+  perform private.record_order_event(
     refunded_order,
     'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
     case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,

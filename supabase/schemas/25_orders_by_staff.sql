@@ -1,6 +1,5 @@
 -- Orders in the hands of staff: status changes with an undo, decisions, lists and search.
 
--- Undo
 create table private.status_changes (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id) on delete cascade,
@@ -17,8 +16,6 @@ alter table private.status_changes enable row level security;
 
 create index status_changes_by_order on private.status_changes (order_id);
 
--- That an order's money was sent back is told by M-PESA's receipt of it, or not at all; and what visitors write cannot put words
--- into the shop's messages.
 create function public.decide_paid_order(order_id uuid, decision text) returns void
 language plpgsql security definer
 set search_path = ''
@@ -39,7 +36,7 @@ begin
   elsif decide_paid_order.decision = 'refunded' and (
     decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
   ) then
-    -- Refunds ask for a receipt, and above the limit for a second member: nobody decides past them.
+    -- Refunds need a receipt, and above the limit a second staff member: this procedure must not bypass them.
     if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
       perform private.refuse(409, 'refund_by_receipt',
         'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
@@ -47,7 +44,7 @@ begin
     update public.orders as o
     set payment_status = 'refunded',
         status = 'cancelled',
-        -- Money that waited for a decision holds no units.
+        -- An order that needed review holds no units.
         units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
         updated_at = now()
     where o.id = decided.id;
@@ -60,16 +57,15 @@ comment on function public.decide_paid_order(uuid, text) is
   'What a member of staff decides about money: deliver an order whose units were sold before it was paid, once there are units again; or note that the money of such an order, or of a cancelled one, was sent back (refunded), where the shop has no payment of it. Payments are sent back by request_refund or note_refund_by_hand.';
 grant execute on function public.decide_paid_order(uuid, text) to authenticated, service_role;
 
--- Changes of a status by staff: unpaid orders are handed over only with consent, refunded ones never, and for 15 seconds a change
--- can be undone and its message to the customer is held back.
--- Handing over
+-- Unpaid orders are handed over only with consent, refunded ones never. A change can be undone for 15 seconds, in which its message
+-- to the customer waits.
 create function private.check_handover(old public.orders, new public.orders) returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- The customer sees both as out for delivery: the second is no other step.
-  if private.told_status(old.status) = private.told_status(new.status) then
+  -- Customers see both as out for delivery.
+  if private.shown_status(old.status) = private.shown_status(new.status) then
     return;
   end if;
   if new.payment_status = 'refunded' then
@@ -87,7 +83,6 @@ $$;
 comment on function private.check_handover(public.orders, public.orders) is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless set_order_status or set_delivery_status was called with although_unpaid.';
 
--- Messages that wait until the change can no longer be undone
 create function private.undo_time() returns interval
 language sql immutable
 set search_path = ''
@@ -120,7 +115,7 @@ as $$
 declare
   change_id uuid;
 begin
-  -- Rows that another request holds are deleted by the next one: nobody waits for this.
+  -- Rows that another request has locked are left for the next one.
   delete from private.status_changes as c where c.id in (
     select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
   );

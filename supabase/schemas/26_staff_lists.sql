@@ -4,12 +4,11 @@ create function private.order_search_pattern(search text) returns text
 language sql immutable
 set search_path = ''
 as $$
-  -- Every sign stands for itself. A line break, which would reach across two of the columns, is looked for as a space.
+  -- Characters match literally. A line break, which would match across two columns, counts as a space.
   select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
 $$;
 comment on function private.order_search_pattern(text) is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
 
--- Reading a search
 create function private.delivery_promise() returns interval
 language sql immutable
 set search_path = ''
@@ -65,7 +64,7 @@ comment on function private.read_list_search(text) is
 create function private.is_in_drinks(pattern text) returns boolean
 language sql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it would read every item for a word that none has.
+-- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -92,8 +91,8 @@ as $$
 $$;
 comment on function private.is_in_riders(text) is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
 
--- Staff lists: conditions of a row ask for the row's own items and rider. As EXISTS, PostgreSQL hashed them: it read all items of the
--- shop for the few orders that a search looks at. Values of a subquery are never hashed.
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
 create function private.list_conditions(
   list text,
   search text,
@@ -151,7 +150,7 @@ begin
     end;
     indexed := indexed || case payment
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
-      -- A cancelled order that nobody paid owes nothing.
+      -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'needs_review' then $sql$o.payment_status = 'needs_decision'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
@@ -240,7 +239,6 @@ $$;
 comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of; is_broad: whether the newest rows are worth a look first.';
 
--- Finding and counting
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
   out found_ids uuid[], out is_whole_list boolean
@@ -366,9 +364,8 @@ $$;
 comment on function private.count_in_list(text, text, text, text, date, date, text, text) is
   'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
 
--- The procedures
--- Row level security cannot use the indexes by words: LIKE might tell of rows that must not be seen. So these ask who calls
--- and then read with their owner's rights.
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
 create function public.search_orders(
   search text default '',
   status text default null,

@@ -1,6 +1,4 @@
 -- Inquiries: messages from the contact form.
-
--- Inquiries: messages from the contact form.
 create table public.inquiries (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -40,7 +38,7 @@ set search_path = ''
 as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
-    -- Visitors send one inquiry per request: one insert of thousands would be thousands of checks.
+    -- One inquiry per request: an insert of thousands of rows would run thousands of checks.
     if current_setting('private.has_inquiry', true) = 'yes' then
       perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
     end if;

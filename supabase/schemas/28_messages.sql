@@ -1,6 +1,6 @@
 -- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
 
--- Messages to customers: put into the outbox in the transaction of what they tell, and sent afterwards by the shop's jobs.
+-- A message enters the outbox in the transaction of the change that it reports; the shop's jobs send it afterwards.
 create table public.outbox_messages (
   id uuid primary key default gen_random_uuid(),
   order_id uuid,
@@ -43,8 +43,8 @@ comment on table public.outbox_messages is
 comment on column public.outbox_messages.order_id is
   'The order, or null for a newsletter mail. The messages of an order are deleted with it.';
 comment on column public.outbox_messages.occasion is
-  'Tells messages of one kind and order apart: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
-comment on column public.outbox_messages.recipient is 'A mail address, or a phone as +254….';
+  'Distinguishes messages of one kind and order: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
+comment on column public.outbox_messages.recipient is 'An email address, or a phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
 comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
 comment on column public.outbox_messages.has_priority is
@@ -52,7 +52,7 @@ comment on column public.outbox_messages.has_priority is
 
 alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.outbox_messages to anon;
 
 create policy "staff read every message" on public.outbox_messages
@@ -60,15 +60,13 @@ create policy "staff read every message" on public.outbox_messages
 
 create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
 create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
--- Messages in the hands of staff: found as orders are found, and sent again where only a person can decide that.
 create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
 create index outbox_messages_by_part_of_their_text on public.outbox_messages
   using gin (
     lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
   )
   with (fastupdate = off);
--- Counters that count nothing any more go; of old messages it stays known that they were sent, not to whom and in what words:
--- those open the order's page.
+-- Of old messages, recipient and text are removed: their link opens the order's page.
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
 
@@ -80,14 +78,14 @@ create table private.outbox_queue (
 );
 
 comment on table private.outbox_queue is
-  'The messages that wait, and since when or until when. Apart from them, so that staff screens hear of messages, not of who looks after them.';
-comment on column private.outbox_queue.lease is 'Of whoever took it last, and has it to himself until due_at.';
+  'The messages that wait, and since when or until when. In a table of its own, so that realtime announces changes of messages, not of leases.';
+comment on column private.outbox_queue.lease is 'Of the process that leased it last, until due_at.';
 
 alter table private.outbox_queue enable row level security;
 
 create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
 
--- What the messages say: texts that staff may change, with placeholders for what differs from order to order.
+-- Templates that staff may edit, with placeholders.
 create table public.message_templates (
   id uuid primary key default gen_random_uuid(),
   kind text not null,
@@ -116,7 +114,7 @@ comment on column public.message_templates.updated_at is
 
 alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.message_templates to anon;
 
 create policy "staff read the templates" on public.message_templates
@@ -144,7 +142,7 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  -- What staff typed about a payment can be corrected as long as a status can be undone.
+  -- What staff typed about a payment can be corrected for as long as a status can be undone.
   due_at timestamptz := now() + case
     when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_time() else interval '0'
   end;
@@ -166,7 +164,7 @@ begin
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
-        -- An order without a prompt may name anybody's address.
+        -- An order without a prompt may name a stranger''s address.
         if exists (select from public.payments as p where p.order_id = new.id) then
           perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
         end if;
@@ -223,7 +221,7 @@ begin
       perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
     end if;
   end if;
-  -- What is left once everything that is whole is taken away.
+  -- Brackets that remain after all complete ones are removed.
   if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
     perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
   end if;
@@ -248,7 +246,7 @@ as $$
 declare
   pattern text := private.order_search_pattern(search_messages.search);
   most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
-  -- How far a search goes through the newest before it looks a text up: so far, a broad one has found its page.
+  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
   nearby integer := 40 * most;
   in_list text := concat_ws(' and ', 'true',
     case when search_messages.status is not null then 'm.status = $2' end,
@@ -291,7 +289,7 @@ begin
        )
        select array_agg(newest.id)
        from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
-      -- The status is hidden from the planner, who would take its index to be the better one.
+      -- Hides the status from the planner, which would prefer its index.
       matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
     ) into found_ids
     using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
@@ -314,7 +312,7 @@ begin
     new.order_id,
     'order_received',
     channels => case
-      -- Another phone than the one that rings gets no text: it may be a stranger's.
+      -- Only the prompted phone gets a text: another one may be a stranger''s.
       when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
       else array['mail']
     end
@@ -341,7 +339,7 @@ declare
   problem text;
   added uuid;
 begin
-  -- The next prompt for an order counts for no limit: its customer has been notified.
+  -- Further prompts for an order count towards no limit: its customer has been notified.
   select m.id into added from public.outbox_messages as m
   where m.order_id = ordered.id and m.kind = add_to_outbox.kind
     and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
@@ -420,7 +418,6 @@ $$;
 comment on function private.queue_order_messages(uuid, text, text, text[], timestamptz) is
   'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
 
--- Which messages wait, and which are still true
 create function private.is_status_message(kind text) returns boolean
 language sql immutable
 set search_path = ''

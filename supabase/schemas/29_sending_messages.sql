@@ -31,7 +31,7 @@ begin
     'payment', (
       select jsonb_build_object(
         'amount', p.amount, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        -- Known once money can be sent back.
+        -- Of a refund, if there is one.
         'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
       )
       from public.payments as p
@@ -235,12 +235,12 @@ begin
   perform private.expect_staff();
   update public.outbox_messages as m
   set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
-      -- Staff ask for it now, no visitor.
+      -- Requested by staff, not by a visitor.
       has_priority = true,
       resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
       updated_at = now()
   where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
-    -- What is forgotten has nobody to go to.
+    -- A message whose recipient was removed cannot be sent.
     and m.recipient <> ''
   returning * into again;
   if not found then
@@ -349,7 +349,7 @@ language sql stable
 set search_path = ''
 as $$
   select case is_message_true.kind
-    when 'order_on_its_way' then private.told_status(o.status) = 'out_for_delivery'
+    when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
     when 'order_delivered' then o.status = 'delivered'
     -- The message about the refund says the same and more.
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'

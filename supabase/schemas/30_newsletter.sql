@@ -1,6 +1,5 @@
 -- Newsletter: subscription, confirmation and unsubscribing by links.
 
--- Newsletter: addresses of people who want to hear from the seller.
 create table public.newsletter_subscriptions (
   id uuid primary key default gen_random_uuid(),
   email text not null,
@@ -41,7 +40,7 @@ alter table private.newsletter_tokens enable row level security;
 
 create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
 
--- A subscription that ends takes its mails along: they hold the address.
+-- Deletes the emails of a deleted subscription, since they hold its address.
 create function private.forget_newsletter_mails() returns trigger
 language plpgsql security definer
 set search_path = ''

@@ -1,6 +1,5 @@
 -- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
 
--- The log
 create table private.person_hash_key (
   id boolean primary key default true,
   key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
@@ -106,7 +105,7 @@ begin
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
       anonymised_at = now()
   where o.id = any (anonymise_orders.order_ids);
-  -- Links in old mails and texts open nothing any more, and the fingerprint of what was typed goes.
+  -- Links in old messages stop working, and the fingerprint of the form is removed.
   update private.order_keys as k
   set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
   where k.order_id = any (anonymise_orders.order_ids);
@@ -143,7 +142,7 @@ $$;
 comment on function private.anonymise_messages(uuid[]) is
   'Removes recipient and words from messages. Those that still waited are not sent.';
 
--- The steps of forgetting, each bounded, so that none takes long
+-- Each step of forget_old_rows removes a bounded number of rows.
 create function private.forget_message_words() returns integer
 language plpgsql
 set search_path = ''
@@ -169,7 +168,7 @@ as $$
 declare
   kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
 begin
-  -- That M-PESA had not decided yet is no evidence of anything.
+  -- Answers that a prompt is not decided yet prove nothing.
   delete from public.payment_messages as m
   where m.id in (
     select old.id from public.payment_messages as old
@@ -177,7 +176,7 @@ begin
     order by old.received_at limit 5000
     for update skip locked
   );
-  -- It stays known that it came, when, of what and what it did; what could not be settled yet is kept whole.
+  -- Keeps when it arrived, its payment and its effect. Messages that could not be settled yet stay complete.
   update public.payment_messages as m
   set body = '{}', source_address = null
   where m.id in (
@@ -216,7 +215,7 @@ declare
     for update skip locked
   );
 begin
-  -- Asked again under the lock: a payment may have begun in between.
+  -- Checked again under the lock: a payment may have begun in the meantime.
   perform private.anonymise_orders(array(
     select id from unnest(due) as id where private.money_under_way(id) is null
   ));
@@ -313,7 +312,6 @@ begin
 end
 $$;
 
--- Who is meant
 create function private.read_phone(written text) returns text
 language plpgsql immutable
 set search_path = ''
@@ -360,7 +358,6 @@ begin
 end
 $$;
 
--- Export
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable
 set search_path = ''
@@ -502,7 +499,6 @@ comment on function public.export_person(text) is
   'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
 grant execute on function public.export_person(text) to authenticated, service_role;
 
--- Erasure
 create function public.erase_person(identifier text) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
@@ -520,7 +516,7 @@ begin
   perform private.expect_staff();
   select * into person from private.read_person(erase_person.identifier);
   known_as := coalesce(person.email, person.phone);
-  -- The orders first, as everywhere; in one order, so that two requests do not wait for each other in a ring.
+  -- Lock the orders first, by id, against deadlocks.
   order_ids := array(
     select o.id from public.orders as o
     where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone

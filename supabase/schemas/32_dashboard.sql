@@ -1,6 +1,6 @@
 -- Dashboard: page views, figures, backups and system status.
 
--- What the dashboard shows: page views counted by day, without anything of who came, and the shop's figures.
+-- Page views are counted by day, without any data of the visitor.
 create table public.page_views (
   day date not null,
   path text not null,
@@ -10,7 +10,7 @@ create table public.page_views (
 );
 
 comment on table public.page_views is
-  'How often each page of the storefront was opened, per day in Nairobi. Nothing of who opened it: no address, no device, no cookie.';
+  'How often each page of the storefront was opened, per day in Nairobi. Without data of the visitor: no IP address, no device, no cookie.';
 
 alter table public.page_views enable row level security;
 grant select on public.page_views to authenticated;
@@ -18,7 +18,7 @@ grant select on public.page_views to authenticated;
 create policy "staff read the page views" on public.page_views
   for select to authenticated using ((select public.is_admin()));
 
--- Backups: what became of each, and the state of the shop's machinery as far as the database knows it.
+-- Outcomes of backups.
 create table public.backups (
   id bigint generated always as identity primary key,
   started_at timestamptz not null,
@@ -46,10 +46,10 @@ create function private.counted_page(path text) returns text
 language sql stable
 set search_path = ''
 as $$
-  -- Only pages that exist have a count of their own: what strangers send cannot fill the table.
+  -- Only existing pages are counted one by one, so that requests of strangers cannot fill the table.
   select case
     when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
-    -- Who follows which order is nobody's business here.
+    -- Tracking numbers are not counted.
     when page like '/track-order/%' then '/track-order'
     when page ~ '^/(admin|api)(/|$)' then null
     when exists (select from public.products as p where page = '/shop/' || p.slug) then page
@@ -69,7 +69,7 @@ as $$
   from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
   where private.counted_page(seen.path) is not null and seen.views > 0
   group by 2
-  -- Always in one order: two processes that write at once must not wait for each other.
+  -- Always in the same order, so that two processes cannot deadlock.
   order by 2
   on conflict (day, path) do update set views = counted.views + excluded.views;
 $$;
@@ -119,7 +119,7 @@ set search_path = ''
 as $$
   insert into public.backups (started_at, outcome, file_name, size, problem)
   values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
-  -- Two per day for a year are kept.
+  -- Stores about a year of two backups a day.
   delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
 $$;
 comment on function public.record_backup(timestamptz, text, text, bigint, text) is 'Writes down what became of a backup.';
@@ -175,7 +175,7 @@ as $$
   left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
 $$;
 comment on function public.system_status() is
-  'What the database knows of the machinery: the last good backup and the last attempt, the last word of M-PESA, prompts open for more than five minutes. For staff.';
+  'For staff: the last good backup and the last attempt, the last message of M-PESA, and prompts open for more than five minutes.';
 grant execute on function public.system_status() to authenticated;
 
 create function public.dashboard_figures() returns table (

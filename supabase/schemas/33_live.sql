@@ -28,7 +28,7 @@ begin
       'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
       'home_section', new.home_section, 'home_position', new.home_position));
   end if;
-  -- A notification holds 8000 bytes. Without its rows it means any row of the table.
+  -- A notification has at most 8000 bytes. Without keys it means any row of the table.
   if octet_length(change::text) > 7000 then
     change := '{"table": "products"}';
   end if;
@@ -38,7 +38,7 @@ $$;
 comment on function private.announce_product_change(public.products, public.products) is
   'Announces on the channel page_changes, as JSON, the keys of a product before and after.';
 
--- Staff screens notice within a second that a session has ended or that an account is no longer staff.
+-- Lets staff screens react within a second when a session has ended or an account is no longer staff.
 create function private.announce_access_change() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -49,7 +49,7 @@ begin
       return null;
     end if;
   end if;
-  -- Only a hint: the screens then ask the services. The topic is the account's id, which only the account itself knows.
+  -- Only a hint: the screens then query the services. The topic holds the account's id, which only the account knows.
   perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
   return null;
 end
