@@ -1,13 +1,12 @@
--- Replaces: 20261122003000_readable_constraints
--- The database as it was described by supabase/schemas when the migrations began again, and the rows of a new shop at the end.
+-- Replaces: 20261122190154_plain_words
+-- The database as supabase/schemas described it when the migrations began again, and the rows of a new shop at the end.
 
 -- schemas/01_rules.sql
 -- Rules that all subjects share: how a procedure refuses, and how phones, e-mails, names and days are read.
 -- The schemas apply in the order of their names; functions may name what a later file makes.
 set check_function_bodies = off;
 
--- People: who of the signed-in users is staff. Also the ground rules that every later file builds on.
--- Nothing is open by default: each table and function grants by name what it means to.
+-- Nothing is open by default: each table and function grants access by name.
 alter default privileges in schema public revoke all on tables from anon, authenticated;
 
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
@@ -18,15 +17,14 @@ alter default privileges revoke execute on functions from public;
 
 create schema private;
 
--- Finding orders: what staff type is looked for anywhere in name, e-mail and number, however many orders there are.
+-- For staff's search of orders: parts of names, email addresses and numbers.
 create extension if not exists pg_trgm with schema extensions;
 
--- Product search: word by word, tolerant of typing errors, with synonyms that staff edit. docs/decisions/search.md
+-- For product search: edit distances of typing errors.
 create extension if not exists fuzzystrmatch with schema extensions;
 
 revoke all on schema private from public;
 
--- Orders: placed in one transaction, followed by their tracking number, given back when nobody pays.
 create sequence private.order_numbers start 1001;
 
 create function private.normalised_phone(phone text) returns text
@@ -47,7 +45,7 @@ create function private.masked_phone(phone text) returns text
 language sql immutable
 set search_path = ''
 as $$
-  -- Nothing of its end: the last four digits are what opens an order.
+  -- Not its end: the last four digits open an order.
   select case
     when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
     else '•••'
@@ -62,13 +60,12 @@ as $$
   from regexp_split_to_table(trim(name), '\s+') as part;
 $$;
 
--- Placing an order
 create function private.refuse(status integer, code text, message text, hint text default null) returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- PT4xx becomes the HTTP status of the answer; the detail is the machine's word for what went wrong.
+  -- PT4xx becomes the HTTP status of the response; the detail is the error code.
   raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
 end
 $$;
@@ -85,7 +82,6 @@ $$;
 comment on function private.has_control_signs(text) is
   'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
 
--- Refusals that keep their counters
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile
 set search_path = ''
@@ -103,7 +99,6 @@ $$;
 comment on function private.refusal_answer(text, text, text, text) is
   'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
--- Placing an order
 create function private.is_email(address text) returns boolean
 language plpgsql immutable
 set search_path = ''
@@ -150,7 +145,6 @@ grant select on public.admin_profiles to authenticated;
 create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 
--- Who is asking: staff only as long as their account and their session last, and networks by what belongs to one customer.
 create function public.is_admin() returns boolean
 language sql stable security definer
 set search_path = ''
@@ -166,8 +160,8 @@ as $$
       select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
     )
   ) and (
-    -- A token outlives its session by up to an hour; what staff may do ends with the session. One whose refresh token
-    -- was stolen keeps its row, and has come to its end all the same.
+    -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
+    -- stolen keeps its row but has ended.
     (select auth.jwt() ->> 'session_id') is null
     or exists (
       select from auth.sessions as session
@@ -211,7 +205,7 @@ $$;
 comment on function private.caller_address() is
   'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
 
--- For functions that run with their owner's rights on behalf of staff.
+-- For security definer functions that act for staff.
 create function private.expect_staff() returns void
 language plpgsql stable
 set search_path = ''
@@ -222,9 +216,8 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_staff() is 'Ends the request of anybody but staff and the shop itself.';
+comment on function private.expect_staff() is 'Refuses callers other than staff and the shop itself.';
 
--- What staff ask for
 create function private.expect_member() returns uuid
 language plpgsql stable
 set search_path = ''
@@ -236,7 +229,7 @@ begin
   return (select auth.uid());
 end
 $$;
-comment on function private.expect_member() is 'The member of staff whose request this is; ends the request of anybody else, the shop itself included.';
+comment on function private.expect_member() is 'The calling staff member; refuses all other callers, the shop itself included.';
 
 -- schemas/03_limits.sql
 -- Limits: what the networks of a caller may do in a time window (docs/decisions/limits.md).
@@ -257,7 +250,6 @@ alter table private.rate_limits enable row level security;
 
 create index rate_limits_by_window_end on private.rate_limits (window_end);
 
--- Limits
 create table private.limits (
   name text primary key,
   allowed integer not null,
@@ -271,7 +263,7 @@ comment on table private.limits is
 
 alter table private.limits enable row level security;
 
--- PL/pgSQL keeps its plans for the session; a function in SQL would be planned at each call.
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function private.count_hit(bucket text, subject text, within interval) returns integer
 language plpgsql volatile
 set search_path = ''
@@ -307,21 +299,77 @@ begin
 end
 $$;
 
--- Networks of the caller
+create table private.storefront_tokens (
+  token_hash text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
+);
+
+comment on table private.storefront_tokens is
+  'SHA-256 hashes of the tokens with which the shop''s own servers name the address of their visitor (x-visitor-token).';
+
+alter table private.storefront_tokens enable row level security;
+
+create function public.register_storefront(token_hash text) returns void
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  insert into private.storefront_tokens as known (token_hash)
+  values (register_storefront.token_hash)
+  on conflict (token_hash) do update set registered_at = now();
+  -- Keys are replaced now and then: servers with one of the last few keep working.
+  delete from private.storefront_tokens as known
+  where known.token_hash not in (
+    select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
+  );
+end
+$$;
+comment on function public.register_storefront(text) is
+  'Accepts the visitor addresses that a server names with the token of this hash. The five hashes used last count.';
+grant execute on function public.register_storefront(text) to service_role;
+
+create function private.request_address() returns text
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
+  visitor text := left(headers ->> 'x-visitor-address', 100);
+begin
+  if coalesce((select auth.role()), '') = 'service_role' then
+    return visitor;
+  end if;
+  if visitor is not null and exists (
+    select from private.storefront_tokens as known
+    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
+  ) then
+    return visitor;
+  end if;
+  -- An IP address with its zone has at most 100 characters.
+  return coalesce(
+    left(headers ->> 'cf-connecting-ip', 100),
+    split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
+  );
+end
+$$;
+comment on function private.request_address() is
+  'The IP address of the request, from sources that its client cannot write: the visitor whom a server of the shop names with its token or with the secret key; cf-connecting-ip, which a hosted project''s network sets and our own server removes; the last address of x-forwarded-for, which the nearest proxy added. Null for calls of the shop itself.';
+
 create function private.caller_networks() returns text[]
 language plpgsql stable
 set search_path = ''
 as $$
 declare
-  header text;
+  request_address text;
   address inet;
 begin
-  header := nullif(current_setting('request.headers', true), '')::jsonb ->> 'x-forwarded-for';
-  if header is null then
+  request_address := private.request_address();
+  if request_address is null then
     return '{}';
   end if;
-  -- No address with its zone is longer than 100 characters.
-  address := split_part(trim(split_part(left(header, 100), ',', 1)), '%', 1)::inet;
+  address := split_part(trim(request_address), '%', 1)::inet;
   if address <<= inet '::ffff:0.0.0.0/96' then
     address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
   end if;
@@ -423,7 +471,7 @@ comment on function private.forget_old_limits() is 'Deletes what limits do not n
 -- schemas/04_settings.sql
 -- Settings and texts of the shop that staff edit.
 
--- Store settings: one row that says who the shop is and what delivery costs.
+-- One row: who the shop is and what delivery costs.
 create table public.store_settings (
   id boolean primary key default true,
   store_name text not null default 'Jani Juice',
@@ -476,7 +524,7 @@ create table public.store_settings (
 comment on table public.store_settings is 'The one row of facts about the shop that every screen reads.';
 comment on column public.store_settings.delivery_fee is 'In cents; 0 means free. The only figure the total is computed with.';
 comment on column public.store_settings.updated_at is
-  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
 comment on column public.store_settings.till_number is 'The till (Buy Goods) that customers may pay by hand; empty when there is none.';
 comment on column public.store_settings.paybill_number is
   'The paybill that customers may pay by hand, with the tracking number as account; empty when there is none.';
@@ -485,18 +533,18 @@ comment on column public.store_settings.refuses_unknown_payments is
 comment on column public.store_settings.refund_approval_above is
   'In cents. A refund by M-PESA of more than this waits for a second member of staff.';
 comment on column public.store_settings.payment_messages_months is
-  'For how many months M-PESA''s messages are kept word for word, and who it said has paid. Kenya asks for records of five years after the year they are of.';
+  'For how many months M-PESA''s messages are stored verbatim, with the payer''s name. Kenya asks for records of five years after the year they are of.';
 comment on column public.store_settings.unpaid_orders_per_phone is
   'How many orders of one phone may wait to be paid at a time, in one network; ten times as many of all its phones. Wider networks: private.allowance_factor.';
-comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_have_an_email_address with private.is_email.';
+comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_before_change with private.is_email.';
 comment on column public.store_settings.reserved_share_percent is
   'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
 comment on column public.store_settings.texts_per_day is
   'Maximum texts to customers per day in Nairobi. 0 sends none. Messages that visitors cause without paying may use half of it.';
-comment on column public.store_settings.mails_per_day is 'The same of mails.';
+comment on column public.store_settings.mails_per_day is 'The same for emails.';
 comment on column public.store_settings.order_details_months is
   'For how many months an order keeps its customer''s name, e-mail, phone, address and notes. The order itself stays in the books.';
-comment on column public.store_settings.inquiries_months is 'For how many months inquiries are kept.';
+comment on column public.store_settings.inquiries_months is 'For how many months inquiries are stored.';
 comment on column public.store_settings.requires_terms_tick is
   'Whether customers tick a box above Place Order that they are 18 or older and accept terms and privacy notice. place_order then refuses orders without it.';
 
@@ -509,13 +557,13 @@ grant update (
 grant update (till_number, paybill_number) on public.store_settings to authenticated;
 grant update (refuses_unknown_payments) on public.store_settings to authenticated;
 grant update (refund_approval_above) on public.store_settings to authenticated;
--- How much one member may send back, and what is turned away, is nobody's business but the staff's.
+-- Visitors do not see the refund limit and which payments are refused.
 revoke select on public.store_settings from anon;
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at
 ) on public.store_settings to anon;
--- Whoever is signed in reads of the settings what visitors read. What staff decide by, staff ask for.
+-- Signed-in users read the same settings as visitors; staff_settings returns the others to staff.
 revoke select on public.store_settings from authenticated;
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
@@ -526,7 +574,7 @@ grant update (unpaid_orders_per_phone) on public.store_settings to authenticated
 grant update (reserved_share_percent) on public.store_settings to authenticated;
 grant update (texts_per_day, mails_per_day) on public.store_settings to authenticated;
 grant update (order_details_months, inquiries_months) on public.store_settings to authenticated;
--- The privacy notice names them.
+-- The privacy notice names these periods.
 grant select (order_details_months, inquiries_months, payment_messages_months) on public.store_settings to anon, authenticated;
 grant select (requires_terms_tick), update (requires_terms_tick) on public.store_settings to authenticated;
 grant select (requires_terms_tick) on public.store_settings to anon;
@@ -562,18 +610,25 @@ create policy "everyone reads the texts of the shop" on public.shop_texts for se
 create policy "staff edit the texts of the shop" on public.shop_texts
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
--- The settings in the hands of several members of staff: nobody's change is silently lost, and nothing odd gets in.
+create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
+language sql volatile
+set search_path = ''
+as $$
+  -- A save names the updated_at that it saw: two edits never have the same, even when the clock is set back.
+  select case
+    when old - 'updated_at' is distinct from new - 'updated_at'
+    then greatest(clock_timestamp(), (old ->> 'updated_at')::timestamptz + interval '1 microsecond')
+    else (old ->> 'updated_at')::timestamptz
+  end;
+$$;
+comment on function private.time_of_edit(jsonb, jsonb) is 'updated_at of an edited row: later than before when anything else changed, else as before.';
+
 create function private.date_settings_edit() returns trigger
-language plpgsql
+language plpgsql security definer
 set search_path = ''
 as $$
 begin
-  -- Whoever saves names the moment they saw: a clock that is set back must not make two edits look like one.
-  new.updated_at := case
-    when to_jsonb(old) - 'updated_at' is distinct from to_jsonb(new) - 'updated_at'
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
 end
 $$;
@@ -591,28 +646,19 @@ comment on function public.staff_settings() is
   'For staff: every setting, those included that only staff decide by (refund_approval_above, refuses_unknown_payments, payment_messages_months).';
 grant execute on function public.staff_settings() to authenticated, service_role;
 
--- Settings
-create function private.expect_support_email() returns trigger
-language plpgsql security definer
+create function private.expect_support_email(email text) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  if not private.is_email(new.support_email) then
+  if not private.is_email(expect_support_email.email) then
     raise exception using
       errcode = 'check_violation',
       message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
       constraint = 'the support address is an e-mail address';
   end if;
-  return new;
 end
 $$;
-
-create trigger store_settings_date_their_edit before update on public.store_settings
-  for each row execute function private.date_settings_edit();
-
-create trigger store_settings_have_an_email_address before update of support_email on public.store_settings
-  for each row when (old.support_email is distinct from new.support_email)
-  execute function private.expect_support_email();
 
 create trigger shop_texts_date_their_edit before update on public.shop_texts
   for each row execute function private.date_settings_edit();
@@ -620,7 +666,6 @@ create trigger shop_texts_date_their_edit before update on public.shop_texts
 -- schemas/05_catalogue.sql
 -- Catalogue: categories (flavours) and products. Prices are in cents.
 
--- Catalogue: categories (the flavours) and products.
 create table public.categories (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -632,7 +677,7 @@ create table public.categories (
 
 comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
 comment on column public.categories.is_active is
-  'An inactive category is no choice in filters and forms any more; its products keep it and stay listed.';
+  'Filters and forms do not offer an inactive category; its products keep it and stay listed.';
 
 alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
@@ -687,7 +732,7 @@ comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'The category''s name, used as the flavour.';
 comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
 comment on column public.products.updated_at is
-  'Moves with every edit except of the stock. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit except of the stock. A save names the value that it saw, and changes nothing if it has changed since.';
 comment on column public.products.previous_price is
   'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
 
@@ -716,37 +761,6 @@ create policy "staff delete products" on public.products
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
 
-create function private.date_product_edit() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  -- Stock is compared on its own: orders take and return units all day and must not conflict with a staff member's edit.
-  -- The date never moves backwards, even when the clock does.
-  new.updated_at := case
-    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-        old.brand, old.is_active, old.home_section, old.home_position)
-      is distinct from
-      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-        new.brand, new.is_active, new.home_section, new.home_position)
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
-  return new;
-end
-$$;
-
-create function private.tidy_category_name() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
-  return new;
-end
-$$;
-
--- Catalogue
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
 language sql stable
 set search_path = ''
@@ -767,46 +781,6 @@ $$;
 comment on function public.product_and_related(text, integer) is
   'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
 grant execute on function public.product_and_related(text, integer) to anon, authenticated, service_role;
-
-create function private.lock_products_of_category() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform from public.products as p where p.category = old.name order by p.id for update;
-  return new;
-end
-$$;
-comment on function private.lock_products_of_category() is
-  'A category that gets another name takes its products along, in whatever order the database finds them: so all are locked before.';
-
-create function private.end_outdated_offer() returns trigger
-language plpgsql
-set search_path = ''
-as $$
-begin
-  new.previous_price := null;
-  return new;
-end
-$$;
-comment on function private.end_outdated_offer() is
-  'Ends an offer when an update that does not mention it raises the price to the previous price or above.';
-
-create trigger products_date_their_edit before update on public.products
-  for each row execute function private.date_product_edit();
-
-create trigger categories_tidy_their_name before insert or update of name on public.categories
-  for each row execute function private.tidy_category_name();
-
-create trigger categories_lock_their_products before update of name on public.categories
-  for each row when (old.name is distinct from new.name)
-  execute function private.lock_products_of_category();
-
--- Clients that know nothing of offers can change prices as before.
-create trigger products_end_outdated_offers before update on public.products
-  for each row
-  when (new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price)
-  execute function private.end_outdated_offer();
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
@@ -992,7 +966,7 @@ comment on function private.searchable_texts(public.products) is
 create function private.index_product(product public.products) returns void
 language plpgsql
 set search_path = ''
--- A plan that was made while the tables were small stays: it must not read them whole.
+-- A cached plan that was made for small tables must not scan large ones.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -1038,18 +1012,18 @@ $$;
 comment on function private.forget_words(text[]) is
   'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
 
-create function private.follow_product() returns trigger
-language plpgsql security definer
+create function private.update_product_search(old public.products, new public.products) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   removed text[];
 begin
-  if tg_op <> 'INSERT' then
+  if old.id is not null then
     removed := string_to_array(array_to_string(private.searchable_texts(old), ' '), ' ');
     delete from private.searchable_products as s where s.product_id = old.id;
   end if;
-  if tg_op <> 'DELETE' and new.is_active then
+  if new.is_active then
     perform private.index_product(new);
     removed := array(
       select unnest(removed) except select string_to_table(array_to_string(private.searchable_texts(new), ' '), ' ')
@@ -1058,12 +1032,11 @@ begin
   if cardinality(removed) > 0 then
     perform private.forget_words(removed);
   end if;
-  return null;
 end
 $$;
 
--- What a search costs is bounded: by the words it may mend and compare, by indexes also where the plan knows no text, and by
--- the number of synonyms, which every search reads. docs/decisions/search.md
+-- The cost of a search is bounded by the number of words that it corrects and compares, by indexes and by the number of synonyms,
+-- which every search reads. docs/decisions/search.md
 create function private.read_search(
   search text,
   out folded text,
@@ -1075,14 +1048,14 @@ create function private.read_search(
 )
 language plpgsql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it reads whole tables. Where a plan must read one all the same,
--- its cost looks so high that PostgreSQL would compile it.
+-- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
+-- the JIT compiler.
 set enable_seqscan = off
--- A text's part is looked for in the trigram index: with a limit the planner would rather read all words in their order.
+-- Parts of words are found in the trigram index: with a limit the planner would rather scan all words in order.
 set enable_indexscan = off
 set enable_indexonlyscan = off
 set jit = off
--- How much of a word a typing error leaves. The edit distance decides after that.
+-- Minimum similarity of a word with a typing error. The edit distance then decides.
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
@@ -1098,13 +1071,12 @@ declare
   halves text[];
   found_count integer;
   corrected text[] := '{}';
-  -- A search of many words gets fewer near ones for each, and the first words that are in no product are mended: what a
-  -- search costs does not grow with what is typed.
+  -- The more words, the fewer near words for each; only the first unknown words are corrected. So the cost does not grow with the text.
   most_near integer;
   mended integer := 0;
 begin
   folded := private.fold_text(left(search, 100));
-  -- Some characters fold to many.
+  -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   most_near := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
   is_misspelt := false;
@@ -1246,7 +1218,6 @@ $$;
 comment on function private.read_search(text) is
   'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
 
--- The procedures
 create function private.ranked_products(
   candidates tid[],
   folded text,
@@ -1264,7 +1235,7 @@ as $$
     order by
       s.name = folded desc,
       s.name like folded || '%' desc,
-      -- What was typed counts more than what is near it.
+      -- Typed words count more than near words.
       2 * ts_rank('{0.1, 0.3, 0.6, 1}', s.words, exact_words) + ts_rank('{0.1, 0.3, 0.6, 1}', s.words, any_words) desc,
       s.created_at desc,
       s.product_id
@@ -1279,13 +1250,13 @@ language plpgsql stable security definer rows 50
 set search_path = ''
 set enable_seqscan = off
 set jit = off
--- A few products are looked up by their id: without statistics the planner would read them all to join them.
+-- Finds a few products by id: without statistics the planner would scan the table to join them.
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
   most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
-  -- More matches than this are not compared with each other: then the newest of them count.
+  -- At most this many matches are ranked; of more, the newest.
   compared integer := greatest(most, 250);
   asked record;
   candidates tid[];
@@ -1319,7 +1290,7 @@ begin
       );
     end if;
     found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
-    -- Some of the words, where hardly any product has all of them.
+    -- Some of the words, where hardly any product matches all of them.
     if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
       candidates := array(
         select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
@@ -1333,7 +1304,7 @@ begin
       ))[:most];
     end if;
   end if;
-  -- Nothing that narrows: every drink, the newest first.
+  -- No word narrows the search: every drink, newest first.
   if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
     found_ids := found_ids || array(
       select s.product_id from private.searchable_products as s
@@ -1408,20 +1379,6 @@ grant execute on function public.find_products(text) to anon, authenticated, ser
 
 create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
-
-create trigger products_come_and_go_in_search after insert or delete on public.products
-  for each row execute function private.follow_product();
-
-create trigger products_change_in_search after update on public.products
-  for each row
-  when (
-    (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
-      old.previous_price is null)
-    is distinct from
-    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
-      new.previous_price is null)
-  )
-  execute function private.follow_product();
 
 -- schemas/07_orders.sql
 -- Orders: what a customer ordered, and placing an order. Amounts are in cents.
@@ -1498,7 +1455,7 @@ create policy "staff set the order status" on public.orders
 
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
--- The few orders whose money waits for a person, found among however many.
+-- The few orders that need review.
 create index orders_to_decide on public.orders (created_at desc)
   where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
 create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
@@ -1517,7 +1474,7 @@ create index orders_by_words on public.orders using gin (
     'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
   ) extensions.gin_trgm_ops
 ) with (fastupdate = off);
--- One small index per question of the day, in the order of the lists.
+-- One partial index for each filter of the staff lists, in the order of the lists.
 create index orders_open on public.orders (created_at desc, id desc)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
 create index orders_unpaid on public.orders (created_at desc, id desc)
@@ -1564,17 +1521,14 @@ comment on table private.order_keys is
 alter table private.order_keys enable row level security;
 
 create unique index order_keys_by_order on private.order_keys (order_id);
--- The facts from which a customer's screen concludes what an order's state means: in track_order, and of several orders at once
--- for the device that placed them.
 create index order_keys_by_access_key on private.order_keys (access_key);
 
--- Placing an order
 create function private.draw_tracking_number(attempt integer) returns text
 language plpgsql volatile
 set search_path = ''
 as $$
 begin
-  -- Four digits while a free one is easily found; when most of a day's are taken, draws fail and it widens to five.
+  -- Four digits while a free number is easily found; when most of the day's are taken, five.
   return 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' ||
     case when attempt <= 20 then 1000 + floor(random() * 9000)::integer else 10000 + floor(random() * 90000)::integer end;
 end
@@ -1642,7 +1596,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  -- Counted before the subtransaction of the block below begins, so that a refusal does not undo it.
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := private.count_call('place_order');
   longest constant integer := 4000;
   name text;
@@ -1678,7 +1632,7 @@ begin
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
 
-  -- Bytes are known without reading a text: nothing longer is trimmed, matched or counted.
+  -- octet_length does not read the text: no longer text is trimmed, matched or counted.
   if octet_length(place_order.customer_name) > longest then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
   elsif octet_length(place_order.customer_email) > longest then
@@ -1739,7 +1693,7 @@ begin
     'UTF8'
   )), 'hex');
 
-  -- The first to bring a key places the order; anyone else with it waits here for the first to finish.
+  -- The first request with a key places the order; concurrent ones with the same key wait here.
   insert into private.order_keys (idempotency_key, request_hash)
   values (place_order.idempotency_key, fingerprint)
   on conflict do nothing;
@@ -1818,7 +1772,7 @@ begin
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  -- The figures of this moment, so that a form can show what changed.
+  -- The current figures, so that a form can show what changed.
   if product.id is not null then
     refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
       'price', product.price,
@@ -1839,14 +1793,13 @@ grant execute on function public.place_order(uuid, uuid, integer, text, text, te
 -- schemas/08_reservations.sql
 -- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
 
--- What unpaid orders hold
 create table private.held_units (
   product_id uuid primary key references public.products (id) on delete cascade,
   quantity integer not null
 );
 
 comment on table private.held_units is
-  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Kept by the trigger orders_count_held_units.';
+  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Maintained by private.count_held_units.';
 
 alter table private.held_units enable row level security;
 
@@ -1871,7 +1824,6 @@ alter table private.order_networks enable row level security;
 create index order_networks_by_product on private.order_networks (network, product_id);
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
--- Products
 create function private.return_units(order_id uuid) returns void
 language sql
 set search_path = ''
@@ -1886,7 +1838,7 @@ as $$
   where i.order_id = return_units.order_id and p.id = i.product_id;
 $$;
 
--- A sweep of unpaid orders reads what is due, not every order that waits.
+-- Reads only orders that are due.
 create function public.expire_reservations() returns integer
 language plpgsql security definer
 set search_path = ''
@@ -1899,7 +1851,7 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtext('expire_reservations'));
   perform private.end_reviews();
-  -- Each kind by its own index: a sweep that finds nothing due reads nothing.
+  -- Each kind has an index of its own, so that a run without due orders reads nothing.
   select array_agg(found.id) into due from (
     (
       select o.id from public.orders as o
@@ -1916,7 +1868,7 @@ begin
     )
     union
     (
-      -- Orders that staff cancelled give their units back, too.
+      -- Orders that staff cancelled return their units, too.
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
         and not private.is_paying(o.id, o.expiry_limit)
@@ -1939,7 +1891,7 @@ begin
   select coalesce(array_agg(o.id order by o.id), '{}') into due
   from public.orders as o
   where o.id = any (due) and not private.is_paying(o.id, o.expiry_limit);
-  -- All of them before the first is changed, as a renamed category does.
+  -- Lock all products before the first changes, as renaming a category does.
   perform from public.products as p
   where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
   order by p.id
@@ -1963,13 +1915,12 @@ comment on function public.expire_reservations() is
   'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. Returns how many orders.';
 grant execute on function public.expire_reservations() to service_role;
 
--- Staff set any status from any other: the units of an order follow, each of them once; and what only a person can decide.
 create function private.take_units(order_id uuid) returns void
 language plpgsql
 set search_path = ''
 as $$
 begin
-  -- In one order for all, so that two orders of the same products do not wait for each other.
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
   join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
   order by p.id
@@ -1991,16 +1942,15 @@ end
 $$;
 comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
 
--- Staff
-create function private.move_units_with_status() returns trigger
-language plpgsql security definer
+create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
+language plpgsql
 set search_path = ''
 as $$
 declare
   minutes interval;
 begin
   if new.status = 'cancelled' then
-    -- Units that have left the shop do not come back by themselves.
+    -- Units that have left the shop are not returned automatically.
     if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
       perform private.return_units(new.id);
       new.units_returned_at := now();
@@ -2020,7 +1970,6 @@ begin
 end
 $$;
 
--- The end of unpaid orders
 create function private.end_reviews() returns void
 language plpgsql
 set search_path = ''
@@ -2037,7 +1986,7 @@ begin
     where p.status = 'review' and (
       case
         when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
-          -- Money is dealt with once it is another payment's, went back, or was noted.
+          -- The money is settled once it belongs to another payment, was refunded, or was noted.
           select from public.mpesa_transactions as t
           where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
             and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
@@ -2050,9 +1999,9 @@ begin
     order by o.id
     for update of o skip locked
   loop
-    -- The time of the message stays: it is the day on which the payment stands in the books.
+    -- The time of the message stays: it decides the day in the books.
     update public.payments as p set status = 'failed' where p.id = looked_at.payment_id and p.status = 'review';
-    -- The customer had to wait for staff, and gets the time of a new order to pay again.
+    -- The customer waited for staff and gets the time of a new order to pay again.
     update public.orders as o
     set expires_at = greatest(o.expires_at, now() + minutes),
         reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
@@ -2065,14 +2014,14 @@ $$;
 comment on function private.end_reviews() is
   'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
 
-create function private.count_held_units() returns trigger
-language plpgsql security definer
+create function private.count_held_units(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 set enable_seqscan = off
 as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
-  is_held boolean := tg_op = 'UPDATE'
+  is_held boolean := new.id is not null
     and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
 begin
   if is_held and not was_held then
@@ -2094,11 +2043,11 @@ begin
     ) as held
     where known.product_id = held.product_id;
   end if;
-  if tg_op = 'DELETE' then
-    return old;
+  if new.id is null then
+    return;
   end if;
 
-  -- An order that was paid, or that staff hand on unpaid, counts for no limit.
+  -- Paid orders, and unpaid ones that staff hand over, count towards no limit.
   if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
     delete from private.order_networks as k where k.order_id = new.id;
   else
@@ -2113,7 +2062,6 @@ begin
         ended_at = case when not is_held then coalesce(k.ended_at, now()) end
     where k.order_id = new.id;
   end if;
-  return null;
 end
 $$;
 
@@ -2185,7 +2133,7 @@ begin
         and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
     )
     -- Two drinks can always be ordered, and one drink again by a slow customer. A wider network has twice as much, not eight
-    -- times: units are few, and whoever goes without a hold can pay all the same.
+    -- times: units are few, and an order without a hold can still be paid.
     > greatest(2, is_within_units.allowed * least(private.allowance_factor(caller.network), 2))
   );
 end
@@ -2216,7 +2164,6 @@ $$;
 comment on function private.may_hold_units(text[], uuid, integer, integer, integer) is
   'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
 
--- Paying
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql
 set search_path = ''
@@ -2231,7 +2178,7 @@ declare
   may_hold boolean := true;
 begin
   select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
-  -- Staff who hand an order on unpaid have taken its units.
+  -- Handing an unpaid order over has taken its units already.
   if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
     return;
   end if;
@@ -2273,8 +2220,8 @@ begin
     may_hold := may_hold
       and private.is_within_units(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
   end loop;
-  -- Beyond that the prompt is sent without a hold, so that nobody is kept from paying by others of the same network. Units that
-  -- are sold before the money comes are handled as with late money.
+  -- Beyond that the prompt is sent without a hold, so that others of the same network cannot keep a customer from paying. Units that
+  -- are sold before the money arrives are handled as with late money.
   if may_hold then
     update public.products as p
     set stock_quantity = p.stock_quantity - i.quantity
@@ -2306,40 +2253,18 @@ $$;
 comment on function private.is_paying(uuid, timestamptz) is
   'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
 
-create trigger orders_count_held_units after update on public.orders
-  for each row
-  when (
-    (old.status, old.payment_status, old.reserved_until is null)
-    is distinct from (new.status, new.payment_status, new.reserved_until is null)
-  )
-  execute function private.count_held_units();
-
-create trigger orders_take_held_units_along before delete on public.orders
-  for each row execute function private.count_held_units();
-
 create trigger order_items_count_held_units after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.count_held_item();
 
-create trigger orders_move_their_units before update of status on public.orders
-  for each row
-  when (
-    old.payment_status = new.payment_status
-    and old.status <> new.status
-    -- An unpaid order that staff hand on takes its units even when it has held none so far.
-    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
-  )
-  execute function private.move_units_with_status();
-
 -- schemas/09_order_access.sql
 -- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
 
--- Following an order
-create function private.told_status(status text) returns text
+create function private.shown_status(status text) returns text
 language sql immutable
 set search_path = ''
 return case status when 'shipped' then 'out_for_delivery' else status end;
-comment on function private.told_status(text) is 'An order status in the storefront''s words.';
+comment on function private.shown_status(text) is 'An order status in the storefront''s words.';
 
 create function public.track_order(
   tracking_number text,
@@ -2367,16 +2292,6 @@ $$;
 comment on function public.track_order(text, text, text) is
   'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_amount and part_paid. Null when there is none.';
 grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
-
-create function private.tell_order_followers() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.notify_order_followers(new);
-  return null;
-end
-$$;
 
 create function public.order_receipt(
   tracking_number text,
@@ -2435,13 +2350,12 @@ comment on function public.order_receipt(text, text, text) is
   'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
 grant execute on function public.order_receipt(text, text, text) to anon, authenticated, service_role;
 
-create function private.tell_followers_of_check() returns trigger
-language plpgsql security definer
+create function private.notify_followers_of_order(order_id uuid) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  perform private.notify_order_followers(o) from public.orders as o where o.id = new.order_id;
-  return null;
+  perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
 end
 $$;
 
@@ -2450,12 +2364,12 @@ language plpgsql
 set search_path = ''
 as $$
 begin
-  -- No personal data, since anyone may follow the second channel; and no id there, since the id opens the payment.
+  -- No personal data, since anyone may join the second channel; and not the id, since it allows paying.
   perform realtime.send(
     jsonb_build_object(
       'id', channel.id,
       'tracking_number', changed.tracking_number,
-      'status', private.told_status(changed.status),
+      'status', private.shown_status(changed.status),
       'payment_status', changed.payment_status,
       'updated_at', changed.updated_at
     ),
@@ -2521,8 +2435,8 @@ begin
   end if;
 
   if digits is not null then
-    -- One guess after the other, so that each is counted before the next is compared. Numbers that do not exist take the same
-    -- way: the answer must not tell them apart.
+    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path: the response
+    -- must not distinguish them.
     perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
     if not private.is_within_limit('order_digits', wanted) then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
@@ -2627,15 +2541,15 @@ begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number,
     'live_handle', described.live_handle,
-    'status', private.told_status(described.status),
+    'status', private.shown_status(described.status),
     'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  -- Staff checking a payment is as little a secret as whether the order is paid; how much came is.
+  -- That staff check a payment is public, as whether the order is paid; the amount is not.
   if described.payment_status = 'unpaid' then
     select case
       when bool_or(p.status = 'review') then 'review'
-      -- Money of an unpaid order was on its way back already when it turned out to be the order's.
+      -- The money of an unpaid order was being refunded already when it was matched to the order.
       when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
       when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
       when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
@@ -2695,11 +2609,10 @@ $$;
 comment on function private.order_facts(public.orders, boolean) is
   'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_amount) and what came in part (part_paid).';
 
--- Orders of one device
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
--- The embedded database never analyzes: it would read all keys.
+-- The embedded database gathers no statistics: it would scan all keys.
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -2721,28 +2634,9 @@ comment on function public.orders_by_access_key(text[]) is
   'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
 grant execute on function public.orders_by_access_key(text[]) to anon, authenticated, service_role;
 
-create function private.tell_followers_of_refund() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.notify_order_followers(o)
-  from public.payments as p
-  join public.orders as o on o.id = p.order_id
-  where p.id = new.payment_id;
-  return null;
-end
-$$;
-
-create trigger orders_tell_followers after update on public.orders
-  for each row
-  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
-  execute function private.tell_order_followers();
-
 -- schemas/10_payments.sql
 -- Payments: attempts to collect an order's money, and how they end (docs/decisions/payments.md). Amounts are in cents.
 
--- Payments: every attempt to collect an order's money, every raw message about one, and the one way they end.
 create table public.payments (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id),
@@ -2811,8 +2705,8 @@ comment on table private.payment_secrets is 'The unguessable last part of the ad
 
 alter table private.payment_secrets enable row level security;
 
-create function private.hold_same_amount() returns trigger
-language plpgsql security definer
+create function private.refuse_same_amount(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -2828,7 +2722,6 @@ begin
       ceil(extract(epoch from told_at + interval '2 minutes' - now()))::integer
     ));
   end if;
-  return new;
 end
 $$;
 
@@ -2864,7 +2757,7 @@ begin
   select * into current_attempt from public.payments as p
   where p.order_id = paid_order.id and (
     p.status in ('initiating', 'processing', 'review')
-    -- Money that does not pay the order is no answer to who wants to pay it.
+    -- Money that does not pay the order does not stop another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
       or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
@@ -2893,7 +2786,7 @@ begin
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
-  -- An order may be tried with many phones, so whoever has one could have the phones of many strangers ring.
+  -- One order may be tried with many phones: without a limit, its owner could make many phones ring.
   if not private.count_call('payment_prompts') then
     return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
       'too_many_payments', '');
@@ -2907,7 +2800,7 @@ begin
       'too_many_prompts', '');
   end if;
 
-  -- What is refused from here on stays counted.
+  -- Refused requests stay counted from here on.
   begin
     insert into public.payments (order_id, phone, amount, next_query_at)
     values (paid_order.id, payer, charge, null)
@@ -2931,30 +2824,10 @@ comment on function public.begin_payment(uuid, text, text, text, integer) is
   'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
 grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
 
-create trigger payments_hold_the_same_amount before insert on public.payments
-  for each row
-  when (new.status = 'initiating' and new.method = 'prompt')
-  execute function private.hold_same_amount();
-
-create trigger payments_tell_followers_of_a_prompt after insert on public.payments
-  for each row when (new.status in ('initiating', 'processing'))
-  execute function private.tell_followers_of_check();
-
--- A payment that succeeds changes the order, which is announced by itself.
-create trigger payments_tell_followers_of_a_check after update of status, refunded_at on public.payments
-  for each row
-  when (
-    old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
-      old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
-    ))
-  )
-  execute function private.tell_followers_of_check();
-
 -- schemas/11_settlement.sql
 -- Settlement: what a message means for a payment attempt, and what follows from it (docs/decisions/payments.md).
 
--- Settling a payment in two steps: what a message means for its attempt is decided by a pure function, and applied in one place.
--- The decisions are a table in docs/decisions/payments.md.
+-- Two steps: a pure function decides what a message means for its attempt, and one place applies the decision.
 create type private.payment_report as (
   source text,
   verdict text,
@@ -3019,7 +2892,7 @@ begin
   insert into public.payment_messages (payment_id, source, source_address, body, receipt)
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
   returning id into message_id;
-  -- Two settlements that name one receipt or request id take their turn.
+  -- Serialises settlements with the same receipt or request id.
   perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
   from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
   where known.id is not null;
@@ -3099,7 +2972,7 @@ declare
   is_short boolean;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
-  -- Money by hand may be too little or too much: then it waits for a person, and what waits holds no units.
+  -- Too little or too much money needs review; such an order holds no units.
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
@@ -3114,7 +2987,7 @@ begin
     return 'paid_needs_decision';
   end if;
   if paid_order.reserved_until is null then
-    -- Late money: the units were given back. Take them again if they are still there, else a person decides.
+    -- Late money: the units were returned. Take them again if they are available, else the order needs review.
     perform from public.products as p
     join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
     order by p.id
@@ -3183,9 +3056,9 @@ declare
     when attempt.status = 'review' and report.amount is null then 'needs_review'
     when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
       then 'receipt_replayed'
-    -- A staff member's own shilling is no order's.
+    -- The money of a payment test pays no order.
     when is_receipt_of_test then 'receipt_replayed'
-    -- It is in the books already, and what goes back keeps its place.
+    -- It is in the books already; money that goes back stays where it is.
     when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
     -- Both have their receipts already.
     when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
@@ -3269,7 +3142,7 @@ begin
   if receipt_owner.amount <> attempt.amount and not receipt_owner.needs_refund
     and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
   then
-    -- Staff had typed another amount, which was all there was to decide.
+    -- Only the amount that staff typed needed review.
     perform private.mark_order_paid(attempt.order_id);
   end if;
   perform private.join_receipts(attempt.order_id);
@@ -3336,7 +3209,7 @@ declare
   paid_order public.orders;
   charge integer;
   part integer;
-  -- Money that goes back to its payer, or has gone, pays nothing.
+  -- Money that is being refunded, or was refunded, pays nothing.
   is_free boolean := report.receipt is null or private.take_back_refunds(report.receipt);
   pays_order boolean;
   is_extra boolean;
@@ -3350,7 +3223,7 @@ begin
     where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
   ) then
     if attempt.amount = charge then
-      -- The whole charge settles what a part, or too much, had left to decide: that is sent back.
+      -- The whole charge settles an order that needed review; the part, or the surplus, is refunded.
       pays_order := true;
       update public.payments as p
       set needs_refund = true, updated_at = now()
@@ -3424,7 +3297,7 @@ as $$
 declare
   attempt public.payments;
 begin
-  -- Locked before its message is kept: the message's reference would hold a weaker lock that two at once cannot raise.
+  -- Locked before its message is stored: the message's reference would take a weaker lock that two concurrent calls cannot raise.
   perform from public.payments as p where p.id = record_push.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -3438,7 +3311,7 @@ begin
       else 'unknown'
     end
   );
-  -- A notice may have come before the push was answered: what it settled stays settled.
+  -- A callback may arrive before the push is answered: what it settled stays settled.
   update public.payments as p
   set status = case
         when p.status <> 'initiating' then p.status
@@ -3463,7 +3336,7 @@ begin
 end
 $$;
 comment on function public.record_push(uuid, text, text, text, text, text) is
-  'Keeps what the push was answered. Without request ids and without a refusal the answer was lost: the attempt stays open.';
+  'Stores the response to the push. Without request ids and without a refusal the response was lost: the attempt stays open.';
 grant execute on function public.record_push(uuid, text, text, text, text, text) to service_role;
 
 create function public.find_payment(reference text) returns jsonb
@@ -3478,14 +3351,14 @@ declare
   end;
   found_payment jsonb;
 begin
-  -- M-PESA's ids are made of the time and the phone, so they could be guessed.
+  -- M-PESA's ids consist of the time and the phone, so they can be guessed.
   if not private.is_within_limit('unknown_payments') then
     return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
       'too_many_lookups', '');
   end if;
   -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
   select to_jsonb(p) || case
-    -- Money that came and goes back again has not paid: a person tells the customer.
+    -- Money that is being refunded has not paid: staff contact the customer.
     when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
     else '{}'
   end::jsonb into found_payment
@@ -3500,7 +3373,7 @@ begin
 end
 $$;
 comment on function public.find_payment(text) is
-  'An attempt by M-PESA''s checkout request id or by its own id, for who polls its status; null when there is none. Unknown references count for the networks of the caller.';
+  'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Unknown references count for the networks of the caller.';
 grant execute on function public.find_payment(text) to service_role;
 
 create function public.find_payment_by_secret(notice_secret text) returns uuid
@@ -3511,23 +3384,22 @@ as $$
 $$;
 grant execute on function public.find_payment_by_secret(text) to service_role;
 
--- M-PESA answers few questions per minute. Prompts of one network, which anyone can cause, must not keep the payments of others waiting.
+-- M-PESA allows few queries per minute. Prompts of one network, which anyone can cause, must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
 #variable_conflict use_column
 begin
-  -- Whoever polls, in whichever process: one at a time, and each attempt at growing intervals.
+  -- One process at a time; each attempt at growing intervals.
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
-  -- An attempt whose push was never answered has no id to ask with; after a quarter of an hour no notice will come. And
-  -- what M-PESA does not know after a day it will never know.
+  -- An attempt whose push was never answered has no id to query; after 15 minutes no callback arrives any more. What M-PESA does not
+  -- know after a day it will never know.
   update public.payments as p
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where p.status in ('initiating', 'processing')
     and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- Nor may all processes together ask more often than M-PESA lets one merchant ask: as many as are wanted at once, and
-  -- then nobody until so many may be asked again.
+  -- All processes share the rate that M-PESA allows one merchant: a batch at once, then none until so many are allowed again.
   if not exists (
     select from public.payments as p
     where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
@@ -3563,10 +3435,10 @@ begin
     join public.payments as p on p.id = w.id
     left join asked as a on a.widest_network = w.widest_network
     where p.status = 'processing'
-    -- The network that was asked about least comes first, then the attempt that has waited longest.
+    -- The network with the fewest queries first, then the attempt that has waited longest.
     order by coalesce(a.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most
-    -- What is being settled at this moment has its answer.
+    -- An attempt that is being settled needs no query.
     for update of p skip locked
   )
   update public.payments as p
@@ -3580,7 +3452,7 @@ begin
 end
 $$;
 comment on function public.lease_payment_queries(integer, integer) is
-  'Attempts to ask M-PESA about now, at most so many at once and so many a minute; of the networks it was asked about least in the last quarter of an hour first. Each is leased: it comes up again later, at growing intervals, if no answer settles it.';
+  'Attempts to query now, at most at_most at once and per_minute; those of the networks with the fewest queries in the last 15 minutes first. Each is leased: it is due again later, at growing intervals, until it is settled.';
 grant execute on function public.lease_payment_queries(integer, integer) to service_role;
 
 -- schemas/13_till_payments.sql
@@ -3596,7 +3468,6 @@ comment on table private.till_secret is 'The unguessable part of the address at 
 
 alter table private.till_secret enable row level security;
 
--- Money by till
 create function public.confirm_till_payment(order_id uuid, receipt text, amount integer) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -3625,7 +3496,7 @@ begin
     return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
   end if;
   perform private.expect_free_receipt(code, known.id is null);
-  -- What M-PESA said came is what came.
+  -- M-PESA's amount counts.
   select * into told from public.mpesa_transactions as t where t.receipt = code;
   if told.amount >= 100 and told.amount % 100 = 0
     and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
@@ -3634,7 +3505,7 @@ begin
   end if;
 
   insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
-  -- Not among the open attempts: a prompt may be on the phone meanwhile, and its answer stays awaited.
+  -- Not an open attempt: a prompt may be on the phone at the same time, and its result is still expected.
   values (confirmed_order.id, '', came, 'unresolved', 'till', member)
   returning * into known;
   perform set_config('private.is_typed_by_staff', 'yes', true);
@@ -3653,7 +3524,7 @@ begin
   );
   perform set_config('private.is_typed_by_staff', '', true);
   if settled ->> 'outcome' = 'receipt_replayed' then
-    -- Nothing of it stays.
+    -- Roll everything back.
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
   return settled;
@@ -3663,7 +3534,6 @@ comment on function public.confirm_till_payment(uuid, text, integer) is
   'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
 grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
 
--- Money without a prompt
 create function public.keep_till_message(body text, source_address text default null) returns bigint
 language sql volatile security definer
 set search_path = ''
@@ -3794,7 +3664,7 @@ begin
     )
     or not (
       paid_order.payment_status = 'needs_decision'
-      -- What was handed over was handed over for this money.
+      -- An order that was handed over keeps its status.
       or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.amount))
     )
   then
@@ -3805,7 +3675,7 @@ begin
       perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
     end if;
     perform private.expect_free_receipt(code, true);
-    -- What M-PESA said came is what came.
+    -- M-PESA's amount counts.
     select * into told from public.mpesa_transactions as t where t.receipt = code;
     if told.amount >= 100 and told.amount % 100 = 0
       and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
@@ -3830,14 +3700,14 @@ begin
     )::text,
     code, 'corrected'
   );
-  perform private.tell_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
     'payment_id', known.id, 'amount', came, 'receipt', code, 'amount_before', known.amount, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
   if paid_order.payment_status = 'needs_decision' and came = charge and known.amount <> charge then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and came <> known.amount then
-    -- As when M-PESA reports less than staff typed: what has not left the shop waits for a person.
+    -- As when M-PESA reports less than staff typed: an order that has not left the shop needs review.
     update public.orders as o
     set payment_status = 'needs_decision', status = 'pending', updated_at = now()
     where o.id = paid_order.id;
@@ -3860,7 +3730,7 @@ grant execute on function public.correct_till_payment(uuid, text, integer, text,
 -- schemas/14_transactions.sql
 -- Transactions: money that M-PESA reports without a prompt, and whose it is.
 
--- Money that M-PESA tells of without a prompt: each receipt once, joined to its attempt or its order, else kept for staff.
+-- Each receipt once, joined to its attempt or its order, else left for staff.
 create table public.mpesa_transactions (
   receipt text primary key,
   amount integer not null,
@@ -3885,7 +3755,7 @@ create table public.mpesa_transactions (
 
 comment on table public.mpesa_transactions is
   'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. amount in cents. payment_id: the payment this money is; null while nobody knows what it was for.';
-comment on column public.mpesa_transactions.payer_phone is 'As M-PESA tells it: masked, or a hash. Never matched.';
+comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
 comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
 comment on column public.mpesa_transactions.order_id is
   'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
@@ -3893,7 +3763,7 @@ comment on column public.mpesa_transactions.resolution is 'What staff decided; n
 
 alter table public.mpesa_transactions enable row level security;
 grant select on public.mpesa_transactions to authenticated;
--- The live service tells a role that may not read a table's key that something happened.
+-- Realtime announces changes without their rows to roles that may not read a table's key.
 grant select (receipt) on public.mpesa_transactions to anon;
 
 create policy "staff read every transaction" on public.mpesa_transactions
@@ -3912,16 +3782,15 @@ create table private.mpesa_registrations (
   constraint "a registration is known" check (kind in ('till', 'statement'))
 );
 
-comment on table private.mpesa_registrations is 'What M-PESA has confirmed: where it sends word of money, and that it gives us its statement.';
+comment on table private.mpesa_registrations is 'What M-PESA has confirmed: the URLs for confirmations, and access to its statement.';
 
 alter table private.mpesa_registrations enable row level security;
 
--- References
 create function private.order_of_reference(reference text) returns uuid
 language sql stable
 set search_path = ''
 as $$
-  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and signs do not matter.
+  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and hyphens do not matter.
   with written as (
     select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
   ),
@@ -3933,13 +3802,12 @@ as $$
   found as (
     select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
   )
-  -- What can be read in two ways that both exist is for a person.
+  -- Staff decide when two readings both name existing orders.
   select f.id from found as f where (select count(*) from found) = 1;
 $$;
 comment on function private.order_of_reference(text) is
   'The order that a payer''s reference names, in either spelling of its tracking number. Null for none, or for more than one.';
 
--- A payment and its receipt
 create function private.link_transaction() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -3966,7 +3834,7 @@ begin
   return answer;
 end
 $$;
-comment on function private.is_being_refunded(uuid) is 'Whether somebody has asked for this very money to be sent back: then its receipt stays where it is.';
+comment on function private.is_being_refunded(uuid) is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
 
 create function private.take_back_refunds(receipt text) returns boolean
 language plpgsql
@@ -3996,7 +3864,7 @@ declare
   first_word bigint;
 begin
   select * into strict money from public.payments as p where p.id = tidy_outcomes.payment_id;
-  -- Messages came together or parted with their receipts: one of them is the one that completed the payment.
+  -- Messages move with their receipts: one of them completed the payment.
   select m.id into first_word
   from public.payment_messages as m
   where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
@@ -4119,13 +3987,13 @@ as $$
     and p.receipt is null
     and p.amount = attempt_for.amount
     and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
-    -- M-PESA's clock is not ours: minutes apart are seen.
+    -- M-PESA's clock may differ by minutes.
     and p.created_at < attempt_for.transacted_at + interval '15 minutes'
-    -- An attempt whose notice named a receipt waits for that one.
+    -- An attempt whose callback named a receipt waits for that receipt.
     and not exists (
       select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
     )
-    -- What staff have sent back by hand before its receipt was known is still that money.
+    -- A refund by hand from before the receipt was known is of this money.
     and (p.status = 'completed' or not private.is_being_refunded(p.id))
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
@@ -4141,7 +4009,7 @@ as $$
   from public.mpesa_transactions as t
   join public.payments as p on p.amount = t.amount and p.method = 'prompt' and p.receipt is null
     and p.status in ('initiating', 'processing', 'unresolved', 'completed')
-    -- M-PESA's clock is not ours: minutes apart are seen.
+    -- M-PESA's clock may differ by minutes.
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
   where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null;
 $$;
@@ -4157,8 +4025,7 @@ declare
   own record;
   attempt public.payments;
 begin
-  -- Money that stands for itself and that M-PESA told of, and an attempt that lacks a receipt, are the same until
-  -- something says otherwise.
+  -- A payment of its own with a receipt from M-PESA, and an attempt without a receipt, count as the same until disproved.
   for own in
     select p.id, p.receipt, p.amount, t.transacted_at
     from public.payments as p
@@ -4219,12 +4086,11 @@ begin
     return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
   end if;
 
-  -- Which order it is for is known only by looking, and the order's row is locked before anything of it is touched. What
-  -- changes between the look and the lock is looked at again.
+  -- The order is known only after reading, and must be locked first. What changes between reading and locking is read again.
   loop
     for_order := private.order_of_money(code, receive_mpesa_transaction.reference);
     begin
-      -- Given up with this block: nobody waits for a second order with the first one in his hands.
+      -- Leaving this block releases the lock: no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
       if private.order_of_money(code, receive_mpesa_transaction.reference) is distinct from for_order then
@@ -4246,7 +4112,7 @@ begin
     (select p.id from public.payments as p where p.receipt = code)
   )
   on conflict (receipt) do update set
-    -- The statement is M-PESA's book; a confirmation is word of it; a notice may have been forged.
+    -- A statement outranks a confirmation, and a confirmation outranks a callback, which may be forged.
     amount = case
       when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
         and t.heard_by_confirmation_at is null then excluded.amount
@@ -4282,7 +4148,7 @@ begin
       and not private.is_being_refunded(known.id)
       and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
     then
-      -- Staff typed another amount. Where that decided nothing yet, M-PESA's word counts.
+      -- Staff typed another amount. Where nothing was decided with it yet, M-PESA''s amount counts.
       update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
       if not known.needs_refund and told.amount = (
         select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
@@ -4292,7 +4158,7 @@ begin
     elsif known.method = 'till' and told.amount < known.amount and not known.needs_refund
       and not private.is_being_refunded(known.id)
     then
-      -- Less came than staff typed: what has not left the house waits for a person.
+      -- Less came than staff typed: an order that has not left the shop needs review.
       update public.orders as o
       set payment_status = 'needs_decision', status = 'pending', updated_at = now()
       where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
@@ -4309,7 +4175,7 @@ begin
     return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
   end if;
 
-  -- The shilling of a test that only a query completed: it has no receipt yet.
+  -- A payment test that only a query completed has no receipt yet.
   if upper(trim(told.reference)) = 'TEST' then
     with lacking as (
       select t.id from public.payment_tests as t
@@ -4320,7 +4186,7 @@ begin
     from lacking where t.id = lacking.id and (select count(*) from lacking) = 1;
   end if;
 
-  -- Anybody can type a number that looks like an order's. Less than the charge never takes its place: staff decide.
+  -- Anyone can type the number of an order. Less than its charge never pays it: staff decide.
   is_part := told.amount < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
@@ -4353,7 +4219,7 @@ begin
     amount => told.amount,
     receipt => code
   );
-  -- It was kept before; now it stands with its payment.
+  -- It was stored before; now it belongs to its payment.
   if kept_id is not null then
     update public.payment_messages as m
     set source_address = kept.source_address, received_at = kept.received_at
@@ -4404,17 +4270,13 @@ as $$
     where t.receipt = upper(trim(given.receipt)) and t.heard_by_statement_at is not null
   );
 $$;
-comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has told of yet.';
+comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has listed yet.';
 grant execute on function public.receipts_unheard(text[]) to service_role;
-
-create trigger payments_claim_their_transaction after insert or update of receipt on public.payments
-  for each row when (new.receipt is not null) execute function private.link_transaction();
 
 -- schemas/15_payment_tests.sql
 -- Payment tests: staff pay KSh 1 to themselves to check the M-PESA settings.
 
--- "Test with KSh 1": a prompt to a member's own phone that pays no order. Kept apart from orders, payments and stock; only
--- the raw messages lie with all others.
+-- "Test with KSh 1": a prompt to a staff member's own phone that pays no order. Only its raw messages are stored with all others.
 create table public.payment_tests (
   id uuid primary key default gen_random_uuid(),
   phone text not null,
@@ -4446,7 +4308,7 @@ comment on table public.payment_tests is
 
 alter table public.payment_tests enable row level security;
 grant select on public.payment_tests to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.payment_tests to anon;
 
 create policy "staff read every test" on public.payment_tests for select to authenticated using ((select public.is_admin()));
@@ -4481,7 +4343,7 @@ begin
   ) then
     perform private.refuse(403, 'staff_only', 'Only staff may do this');
   end if;
-  -- The phones of strangers are not for testing either: they are counted with all other prompts.
+  -- Tests make phones ring as well, so they are limited.
   if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
   end if;
@@ -4554,7 +4416,6 @@ comment on function public.record_test_push(uuid, text, text, text, text, text) 
   'Keeps what the push of a test was answered, as record_push does of a payment.';
 grant execute on function public.record_test_push(uuid, text, text, text, text, text) to service_role;
 
--- Tests
 create function public.settle_payment_test(
   test_id uuid,
   source text,
@@ -4580,7 +4441,7 @@ begin
   if settle_payment_test.verdict not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  -- The receipt before the test: its confirmation, which looks for a test without one, takes them in this order too.
+  -- Lock the receipt before the test, in the same order as its confirmation.
   if settle_payment_test.receipt is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || settle_payment_test.receipt));
   end if;
@@ -4647,7 +4508,7 @@ begin
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where t.status in ('initiating', 'processing')
     and t.created_at < now() - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- Out of the same allowance as the questions about payments, which come first.
+  -- Shares the rate with queries of payments, which come first.
   if not exists (
     select from public.payment_tests as t
     where t.status = 'processing' and t.checkout_request_id is not null and t.next_query_at <= now()
@@ -4678,28 +4539,18 @@ comment on function public.lease_payment_test_queries(integer, integer) is
   'Tests to ask M-PESA about now, if there are any; with the same limits as lease_payment_queries, whose allowance they share.';
 grant execute on function public.lease_payment_test_queries(integer, integer) to service_role;
 
--- The shillings of tests
-create function private.set_test_money_aside() returns trigger
-language plpgsql security definer
+create function private.set_test_money_aside(receipt text) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
   update public.mpesa_transactions as t
   set resolution = 'not_an_order', resolved_at = now(), updated_at = now()
-  where t.receipt = new.receipt and t.payment_id is null and t.resolution is null
-    and exists (select from public.payment_tests as test where test.receipt = new.receipt);
-  return null;
+  where t.receipt = set_test_money_aside.receipt and t.payment_id is null and t.resolution is null
+    and exists (select from public.payment_tests as test where test.receipt = set_test_money_aside.receipt);
 end
 $$;
-comment on function private.set_test_money_aside() is 'The money of a test is known, and no order''s: reconciliation need not ask about it.';
-
-create trigger transactions_of_tests_are_known after insert on public.mpesa_transactions
-  for each row execute function private.set_test_money_aside();
-
-create trigger payment_tests_set_their_money_aside after update of receipt on public.payment_tests
-  for each row
-  when (new.receipt is not null and new.receipt is distinct from old.receipt)
-  execute function private.set_test_money_aside();
+comment on function private.set_test_money_aside(text) is 'Marks the money of a payment test as not an order''s, so that the reconciliation does not list it.';
 
 -- schemas/16_refunds.sql
 -- Refunds: money that goes back, requested and approved by staff (docs/decisions/refunds.md).
@@ -4786,7 +4637,7 @@ comment on column public.refunds.sent_twice_note is
 
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.refunds to anon;
 
 create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
@@ -4811,8 +4662,8 @@ comment on table private.refund_secrets is 'The unguessable part of the address 
 
 alter table private.refund_secrets enable row level security;
 
-create function private.keep_refund_limit_raise() returns trigger
-language plpgsql security definer
+create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -4821,7 +4672,6 @@ begin
     old.refund_approval_above, new.refund_approval_above
   from (select auth.uid() as id) as member
   where member.id is not null;
-  return null;
 end
 $$;
 
@@ -4834,12 +4684,11 @@ as $$
   ))
   from public.store_settings as s;
 $$;
-comment on function private.refund_limit() is 'In cents, what binds now: a raise of the last day does not count yet, whoever made it.';
+comment on function private.refund_limit() is 'In cents, the limit now: a raise counts after one day.';
 
--- What follows from it
--- A paid order is delivered or its money sent back, never both.
-create function private.hold_refunded_order() returns trigger
-language plpgsql security definer
+-- A paid order is delivered or refunded, never both.
+create function private.refuse_while_refund_is_open(new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -4854,13 +4703,12 @@ begin
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
   end if;
-  return new;
 end
 $$;
 
--- Whoever notes that an order's money was sent back: its payment's books follow.
-create function private.note_refund_of_order() returns trigger
-language plpgsql security definer
+-- Staff noted at the order that its money was sent back: its payments follow.
+create function private.record_refund_of_order(new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -4878,13 +4726,12 @@ begin
   select s.id, s.receipt, s.amount, 'Noted with the order', 'by_hand', 'completed', member,
     (select u.email from auth.users as u where u.id = member), now()
   from sent_back as s;
-  return null;
 end
 $$;
 
--- The money of an order went back: what is decided about the order follows the rules of decide_paid_order.
-create function private.follow_refunded_payment() returns trigger
-language plpgsql security definer
+-- A payment was refunded: its order follows by the rules of decide_paid_order.
+create function private.refund_order_of_payment(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -4896,7 +4743,7 @@ begin
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
-    return null;
+    return;
   end if;
   if exists (
     select from public.payments as p
@@ -4904,10 +4751,9 @@ begin
   ) then
     -- It was paid in parts: it is refunded with the last one.
     perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
-    return null;
+    return;
   end if;
-  -- Only against all rules (M-PESA reversed what it had refused to) the order is still to be delivered: then its units
-  -- stay in the house.
+  -- Only when M-PESA reversed what it had refused to, the order is still to be delivered: its units stay in the shop.
   if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
     perform private.return_units(refunded_order.id);
   end if;
@@ -4923,13 +4769,12 @@ begin
       end,
       updated_at = now()
   where o.id = refunded_order.id;
-  return null;
 end
 $$;
 
 -- Two entries of one receipt became one payment: its refund belongs to the one that stays.
-create function private.move_refund_with_receipt() returns trigger
-language plpgsql security definer
+create function private.move_refund_with_receipt(new public.payments) returns public.payments
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -4938,7 +4783,7 @@ begin
   update public.refunds as r
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
   where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
-    -- What was sent back before by hand, as money of this payment, stays the payment's own refund.
+    -- An earlier refund by hand stays the payment's own.
     and (r.status in ('failed', 'withdrawn') or not exists (
       select from public.refunds as own
       where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
@@ -4948,7 +4793,7 @@ begin
     new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
     new.refund_receipt := coalesce(new.refund_receipt, moved.refund_receipt);
   end if;
-  -- What was noted by hand before the receipt was known is of this receipt.
+  -- A refund that was noted before the receipt was known gets this receipt.
   update public.refunds as r
   set receipt = new.receipt, updated_at = now()
   where r.payment_id = new.id and r.receipt is null and not exists (
@@ -4959,7 +4804,7 @@ begin
 end
 $$;
 
--- The payment whose money may go back, its order locked before it.
+-- A payment that may be refunded. Locks its order first.
 create function private.refundable_payment(payment_id uuid) returns public.payments
 language plpgsql
 set search_path = ''
@@ -5019,7 +4864,7 @@ begin
 end
 $$;
 
--- Staff confirm by what they read; where M-PESA has told of the same receipt itself, no more goes back than it told.
+-- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
 create function public.request_refund(payment_id uuid, reason text) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -5074,7 +4919,7 @@ begin
   return private.open_refund(null, test.id, test.receipt, test.amount, 'Test with KSh 1', member);
 end
 $$;
-comment on function public.request_test_refund(uuid) is 'A member of staff asks to send the shilling of a test back.';
+comment on function public.request_test_refund(uuid) is 'A staff member requests the refund of a payment test.';
 grant execute on function public.request_test_refund(uuid) to authenticated;
 
 create function public.approve_refund(refund_id uuid) returns jsonb
@@ -5122,7 +4967,7 @@ begin
   return to_jsonb(withdrawn);
 end
 $$;
-comment on function public.withdraw_refund(uuid) is 'Any member of staff takes a refund back that M-PESA was not asked for yet.';
+comment on function public.withdraw_refund(uuid) is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
 grant execute on function public.withdraw_refund(uuid) to authenticated;
 
 create function private.keep_refund_decision(receipt text, note text, member uuid) returns void
@@ -5141,9 +4986,9 @@ $$;
 comment on function private.keep_refund_decision(text, text, uuid) is
   'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
 
--- Every refund of a payment is in the history of its money, wherever it was asked for or noted: at the order as in the reconciliation.
-create function private.keep_refund_of_payment() returns trigger
-language plpgsql security definer
+-- The reconciliation's history lists every refund of a payment, wherever it was requested or noted.
+create function private.record_refund_in_reconciliation(new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -5154,56 +4999,14 @@ begin
     new.requested_by, new.requested_by_email
   from public.payments as p
   where p.id = new.payment_id;
-  return null;
 end
 $$;
-
-create trigger store_settings_keep_who_raised_the_refund_limit after update on public.store_settings
-  for each row
-  when (new.refund_approval_above > old.refund_approval_above)
-  execute function private.keep_refund_limit_raise();
-
-create trigger orders_are_held_while_their_money_goes_back before update of status, payment_status on public.orders
-  for each row
-  when (
-    (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
-    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
-    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-    or (
-      old.payment_status = 'needs_decision' and old.status <> new.status
-      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered')
-    )
-  )
-  execute function private.hold_refunded_order();
-
-create trigger orders_note_their_refund after update of payment_status on public.orders
-  for each row
-  when (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-  execute function private.note_refund_of_order();
-
-create trigger payments_take_their_order_along after update on public.payments
-  for each row
-  when (new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)))
-  execute function private.follow_refunded_payment();
-
-create trigger payments_take_the_refund_of_their_receipt before insert or update of receipt on public.payments
-  for each row
-  when (new.receipt is not null)
-  execute function private.move_refund_with_receipt();
-
-create trigger refunds_of_payments_are_remembered after insert on public.refunds
-  for each row when (new.payment_id is not null)
-  execute function private.keep_refund_of_payment();
-
-create trigger refunds_tell_followers after insert or update of status on public.refunds
-  for each row when (new.payment_id is not null)
-  execute function private.tell_followers_of_refund();
 
 -- schemas/17_refunds_of_transactions.sql
 -- Refunds of money that belongs to no payment.
 
-create function private.reopen_transaction_of_refund() returns trigger
-language plpgsql security definer
+create function private.reopen_transaction_of_refund(new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -5225,12 +5028,9 @@ begin
       member, (select u.email from auth.users as u where u.id = member)
     );
   end if;
-  return null;
 end
 $$;
 
--- Money that nobody knows what it was for goes back as well; and the shillings of tests are no riddle for reconciliation.
--- Money without an order
 create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
 language plpgsql
 set search_path = ''
@@ -5338,11 +5138,6 @@ comment on function public.note_transaction_refund_by_hand(text, text, text, boo
   'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
 grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;
 
-create trigger refunds_that_end_reopen_their_transaction after update of status on public.refunds
-  for each row
-  when (new.status in ('failed', 'withdrawn') and old.status <> new.status)
-  execute function private.reopen_transaction_of_refund();
-
 -- schemas/18_sending_refunds.sql
 -- Sending refunds: reversals asked of M-PESA, and their results.
 
@@ -5375,8 +5170,8 @@ end
 $$;
 comment on function private.complete_refund(uuid, text) is 'Its order, payment and row must be locked.';
 
--- One order in which everybody takes locks, so that nobody waits for whom he keeps waiting: the order, the receipt (its advisory
--- lock, then its row of mpesa_transactions), the payment, the refund; products by their id, after all of these.
+-- The order of locks is the same everywhere, against deadlocks: the order, the receipt (its advisory lock, then its row of
+-- mpesa_transactions), the payment, the refund; products by id, last.
 create function private.locked_refund(refund_id uuid) returns public.refunds
 language plpgsql
 set search_path = ''
@@ -5386,7 +5181,7 @@ declare
   seen public.refunds;
   locked public.refunds;
 begin
-  -- What it is of is known only by looking, and locked before it. What changes in between is looked at again.
+  -- What is refunded is known only after reading, and must be locked first. What changes in between is read again.
   loop
     select * into seen from public.refunds as r where r.id = locked_refund.refund_id;
     if not found then
@@ -5425,7 +5220,7 @@ begin
   if code is null or code !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
-  -- One at a time: settlements take the same lock for the receipts they are told of.
+  -- Settlements take the same lock for their receipts.
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code)
     or exists (select from public.payment_tests as t where t.receipt = code)
@@ -5490,7 +5285,7 @@ begin
   if close_unknown_refund.refund_receipt is not null then
     return to_jsonb(private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt)));
   end if;
-  -- M-PESA may still be at it.
+  -- M-PESA may still be working on it.
   if closed.sent_at > now() - interval '30 minutes' then
     perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
   end if;
@@ -5518,8 +5313,8 @@ declare
   secret text;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_refunds'));
-  -- Asked for by what staff typed, and then M-PESA told of less: nobody gets more back than came. First of all, since it
-  -- takes the locks of more than the refund.
+  -- Requested with the amount that staff typed, and then M-PESA reported less: no more is refunded than came. First, since it locks
+  -- more than the refund.
   for too_much in
     select r.id, told.amount
     from public.refunds as r
@@ -5536,7 +5331,7 @@ begin
 
   for leased in
     select * from public.refunds as r
-    -- Surely not carried out: it is tried again, at growing intervals.
+    -- Not carried out for certain: tried again at growing intervals.
     where r.status = 'approved'
       and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
     order by r.created_at limit left_over for update skip locked
@@ -5555,11 +5350,11 @@ begin
   for leased in
     select * from public.refunds as r
     where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
-      -- Whoever had it never told what M-PESA answered: it may have been sent.
+      -- The process that sent it never reported M-PESA''s response: it may have been carried out.
       or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
     order by coalesce(r.next_check_at, r.sent_at) limit left_over for update skip locked
   loop
-    -- Once: the references of a row that one transaction changes twice are checked, which waits for who has those.
+    -- One update only: of a row that one transaction changes twice PostgreSQL checks the references, which waits for their locks.
     update public.refunds as r
     set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
         result_description = case
@@ -5599,7 +5394,7 @@ declare
   pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
   outcome text := case
     when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
-    -- Nothing was carried out, and the reason passes.
+    -- Nothing was carried out, for a temporary reason.
     when record_reversal_push.refusal_code in (
       'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
     ) and pushed.tries < 20 then 'busy'
@@ -5610,7 +5405,7 @@ declare
 begin
   insert into public.payment_messages (refund_id, source, body, outcome)
   values (pushed.id, 'reversal', record_reversal_push.body, outcome);
-  -- A result may have come before the request was answered: what it settled stays settled.
+  -- A result may arrive before the response to the request: what it settled stays settled.
   update public.refunds as r
   set status = case
         when r.status <> 'sending' then r.status
@@ -5682,7 +5477,7 @@ begin
       or exists (select from public.mpesa_transactions as t where t.receipt = code)
     ) then
       outcome := 'receipt_of_payment';
-    -- Whoever answers for a reversal tells how much went back; a status that does not may be that of something else.
+    -- A result of a reversal names the amount; a status without one may be of something else.
     elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
       and settle_reversal.amount is distinct from settled.amount then
       outcome := 'pending';
@@ -5698,12 +5493,12 @@ begin
   elsif settle_reversal.verdict = 'succeeded' then
     if settled.status = 'completed' then
       outcome := 'already_completed';
-      -- What names another amount is not the receipt of this.
+      -- A result with another amount does not have this refund''s receipt.
       if settled.refund_receipt is null and code is not null and settled.amount = settle_reversal.amount then
         settled := private.complete_refund(settled.id, code);
       end if;
     elsif settled.tries = 0 then
-      -- Nothing was asked for yet: whoever tells this does not know the refund.
+      -- Nothing was sent yet: this result cannot be about the refund.
       outcome := 'not_sent';
     elsif settle_reversal.amount <> settled.amount then
       outcome := 'wrong_amount';
@@ -5734,7 +5529,7 @@ begin
           where r.id = settled.id
           returning * into settled;
           if settled.payment_id is not null then
-            perform private.tell_order_event(
+            perform private.record_order_event(
               (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
               jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
             );
@@ -5763,8 +5558,8 @@ begin
     where r.id = settled.id
     returning * into settled;
   elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have got to it yet; what it has taken it may have carried out, however it calls the payment since; and
-    -- who was told that it is reversed already does not believe the contrary.
+    -- M-PESA may not have processed it yet; it may have carried out what it accepted, whatever status the payment has since; and after
+    -- the report that it is reversed already, no other status counts.
     settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
     or settled.result_code is not distinct from 'R000001'
   ) then
@@ -5815,7 +5610,7 @@ begin
   where r.id = seen.id
   returning * into seen;
   if seen.payment_id is not null then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
       jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
     );
@@ -5830,8 +5625,7 @@ grant execute on function public.acknowledge_sent_twice(uuid, text) to authentic
 -- schemas/19_payment_health.sql
 -- Payment health: a pause of prompts while M-PESA refuses them, and the access token that all processes share.
 
--- The access token of M-PESA's interface, shared by all processes: a new one makes the one before invalid, so one asks
--- for all, and one at a time.
+-- All processes share M-PESA's access token, because a new one makes the previous one invalid.
 create unlogged table private.daraja_tokens (
   account text primary key,
   token text,
@@ -5845,8 +5639,8 @@ comment on table private.daraja_tokens is
 
 alter table private.daraja_tokens enable row level security;
 
--- When M-PESA says that the shop's own settings are wrong, no further prompt is tried for a while: customers are told to
--- pay in another way, staff what to look at.
+-- When M-PESA reports that the shop's own settings are wrong, prompts pause: customers are offered another way to pay, staff see the
+-- cause.
 create table private.prompt_pause (
   id boolean primary key default true,
   code text not null,
@@ -5886,7 +5680,7 @@ declare
   known private.daraja_tokens;
 begin
   insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
-  -- The row is the lock: two that ask at once are answered one after the other.
+  -- The row is the lock: concurrent calls are answered one after the other.
   select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
   if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
     return jsonb_build_object(
@@ -5897,7 +5691,7 @@ begin
   if known.leased_until > now() then
     return '{}';
   end if;
-  -- Whoever asks is killed now and then: after ten seconds somebody else may.
+  -- The process with the lease may die: after ten seconds another one gets it.
   update private.daraja_tokens as t
   set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
   where t.account = known.account
@@ -5906,7 +5700,7 @@ begin
 end
 $$;
 comment on function public.lease_daraja_token(text, text) is
-  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while somebody else asks.';
+  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while another process asks.';
 grant execute on function public.lease_daraja_token(text, text) to service_role;
 
 create function public.keep_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
@@ -5923,7 +5717,7 @@ begin
       end,
       lease = null,
       leased_until = null
-  -- Whose lease ran out may hold a token that the next one has made invalid.
+  -- After the lease has expired, the next token may have made this one invalid.
   where t.account = keep_daraja_token.account and t.lease = keep_daraja_token.lease;
   return found;
 end
@@ -5957,26 +5751,33 @@ as $$
 $$;
 
 -- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
-create function private.pause_prompts() returns trigger
-language plpgsql security definer
+create function private.end_prompt_pause() returns void
+language sql
+set search_path = ''
+as $$
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+$$;
+
+create function private.pause_prompts(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
   if new.status = 'completed' then
-    delete from private.prompt_pause where true;
-    delete from private.prompt_faults where true;
-    return null;
+    perform private.end_prompt_pause();
+    return;
   end if;
   if not private.is_configuration_fault(new.result_code, new.result_description) then
-    -- It neither proved that M-PESA works nor that it does not: the next one tries it.
+    -- It proved neither that M-PESA works nor that it does not: the next prompt is the probe.
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
-    return null;
+    return;
   end if;
-  -- What is refused at once has reached no phone; what comes later may be about the phone.
+  -- An immediate refusal has reached no phone; a later one may be about the phone.
   if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
     insert into private.prompt_faults as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
-    -- A second phone says so as well, now or when it was the one that tried it after a pause.
+    -- A second phone confirms it, now or as the probe after a pause.
     if not exists (
       select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
     ) and not exists (
@@ -5984,7 +5785,7 @@ begin
       where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
     ) then
       update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
-      return null;
+      return;
     end if;
   end if;
   insert into private.prompt_pause as paused (code, description, caused_by, until)
@@ -6000,25 +5801,13 @@ begin
         when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
         else interval '5 minutes'
       end
-  -- Prompts that were on their way already fail for the same reason: they make it no longer.
+  -- Prompts that were sent before the pause fail for the same reason: they do not extend it.
   where paused.until <= now();
-  return null;
 end
 $$;
 
-create function private.end_pause_by_test() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from private.prompt_pause where true;
-  delete from private.prompt_faults where true;
-  return null;
-end
-$$;
-
-create function private.refuse_prompt_in_pause() returns trigger
-language plpgsql security definer
+create function private.refuse_prompt_in_pause() returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -6029,13 +5818,12 @@ begin
   into must_wait
   from private.prompt_pause as paused for update;
   if not must_wait then
-    -- This one tries it; the others wait for what becomes of it.
+    -- This prompt is the probe; the others wait for its result.
     update private.prompt_pause as paused set probe_at = now() where true;
   elsif must_wait then
     perform private.refuse(409, 'prompts_paused',
       'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
   end if;
-  return new;
 end
 $$;
 
@@ -6093,21 +5881,6 @@ comment on function public.payment_health() is
   'What the database knows of the way to M-PESA and back: whether prompts are paused and why, refunds that wait for somebody, the last prompt and the last notice. For staff.';
 grant execute on function public.payment_health() to authenticated;
 
-create trigger payments_pause_prompts after update of status on public.payments
-  for each row
-  when (old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed'))
-  execute function private.pause_prompts();
-
-create trigger payment_tests_end_the_pause after update of status on public.payment_tests
-  for each row
-  when (old.status <> new.status and new.status = 'completed')
-  execute function private.end_pause_by_test();
-
-create trigger payments_respect_the_pause before insert on public.payments
-  for each row
-  when (new.status = 'initiating' and new.method = 'prompt')
-  execute function private.refuse_prompt_in_pause();
-
 -- schemas/20_payment_messages.sql
 -- Payment messages: every message of M-PESA about money, as received.
 
@@ -6128,7 +5901,7 @@ create table public.payment_messages (
   ))
 );
 
-comment on table public.payment_messages is 'What M-PESA said, word for word, kept before anything is concluded from it.';
+comment on table public.payment_messages is 'M-PESA''s messages, verbatim, stored before they are processed.';
 comment on column public.payment_messages.receipt is 'The money it speaks of. A message follows its receipt when that turns out to be another payment''s.';
 
 alter table public.payment_messages enable row level security;
@@ -6156,7 +5929,7 @@ as $$
   returning id;
 $$;
 comment on function public.keep_failed_notice(uuid, text, text) is
-  'Keeps a notice of a prompt that could not be settled, word for word: M-PESA tells it once. It is taken up again later.';
+  'Stores a callback that could not be settled, verbatim: M-PESA sends it once. It is processed again later.';
 grant execute on function public.keep_failed_notice(uuid, text, text) to service_role;
 
 create function public.list_failed_notices(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
@@ -6168,7 +5941,7 @@ as $$
   order by m.id
   limit list_failed_notices.at_most;
 $$;
-comment on function public.list_failed_notices(integer) is 'Notices of prompts that were kept and could not be settled yet.';
+comment on function public.list_failed_notices(integer) is 'Callbacks of prompts that were stored and could not be settled yet.';
 grant execute on function public.list_failed_notices(integer) to service_role;
 
 create function public.finish_failed_notice(message_id bigint) returns void
@@ -6177,13 +5950,13 @@ set search_path = ''
 as $$
   update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_notice.message_id and m.outcome = 'fault';
 $$;
-comment on function public.finish_failed_notice(bigint) is 'The notice is settled now, with a message of its own.';
+comment on function public.finish_failed_notice(bigint) is 'The callback is settled now, with a message of its own.';
 grant execute on function public.finish_failed_notice(bigint) to service_role;
 
 -- schemas/21_statement_pulls.sql
 -- Statement pulls: reading M-PESA's statement of the last 48 hours.
 
--- The statement of the last 48 hours, pulled by one process at a time; what no pull has covered is said plainly.
+-- One process at a time pulls the statement; the times that no pull covers are reported.
 create table public.statement_pulls (
   id bigint generated always as identity primary key,
   window_from timestamptz not null,
@@ -6204,7 +5977,7 @@ create table public.statement_pulls (
 
 comment on table public.statement_pulls is
   'Every pull of M-PESA''s statement. missed_since: M-PESA gives 48 hours only, and from then until window_from no pull has seen anything.';
-comment on column public.statement_pulls.news is 'How many of the payments no statement had told of before.';
+comment on column public.statement_pulls.news is 'How many of the payments no statement had listed before.';
 
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
@@ -6230,7 +6003,7 @@ begin
   if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
     return null;
   end if;
-  -- Whoever held the lease is gone.
+  -- The process with the lease has died.
   update public.statement_pulls as s
   set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
   where s.outcome = 'running' and s.leased_until < now();
@@ -6238,7 +6011,7 @@ begin
     select from public.statement_pulls as s
     where s.outcome = 'running'
       or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
-      -- What failed is tried again sooner, but not at once.
+      -- A failed pull is repeated sooner, but not at once.
       or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
   ) then
     return null;
@@ -6246,7 +6019,7 @@ begin
   select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
   insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
   values (
-    -- Overlapping, for what M-PESA entered late. A little within its 48 hours, whose clock is not ours.
+    -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
     greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
     now(),
     case when covered_until < reach + interval '5 minutes' then covered_until end,
@@ -6272,7 +6045,7 @@ begin
   return found;
 end
 $$;
-comment on function public.extend_statement_pull(bigint) is 'Whoever works on a pull still does. False when it was taken from him.';
+comment on function public.extend_statement_pull(bigint) is 'Extends the lease of a pull. False when another process has taken it over.';
 grant execute on function public.extend_statement_pull(bigint) to service_role;
 
 create function public.finish_statement_pull(
@@ -6293,7 +6066,7 @@ as $$
       problem = finish_statement_pull.problem,
       finished_at = now()
   where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
-  -- Those of half a year are kept, and whatever missed something.
+  -- Pulls are stored for half a year; those with gaps for good.
   delete from public.statement_pulls as s
   where s.started_at < now() - interval '190 days' and s.missed_since is null;
 $$;
@@ -6301,7 +6074,6 @@ comment on function public.finish_statement_pull(bigint, integer, integer, integ
   'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
 grant execute on function public.finish_statement_pull(bigint, integer, integer, integer, text) to service_role;
 
--- The two books side by side
 create function private.statement_coverage() returns tstzmultirange
 language sql stable
 set search_path = ''
@@ -6312,7 +6084,6 @@ as $$
 $$;
 comment on function private.statement_coverage() is 'All the time that complete pulls of the statement have seen.';
 
--- The state of what M-PESA tells us
 create function public.statement_status() returns jsonb
 language plpgsql stable security definer
 set search_path = ''
@@ -6335,7 +6106,7 @@ begin
       from public.statement_pulls as s
       where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
     ), '[]'),
-    -- Notices and confirmations that are kept and could not be settled.
+    -- Stored callbacks and confirmations that could not be settled.
     'left', (
       select count(*) from public.payment_messages as m
       where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
@@ -6355,7 +6126,6 @@ grant execute on function public.statement_status() to authenticated, service_ro
 -- schemas/22_reconciliation.sql
 -- Reconciliation: M-PESA's books beside the shop's, day by day, and what staff decide about differences.
 
--- Reconciliation: our payments beside M-PESA's, per day in Nairobi; what differs is decided by staff, with its history.
 create table public.reconciliation_events (
   id bigint generated always as identity primary key,
   receipt text,
@@ -6434,7 +6204,7 @@ begin
       t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
-      -- A member's own shilling is no order's.
+      -- The money of a payment test pays no order.
       and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
   ),
   ours as (
@@ -6459,7 +6229,7 @@ begin
     from theirs as t
     union all
     select null, null, null, null, null, null, null, null, (
-      -- Of what is only in our books the decision is the last word of its history.
+      -- For payments that only the shop knows, the last event is the decision.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
       where e.payment_id = o.id order by e.id desc limit 1
     ), null, null, o.id
@@ -6478,9 +6248,9 @@ begin
         limit 1
       ) as r_status
     from beside as b
-    -- The attempt that was told of with a wrong amount stands beside it.
+    -- The attempt whose callback named a wrong amount is listed beside it.
     left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
-    -- Less than the charge stands beside the order that its reference names.
+    -- Less than the charge is listed beside the order that its reference names.
     left join public.orders as o on o.id = coalesce(p.order_id, b.named)
   ),
   judged as (
@@ -6630,7 +6400,7 @@ begin
           (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
           or o.id = private.order_of_reference(told.reference)
           or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
-          -- Paid, maybe, by this very money, whose receipt was lost.
+          -- Possibly paid by this money, whose receipt was lost.
           or o.id in (select private.orders_of_lost_receipts(told.receipt))
         )
       order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
@@ -6679,8 +6449,8 @@ begin
     perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
   end if;
 
-  -- The order first, as everywhere; then the receipt; then what is known of it is read. Whose the receipt is by then is looked
-  -- at again: nobody waits for an order with its receipt in his hands.
+  -- Lock the order, then the receipt, then read. Whose the receipt is by then is checked again: no transaction waits for an order while
+  -- it holds a receipt.
   loop
     of_order := coalesce(
       resolve_difference.order_id,
@@ -6696,7 +6466,7 @@ begin
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
         select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
-      -- By the same words as before: in others it might never be the same.
+      -- With the same reference as before: another one might name another order.
       if of_order is distinct from coalesce(
         resolve_difference.order_id,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
@@ -6711,7 +6481,7 @@ begin
   end loop;
   select * into money from public.payments as p where p.id = coalesce(
     resolve_difference.payment_id, told.payment_id,
-    -- What staff typed has a receipt that M-PESA may not have told of yet.
+    -- M-PESA may not have reported the receipt that staff typed.
     (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
   );
   if told.receipt is null and money.id is null then
@@ -6747,7 +6517,7 @@ begin
       answer := answer || '{"outcome": "joined"}';
     end if;
   elsif happened = 'refund' and money.id is not null then
-    -- The refunds' own rules: what may be sent back, who must agree, once.
+    -- The rules of refunds decide what may be refunded, and who must approve.
     answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
   elsif happened = 'refund' then
     if told.resolution is not null then
@@ -6791,7 +6561,7 @@ begin
         updated_at = now()
     where t.receipt = told.receipt;
   end if;
-  -- A refund of a payment tells itself.
+  -- A refund of a payment records its own event.
   if happened <> 'refund' or money.id is null then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
@@ -6812,7 +6582,6 @@ create trigger reconciliation_events_stay before update or delete on public.reco
 -- schemas/23_deliveries.sql
 -- Deliveries: one per paid order; its status and its order's move together (docs/decisions/deliveries-and-inquiries.md).
 
--- Deliveries: one per paid order, in step with its status.
 create table public.deliveries (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id) on delete cascade,
@@ -6838,7 +6607,7 @@ comment on table public.deliveries is 'How a paid order gets to its customer. Ma
 comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
 comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
 comment on column public.deliveries.updated_at is
-  'Moves with every change. Who saves an edit names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
 
 alter table public.deliveries enable row level security;
 grant select,
@@ -6876,36 +6645,23 @@ as $$
   insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
--- Always the order first, then what hangs on it: a settlement holds the order while it makes the delivery, so staff who
--- assign it at that moment must not hold the delivery while its reference waits for the order.
-create function private.lock_order_of_delivery() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform from public.orders as o where o.id = new.order_id for no key update;
-  return new;
-end
-$$;
-
-create function private.move_order_with_delivery() returns trigger
-language plpgsql security definer
+create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   wanted text := private.order_status_of_delivery(new.delivery_status);
-  had_wanted text := case when tg_op = 'UPDATE' then private.order_status_of_delivery(old.delivery_status) end;
+  had_wanted text := private.order_status_of_delivery(old.delivery_status);
 begin
   if wanted is not null then
     update public.orders as o
     set status = wanted, updated_at = now()
-    where o.id = new.order_id and o.status <> 'cancelled' and private.told_status(o.status) is distinct from wanted;
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from wanted;
   elsif had_wanted is not null then
     update public.orders as o
     set status = 'processing', updated_at = now()
-    where o.id = new.order_id and private.told_status(o.status) = had_wanted;
+    where o.id = new.order_id and private.shown_status(o.status) = had_wanted;
   end if;
-  return null;
 end
 $$;
 
@@ -6917,10 +6673,10 @@ declare
   moment timestamptz := clock_timestamp();
   of_order text;
 begin
-  -- Before the delivery is written, whatever it becomes: who holds the order may be about to make sure of its delivery.
+  -- Lock the order before the delivery is written: the transaction that holds it may be about to change the delivery.
   select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
   if tg_op = 'UPDATE' then
-    -- Whatever a device's clock says: there is one clock, and it never shows the same time for two changes.
+    -- The database's clock, never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
     if current_setting('private.is_undoing', true) = 'yes' then
       return new;
@@ -6928,7 +6684,7 @@ begin
     new.pickup_time := old.pickup_time;
     new.delivery_time := old.delivery_time;
     if new.delivery_status = old.delivery_status then
-      -- The order may have been changed while somebody had the delivery in his hands.
+      -- The order may have changed while this request waited for it.
       new.delivery_status := private.delivery_status_beside(of_order, old.delivery_status, new.delivery_person);
       if new.delivery_status = old.delivery_status then
         return new;
@@ -7006,7 +6762,7 @@ begin
   end if;
 
   loop
-    -- Looked at without being held: who holds a delivery changes it.
+    -- Read without a lock: only requests that change a delivery lock it.
     select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
     if found then
       -- The same again, because the first answer was lost or the button pressed twice, is no change.
@@ -7040,7 +6796,7 @@ begin
         if found then
           return delivery;
         end if;
-        -- Somebody was first. Leaving this block lets go of the delivery, which nobody holds without changing it.
+        -- Another request was first. Leaving this block releases the delivery.
         raise exception using errcode = 'JJ001';
       exception when sqlstate 'JJ001' then
         continue;
@@ -7056,25 +6812,25 @@ begin
       returning * into delivery;
       return delivery;
     exception when unique_violation then
-      -- It was made meanwhile. Leaving this block lets go of the order, which is never held while waiting for its delivery.
+      -- Another request made it. Leaving this block releases the order, which is never locked while waiting for its delivery.
       null;
     end;
   end loop;
 end
 $$;
 comment on function public.assign_delivery(uuid, text, text, text, text, timestamptz) is
-  'Says who delivers an order. An assignment that is there already is only changed by who names the updated_at they saw.';
+  'Assigns the delivery of an order. An existing assignment changes only if the caller names the updated_at that it saw.';
 grant execute on function public.assign_delivery(uuid, text, text, text, text, timestamptz) to authenticated, service_role;
 
--- An order and its delivery never contradict each other, whichever of the two staff change: the delivery follows its order as well.
+-- The delivery follows its order, and the order its delivery.
 create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
 language sql immutable
 set search_path = ''
-return case private.told_status(order_status)
+return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
-  -- Whether somebody came to pick it up is not known: it is on its way.
+  -- Whether it was picked up is not known: it is in transit.
   when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
-  -- Who is on the way is not back by it.
+  -- A rider who is on the way stays on the way.
   when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
   else case
     when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
@@ -7085,20 +6841,20 @@ end;
 comment on function private.delivery_status_beside(text, text, text) is
   'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
 
-create function private.move_delivery_with_order() returns trigger
-language plpgsql security definer
+create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   delivery public.deliveries;
   wanted text;
 begin
-  -- Who changes a delivery waits for its order, and looks at it then: to wait for him would be a deadlock.
+  -- A request that holds the delivery waits for this order and reads it then: waiting for that request would be a deadlock.
   select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
   if found then
     wanted := private.delivery_status_beside(
       new.status,
-      -- An order that is taken up again is brought anew.
+      -- A reactivated order is delivered again.
       case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
         then case when delivery.delivery_person is null then 'pending' else 'assigned' end
         else delivery.delivery_status
@@ -7109,39 +6865,13 @@ begin
     set delivery_status = wanted
     where d.id = delivery.id and d.delivery_status <> wanted;
   end if;
-  return null;
 end
 $$;
-
-create trigger deliveries_wait_for_orders before insert on public.deliveries
-  for each row execute function private.lock_order_of_delivery();
-
-create trigger deliveries_follow_their_status before insert or update on public.deliveries
-  for each row execute function private.follow_delivery_status();
-
-create trigger deliveries_move_new_orders after insert on public.deliveries
-  for each row execute function private.move_order_with_delivery();
-
-create trigger deliveries_move_orders after update of delivery_status on public.deliveries
-  for each row
-  when (
-    old.delivery_status is distinct from new.delivery_status
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
-  )
-  execute function private.move_order_with_delivery();
-
-create trigger orders_then_move_their_delivery after update of status on public.orders
-  for each row
-  when (
-    old.status is distinct from new.status
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
-  )
-  execute function private.move_delivery_with_order();
 
 -- schemas/24_order_events.sql
 -- Order events: what happened to an order, for its timeline.
 
--- What happened to an order: who, what, when. Written by the database alone, whatever way a change is made.
+-- Who did what, and when. Only the database writes events, whichever way a change is made.
 create table public.order_events (
   id bigint generated always as identity primary key,
   order_id uuid not null,
@@ -7175,7 +6905,6 @@ create policy "staff read every order's timeline" on public.order_events
 
 create index order_events_by_order on public.order_events (order_id, id);
 
--- Anonymising orders
 create function private.keep_order_events() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -7184,7 +6913,7 @@ begin
   if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
     return old;
   end if;
-  -- The phone of a payment may be removed, and nothing else.
+  -- Only the phone of a payment may be removed.
   if tg_op = 'UPDATE' and old.kind like 'payment\_%' and new.details = old.details - 'phone'
     and to_jsonb(new) - 'details' = to_jsonb(old) - 'details'
   then
@@ -7194,31 +6923,20 @@ begin
 end
 $$;
 
-create function private.forget_order_events() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from public.order_events as e where e.order_id = old.id;
-  return null;
-end
-$$;
-
--- What follows a change otherwise, an undo sets by itself
-create function private.tell_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
+create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language sql
 set search_path = ''
 as $$
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select
-    tell_order_event.order_id,
-    tell_order_event.kind,
-    case when member.user_id is null then tell_order_event.otherwise else 'staff' end,
+    record_order_event.order_id,
+    record_order_event.kind,
+    case when member.user_id is null then record_order_event.otherwise else 'staff' end,
     member.user_id,
     member.email,
-    jsonb_strip_nulls(tell_order_event.details || case
+    jsonb_strip_nulls(record_order_event.details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
-      when current_setting('private.although_unpaid', true) = 'yes' and tell_order_event.kind = 'status_changed'
+      when current_setting('private.although_unpaid', true) = 'yes' and record_order_event.kind = 'status_changed'
         then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)
@@ -7230,29 +6948,29 @@ as $$
     where a.user_id = (select auth.uid())
   ) as member on true;
 $$;
-comment on function private.tell_order_event(uuid, text, text, jsonb) is
+comment on function private.record_order_event(uuid, text, text, jsonb) is
   'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
 
-create function private.tell_order_events() returns trigger
-language plpgsql security definer
+create function private.record_order_events(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  if tg_op = 'INSERT' then
-    perform private.tell_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+  if old.id is null then
+    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
       'total_amount', new.total_amount,
       'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
     ));
-    return null;
+    return;
   end if;
   if old.payment_status <> new.payment_status then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_decision') then 'mpesa' else 'shop' end,
       jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
     );
   end if;
   if old.status <> new.status then
-    perform private.tell_order_event(
+    perform private.record_order_event(
       new.id, 'status_changed', 'shop',
       jsonb_build_object(
         'from', old.status,
@@ -7270,19 +6988,18 @@ begin
   if (old.payment_status = new.payment_status and old.units_returned_at is null and new.units_returned_at is not null)
     or (new.payment_status = 'unpaid' and old.reserved_until is not null and new.reserved_until is null)
   then
-    perform private.tell_order_event(new.id, 'units_returned', 'shop');
+    perform private.record_order_event(new.id, 'units_returned', 'shop');
   elsif old.payment_status = new.payment_status and (
     (old.units_returned_at is not null and new.units_returned_at is null)
     or (new.payment_status = 'unpaid' and old.reserved_until is null and new.reserved_until is not null)
   ) then
-    perform private.tell_order_event(new.id, 'units_taken', 'shop');
+    perform private.record_order_event(new.id, 'units_taken', 'shop');
   end if;
-  return null;
 end
 $$;
 
-create function private.tell_payment_events() returns trigger
-language plpgsql security definer
+create function private.record_payment_events(old public.payments, new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
@@ -7294,42 +7011,40 @@ declare
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
-  if tg_op = 'INSERT' then
-    -- It is settled in the same transaction, and told then.
+  if old.id is null then
+    -- It is settled in the same transaction, and recorded then.
     if new.method = 'till' then
-      return null;
+      return;
     end if;
-    perform private.tell_order_event(new.order_id, 'payment_prompted', 'customer', payment);
+    perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
     if new.status in ('initiating', 'processing') then
-      return null;
+      return;
     end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
-      perform private.tell_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
     end if;
-    return null;
+    return;
   end if;
   if new.status = 'completed' then
-    perform private.tell_order_event(new.order_id, 'payment_completed', 'mpesa',
+    perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
       payment || answer || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
   elsif new.status = 'failed' then
-    perform private.tell_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
   elsif new.status = 'review' then
-    perform private.tell_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
   elsif new.status = 'unresolved' then
-    perform private.tell_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
   end if;
-  return null;
 end
 $$;
 
--- Deliveries
-create function private.tell_delivery_events() returns trigger
-language plpgsql security definer
+create function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
-  is_made boolean := tg_op = 'INSERT';
+  is_made boolean := old.id is null;
   status_before text := case when is_made then 'pending' else old.delivery_status end;
   courier jsonb := jsonb_build_object('person', new.delivery_person, 'phone', new.delivery_phone, 'vehicle', new.delivery_vehicle);
   is_newly_assigned boolean := new.delivery_person is not null and (is_made
@@ -7337,53 +7052,50 @@ declare
       is distinct from (new.delivery_person, new.delivery_phone, new.delivery_vehicle));
 begin
   if is_made then
-    perform private.tell_order_event(new.order_id, 'delivery_made', 'shop');
+    perform private.record_order_event(new.order_id, 'delivery_made', 'shop');
   end if;
   if is_newly_assigned then
-    perform private.tell_order_event(new.order_id, 'delivery_assigned', 'shop',
+    perform private.record_order_event(new.order_id, 'delivery_assigned', 'shop',
       courier || jsonb_build_object('instead_of', case when not is_made then nullif(old.delivery_person, new.delivery_person) end));
   end if;
-  -- That it is assigned is told by whom it is assigned to.
+  -- The event of the assignment already implies the status "assigned".
   if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
-    perform private.tell_order_event(new.order_id, 'delivery_status_changed', 'shop',
+    perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
       jsonb_build_object('from', status_before, 'to', new.delivery_status));
   end if;
-  return null;
 end
 $$;
 
--- The timeline
--- It tells of an approval, not of every try.
-create function private.tell_refund_events() returns trigger
-language plpgsql security definer
+-- Records approvals, not every attempt to send.
+create function private.record_refund_events(old public.refunds, new public.refunds) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
   refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
 begin
-  if refunded_order is null or (tg_op = 'UPDATE' and (
+  if refunded_order is null or (old.id is not null and (
       old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
     ))
-    -- The order tells that its money was sent back; without a receipt there is nothing to add.
-    or (tg_op = 'INSERT' and new.method = 'by_hand' and new.refund_receipt is null)
+    -- The order's own event reports the refund; without a receipt there is nothing to add.
+    or (old.id is null and new.method = 'by_hand' and new.refund_receipt is null)
     or new.status = 'sending'
   then
-    return null;
+    return;
   end if;
-  perform private.tell_order_event(
+  perform private.record_order_event(
     refunded_order,
-    'refund_' || case when tg_op = 'INSERT' and new.status <> 'completed' then 'requested' else new.status end,
+    'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
     case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
     jsonb_build_object(
       'refund_id', new.id, 'amount', new.amount, 'method', new.method,
       'receipt', new.refund_receipt,
-      'reason', case when tg_op = 'INSERT' then new.reason end,
+      'reason', case when old.id is null then new.reason end,
       'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
       'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
       'result_description', case when new.status in ('failed', 'unknown') then new.result_description end
     )
   );
-  return null;
 end
 $$;
 
@@ -7393,37 +7105,9 @@ create trigger order_events_stay before update or delete on public.order_events
 create trigger order_events_stay_all before truncate on public.order_events
   for each statement execute function private.keep_order_events();
 
-create trigger orders_take_their_events_along after delete on public.orders
-  for each row execute function private.forget_order_events();
-
-create trigger orders_tell_that_they_were_placed after insert on public.orders
-  for each row execute function private.tell_order_events();
-
-create trigger orders_tell_what_happened after update on public.orders
-  for each row
-  when (
-    old.status is distinct from new.status
-    or old.payment_status is distinct from new.payment_status
-    or (old.reserved_until is null) <> (new.reserved_until is null)
-    or (old.units_returned_at is null) <> (new.units_returned_at is null)
-  )
-  execute function private.tell_order_events();
-
-create trigger payments_tell_what_happened after insert or update of status, receipt on public.payments
-  for each row execute function private.tell_payment_events();
-
--- Told before the order moves with it: triggers run in the order of their names.
-create trigger deliveries_have_happened
-  after insert or update of delivery_status, delivery_person, delivery_phone, delivery_vehicle on public.deliveries
-  for each row execute function private.tell_delivery_events();
-
-create trigger refunds_tell_what_happened after insert or update of status on public.refunds
-  for each row execute function private.tell_refund_events();
-
 -- schemas/25_orders_by_staff.sql
 -- Orders in the hands of staff: status changes with an undo, decisions, lists and search.
 
--- Undo
 create table private.status_changes (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id) on delete cascade,
@@ -7440,8 +7124,6 @@ alter table private.status_changes enable row level security;
 
 create index status_changes_by_order on private.status_changes (order_id);
 
--- That an order's money was sent back is told by M-PESA's receipt of it, or not at all; and what visitors write cannot put words
--- into the shop's messages.
 create function public.decide_paid_order(order_id uuid, decision text) returns void
 language plpgsql security definer
 set search_path = ''
@@ -7462,7 +7144,7 @@ begin
   elsif decide_paid_order.decision = 'refunded' and (
     decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
   ) then
-    -- Refunds ask for a receipt, and above the limit for a second member: nobody decides past them.
+    -- Refunds need a receipt, and above the limit a second staff member: this procedure must not bypass them.
     if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
       perform private.refuse(409, 'refund_by_receipt',
         'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
@@ -7470,7 +7152,7 @@ begin
     update public.orders as o
     set payment_status = 'refunded',
         status = 'cancelled',
-        -- Money that waited for a decision holds no units.
+        -- An order that needed review holds no units.
         units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
         updated_at = now()
     where o.id = decided.id;
@@ -7483,17 +7165,16 @@ comment on function public.decide_paid_order(uuid, text) is
   'What a member of staff decides about money: deliver an order whose units were sold before it was paid, once there are units again; or note that the money of such an order, or of a cancelled one, was sent back (refunded), where the shop has no payment of it. Payments are sent back by request_refund or note_refund_by_hand.';
 grant execute on function public.decide_paid_order(uuid, text) to authenticated, service_role;
 
--- Changes of a status by staff: unpaid orders are handed over only with consent, refunded ones never, and for 15 seconds a change
--- can be undone and its message to the customer is held back.
--- Handing over
-create function private.check_handover() returns trigger
-language plpgsql security definer
+-- Unpaid orders are handed over only with consent, refunded ones never. A change can be undone for 15 seconds, in which its message
+-- to the customer waits.
+create function private.check_handover(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
-  -- The customer sees both as out for delivery: the second is no other step.
-  if private.told_status(old.status) = private.told_status(new.status) then
-    return new;
+  -- Customers see both as out for delivery.
+  if private.shown_status(old.status) = private.shown_status(new.status) then
+    return;
   end if;
   if new.payment_status = 'refunded' then
     perform private.refuse(409, 'order_refunded',
@@ -7505,13 +7186,11 @@ begin
     perform private.refuse(409, 'order_unpaid',
       'This order is not paid. Confirm that you want to hand it over all the same');
   end if;
-  return new;
 end
 $$;
-comment on function private.check_handover() is
+comment on function private.check_handover(public.orders, public.orders) is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless set_order_status or set_delivery_status was called with although_unpaid.';
 
--- Messages that wait until the change can no longer be undone
 create function private.undo_time() returns interval
 language sql immutable
 set search_path = ''
@@ -7544,7 +7223,7 @@ as $$
 declare
   change_id uuid;
 begin
-  -- Rows that another request holds are deleted by the next one: nobody waits for this.
+  -- Rows that another request has locked are left for the next one.
   delete from private.status_changes as c where c.id in (
     select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
   );
@@ -7692,16 +7371,6 @@ comment on function public.undo_status_change(uuid) is
   'For the staff member who made a change: restores the status of the order and its delivery, times included, and withdraws the message. Refuses once the time is over, the message has left, or the order has changed again.';
 grant execute on function public.undo_status_change(uuid) to authenticated, service_role;
 
--- By its name after the trigger that holds an order whose refund is under way, and before the one that takes units.
-create trigger orders_leave_the_shop_paid before update of status on public.orders
-  for each row
-  when (
-    new.payment_status <> 'paid'
-    and old.status <> new.status
-    and new.status in ('shipped', 'out_for_delivery', 'delivered')
-  )
-  execute function private.check_handover();
-
 -- schemas/26_staff_lists.sql
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
@@ -7709,12 +7378,11 @@ create function private.order_search_pattern(search text) returns text
 language sql immutable
 set search_path = ''
 as $$
-  -- Every sign stands for itself. A line break, which would reach across two of the columns, is looked for as a space.
+  -- Characters match literally. A line break, which would match across two columns, counts as a space.
   select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
 $$;
 comment on function private.order_search_pattern(text) is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
 
--- Reading a search
 create function private.delivery_promise() returns interval
 language sql immutable
 set search_path = ''
@@ -7767,8 +7435,38 @@ $$;
 comment on function private.read_list_search(text) is
   'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
 
--- Staff lists: conditions of a row ask for the row's own items and rider. As EXISTS, PostgreSQL hashed them: it read all items of the
--- shop for the few orders that a search looks at. Values of a subquery are never hashed.
+create function private.is_in_drinks(pattern text) returns boolean
+language sql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (
+    select from public.order_items as i
+    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
+  );
+$$;
+comment on function private.is_in_drinks(text) is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
+
+create function private.is_in_riders(pattern text) returns boolean
+language sql stable
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (
+    select from public.deliveries as d
+    where translate(
+      lower(coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')),
+      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+    ) like pattern
+  );
+$$;
+comment on function private.is_in_riders(text) is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
+
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
 create function private.list_conditions(
   list text,
   search text,
@@ -7802,7 +7500,9 @@ declare
   asked record;
   indexed text[] := '{}';
   checked text[] := '{}';
-  rarest text;
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
 begin
   asked := private.read_list_search(search);
   is_broad := true;
@@ -7824,7 +7524,7 @@ begin
     end;
     indexed := indexed || case payment
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
-      -- A cancelled order that nobody paid owes nothing.
+      -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'needs_review' then $sql$o.payment_status = 'needs_decision'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
@@ -7863,32 +7563,40 @@ begin
     candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
     is_broad := false;
   elsif asked.words is not null then
-    checked := checked || format('(%s%s)',
-      (
-        select string_agg(
-          format('(%1$s like %2$L or coalesce((select bool_or(%3$s like %2$L) from public.order_items as i where i.order_id = o.id), false)%4$s)',
-            order_text, w.pattern, item_text, case when not is_orders then format(' or %s like %L', rider_text, w.pattern) end),
-          ' and '
-        )
-        from unnest(asked.words) as w (pattern)
-      ),
+    -- One text for each row, so that it is made once for however many words.
+    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
+      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
       case when asked.digits is not null then
         format(' or %s like %L', order_text, asked.digits)
         || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
       end
     );
-    rarest := (select w.pattern from unnest(asked.words) as w (pattern) order by char_length(w.pattern) desc limit 1);
-    candidates := (
-      select string_agg(
-        format('select o.id from public.orders as o where %s like %L', order_text, p.pattern)
-        || format(' union select i.order_id from public.order_items as i where %s like %L', item_text, p.pattern)
-        || case when is_orders then '' else
-          format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end,
-        ' union '
-      )
-      from unnest(array[rarest, asked.digits]) as p (pattern)
-      where p.pattern is not null
-    );
+    -- Words that no drink and no rider has are in the order itself: its index looks all of them up at once, so that words which
+    -- many orders have are no slower than rare ones. Parts of fewer than three letters are in no index by trigram.
+    foreach pattern in array asked.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_drinks(pattern) or (not is_orders and private.is_in_riders(pattern)) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
+          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+          || case when is_orders then '' else
+            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      else 'select o.id from public.orders as o'
+    end || case when asked.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
   end if;
   if is_orders and payment = 'refund_due' then
     checked := checked || is_refund_due;
@@ -7905,7 +7613,6 @@ $$;
 comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of; is_broad: whether the newest rows are worth a look first.';
 
--- Finding and counting
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
   out found_ids uuid[], out is_whole_list boolean
@@ -7974,15 +7681,16 @@ declare
   asked record;
   found_ids uuid[];
   is_whole_list boolean := false;
+  pages integer;
 begin
   asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
   if asked.is_broad then
-    select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-    from private.walk_list(
-      list, asked.by_index, asked.by_row, before_created_at, before_id, most,
-      -- So far through the newest a broad search has found its page; what is rarer is looked up.
-      case when asked.by_row is null then most else 40 * most end
-    ) as w;
+    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+    foreach pages in array case when asked.by_row is null then '{1}' else '{10,40}'::integer[] end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, pages * most) as w;
+      exit when is_whole_list or 8 * coalesce(cardinality(found_ids), 0) not between most and 8 * most - 1;
+    end loop;
   end if;
   if asked.by_row is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
@@ -8030,9 +7738,8 @@ $$;
 comment on function private.count_in_list(text, text, text, text, date, date, text, text) is
   'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
 
--- The procedures
--- Row level security cannot use the indexes by words: LIKE might tell of rows that must not be seen. So these ask who calls
--- and then read with their owner's rights.
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
 create function public.search_orders(
   search text default '',
   status text default null,
@@ -8202,8 +7909,6 @@ grant execute on function public.recent_riders() to authenticated, service_role;
 
 -- schemas/27_inquiries.sql
 -- Inquiries: messages from the contact form.
-
--- Inquiries: messages from the contact form.
 create table public.inquiries (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -8243,7 +7948,7 @@ set search_path = ''
 as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
-    -- Visitors send one inquiry per request: one insert of thousands would be thousands of checks.
+    -- One inquiry per request: an insert of thousands of rows would run thousands of checks.
     if current_setting('private.has_inquiry', true) = 'yes' then
       perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
     end if;
@@ -8361,7 +8066,7 @@ create trigger inquiries_are_limited before insert on public.inquiries
 -- schemas/28_messages.sql
 -- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
 
--- Messages to customers: put into the outbox in the transaction of what they tell, and sent afterwards by the shop's jobs.
+-- A message enters the outbox in the transaction of the change that it reports; the shop's jobs send it afterwards.
 create table public.outbox_messages (
   id uuid primary key default gen_random_uuid(),
   order_id uuid,
@@ -8404,8 +8109,8 @@ comment on table public.outbox_messages is
 comment on column public.outbox_messages.order_id is
   'The order, or null for a newsletter mail. The messages of an order are deleted with it.';
 comment on column public.outbox_messages.occasion is
-  'Tells messages of one kind and order apart: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
-comment on column public.outbox_messages.recipient is 'A mail address, or a phone as +254….';
+  'Distinguishes messages of one kind and order: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
+comment on column public.outbox_messages.recipient is 'An email address, or a phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
 comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
 comment on column public.outbox_messages.has_priority is
@@ -8413,7 +8118,7 @@ comment on column public.outbox_messages.has_priority is
 
 alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.outbox_messages to anon;
 
 create policy "staff read every message" on public.outbox_messages
@@ -8421,15 +8126,13 @@ create policy "staff read every message" on public.outbox_messages
 
 create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
 create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
--- Messages in the hands of staff: found as orders are found, and sent again where only a person can decide that.
 create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
 create index outbox_messages_by_part_of_their_text on public.outbox_messages
   using gin (
     lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
   )
   with (fastupdate = off);
--- Counters that count nothing any more go; of old messages it stays known that they were sent, not to whom and in what words:
--- those open the order's page.
+-- Of old messages, recipient and text are removed: their link opens the order's page.
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
 
@@ -8441,14 +8144,14 @@ create table private.outbox_queue (
 );
 
 comment on table private.outbox_queue is
-  'The messages that wait, and since when or until when. Apart from them, so that staff screens hear of messages, not of who looks after them.';
-comment on column private.outbox_queue.lease is 'Of whoever took it last, and has it to himself until due_at.';
+  'The messages that wait, and since when or until when. In a table of its own, so that realtime announces changes of messages, not of leases.';
+comment on column private.outbox_queue.lease is 'Of the process that leased it last, until due_at.';
 
 alter table private.outbox_queue enable row level security;
 
 create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
 
--- What the messages say: texts that staff may change, with placeholders for what differs from order to order.
+-- Templates that staff may edit, with placeholders.
 create table public.message_templates (
   id uuid primary key default gen_random_uuid(),
   kind text not null,
@@ -8477,7 +8180,7 @@ comment on column public.message_templates.updated_at is
 
 alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
--- As of the other tables that staff screens follow: the live service tells visitors nothing of them.
+-- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.message_templates to anon;
 
 create policy "staff read the templates" on public.message_templates
@@ -8500,12 +8203,12 @@ comment on column private.messages_sent.without_priority is 'Those of total whos
 
 alter table private.messages_sent enable row level security;
 
-create function private.tell_customer() returns trigger
-language plpgsql security definer
+create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
+language plpgsql
 set search_path = ''
 as $$
 declare
-  -- What staff typed about a payment can be corrected as long as a status can be undone.
+  -- What staff typed about a payment can be corrected for as long as a status can be undone.
   due_at timestamptz := now() + case
     when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_time() else interval '0'
   end;
@@ -8527,7 +8230,7 @@ begin
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
-        -- An order without a prompt may name anybody's address.
+        -- An order without a prompt may name a stranger''s address.
         if exists (select from public.payments as p where p.order_id = new.id) then
           perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
         end if;
@@ -8539,17 +8242,6 @@ begin
       end if;
     end if;
   end if;
-  return null;
-end
-$$;
-
-create function private.forget_messages() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  delete from public.outbox_messages as m where m.order_id = old.id;
-  return null;
 end
 $$;
 
@@ -8595,9 +8287,12 @@ begin
       perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
     end if;
   end if;
-  -- What is left once everything that is whole is taken away.
+  -- Brackets that remain after all complete ones are removed.
   if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
     perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  end if;
+  if tg_op = 'UPDATE' then
+    new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   end if;
   return new;
 end
@@ -8617,7 +8312,7 @@ as $$
 declare
   pattern text := private.order_search_pattern(search_messages.search);
   most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
-  -- How far a search goes through the newest before it looks a text up: so far, a broad one has found its page.
+  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
   nearby integer := 40 * most;
   in_list text := concat_ws(' and ', 'true',
     case when search_messages.status is not null then 'm.status = $2' end,
@@ -8660,7 +8355,7 @@ begin
        )
        select array_agg(newest.id)
        from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
-      -- The status is hidden from the planner, who would take its index to be the better one.
+      -- Hides the status from the planner, which would prefer its index.
       matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
     ) into found_ids
     using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
@@ -8674,8 +8369,8 @@ comment on function public.search_messages(text, text, text, timestamptz, uuid, 
   'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
 grant execute on function public.search_messages(text, text, text, timestamptz, uuid, integer) to authenticated, service_role;
 
-create function private.send_link_with_prompt() returns trigger
-language plpgsql security definer
+create function private.queue_link_with_prompt(new public.payments) returns void
+language plpgsql
 set search_path = ''
 as $$
 begin
@@ -8683,12 +8378,11 @@ begin
     new.order_id,
     'order_received',
     channels => case
-      -- Another phone than the one that rings gets no text: it may be a stranger's.
+      -- Only the prompted phone gets a text: another one may be a stranger''s.
       when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
       else array['mail']
     end
   );
-  return null;
 end
 $$;
 
@@ -8711,7 +8405,7 @@ declare
   problem text;
   added uuid;
 begin
-  -- The next prompt for an order counts for no limit: its customer has been notified.
+  -- Further prompts for an order count towards no limit: its customer has been notified.
   select m.id into added from public.outbox_messages as m
   where m.order_id = ordered.id and m.kind = add_to_outbox.kind
     and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
@@ -8790,31 +8484,11 @@ $$;
 comment on function private.queue_order_messages(uuid, text, text, text[], timestamptz) is
   'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
 
--- Which messages wait, and which are still true
 create function private.is_status_message(kind text) returns boolean
 language sql immutable
 set search_path = ''
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message(text) is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
-
-create trigger orders_tell_customers_what_happened after update on public.orders
-  for each row
-  when (old.status is distinct from new.status or old.payment_status is distinct from new.payment_status)
-  execute function private.tell_customer();
-
-create trigger orders_take_their_messages_along after delete on public.orders
-  for each row execute function private.forget_messages();
-
-create trigger message_templates_are_checked before insert or update on public.message_templates
-  for each row execute function private.check_message_template();
-
-create trigger message_templates_date_their_edit before update on public.message_templates
-  for each row execute function private.date_settings_edit();
-
-create trigger payments_send_the_link_to_their_order after insert on public.payments
-  for each row
-  when (new.method = 'prompt' and new.status = 'initiating')
-  execute function private.send_link_with_prompt();
 
 -- schemas/29_sending_messages.sql
 -- Sending messages: the queue of the outbox and the daily budgets.
@@ -8850,7 +8524,7 @@ begin
     'payment', (
       select jsonb_build_object(
         'amount', p.amount, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        -- Known once money can be sent back.
+        -- Of a refund, if there is one.
         'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
       )
       from public.payments as p
@@ -9054,12 +8728,12 @@ begin
   perform private.expect_staff();
   update public.outbox_messages as m
   set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
-      -- Staff ask for it now, no visitor.
+      -- Requested by staff, not by a visitor.
       has_priority = true,
       resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
       updated_at = now()
   where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
-    -- What is forgotten has nobody to go to.
+    -- A message whose recipient was removed cannot be sent.
     and m.recipient <> ''
   returning * into again;
   if not found then
@@ -9168,7 +8842,7 @@ language sql stable
 set search_path = ''
 as $$
   select case is_message_true.kind
-    when 'order_on_its_way' then private.told_status(o.status) = 'out_for_delivery'
+    when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
     when 'order_delivered' then o.status = 'delivered'
     -- The message about the refund says the same and more.
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
@@ -9185,7 +8859,6 @@ comment on function private.is_message_true(uuid, text) is
 -- schemas/30_newsletter.sql
 -- Newsletter: subscription, confirmation and unsubscribing by links.
 
--- Newsletter: addresses of people who want to hear from the seller.
 create table public.newsletter_subscriptions (
   id uuid primary key default gen_random_uuid(),
   email text not null,
@@ -9226,7 +8899,7 @@ alter table private.newsletter_tokens enable row level security;
 
 create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
 
--- A subscription that ends takes its mails along: they hold the address.
+-- Deletes the emails of a deleted subscription, since they hold its address.
 create function private.forget_newsletter_mails() returns trigger
 language plpgsql security definer
 set search_path = ''
@@ -9371,7 +9044,6 @@ create trigger newsletter_subscriptions_take_their_mails_along after delete on p
 -- schemas/31_personal_data.sql
 -- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
 
--- The log
 create table private.person_hash_key (
   id boolean primary key default true,
   key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
@@ -9477,7 +9149,7 @@ begin
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
       anonymised_at = now()
   where o.id = any (anonymise_orders.order_ids);
-  -- Links in old mails and texts open nothing any more, and the fingerprint of what was typed goes.
+  -- Links in old messages stop working, and the fingerprint of the form is removed.
   update private.order_keys as k
   set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
   where k.order_id = any (anonymise_orders.order_ids);
@@ -9514,7 +9186,7 @@ $$;
 comment on function private.anonymise_messages(uuid[]) is
   'Removes recipient and words from messages. Those that still waited are not sent.';
 
--- The steps of forgetting, each bounded, so that none takes long
+-- Each step of forget_old_rows removes a bounded number of rows.
 create function private.forget_message_words() returns integer
 language plpgsql
 set search_path = ''
@@ -9540,7 +9212,7 @@ as $$
 declare
   kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
 begin
-  -- That M-PESA had not decided yet is no evidence of anything.
+  -- Answers that a prompt is not decided yet prove nothing.
   delete from public.payment_messages as m
   where m.id in (
     select old.id from public.payment_messages as old
@@ -9548,7 +9220,7 @@ begin
     order by old.received_at limit 5000
     for update skip locked
   );
-  -- It stays known that it came, when, of what and what it did; what could not be settled yet is kept whole.
+  -- Keeps when it arrived, its payment and its effect. Messages that could not be settled yet stay complete.
   update public.payment_messages as m
   set body = '{}', source_address = null
   where m.id in (
@@ -9587,7 +9259,7 @@ declare
     for update skip locked
   );
 begin
-  -- Asked again under the lock: a payment may have begun in between.
+  -- Checked again under the lock: a payment may have begun in the meantime.
   perform private.anonymise_orders(array(
     select id from unnest(due) as id where private.money_under_way(id) is null
   ));
@@ -9684,7 +9356,6 @@ begin
 end
 $$;
 
--- Who is meant
 create function private.read_phone(written text) returns text
 language plpgsql immutable
 set search_path = ''
@@ -9731,7 +9402,6 @@ begin
 end
 $$;
 
--- Export
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable
 set search_path = ''
@@ -9873,7 +9543,6 @@ comment on function public.export_person(text) is
   'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
 grant execute on function public.export_person(text) to authenticated, service_role;
 
--- Erasure
 create function public.erase_person(identifier text) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
@@ -9891,7 +9560,7 @@ begin
   perform private.expect_staff();
   select * into person from private.read_person(erase_person.identifier);
   known_as := coalesce(person.email, person.phone);
-  -- The orders first, as everywhere; in one order, so that two requests do not wait for each other in a ring.
+  -- Lock the orders first, by id, against deadlocks.
   order_ids := array(
     select o.id from public.orders as o
     where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone
@@ -9962,7 +9631,7 @@ create trigger personal_data_requests_stay_all before truncate on public.persona
 -- schemas/32_dashboard.sql
 -- Dashboard: page views, figures, backups and system status.
 
--- What the dashboard shows: page views counted by day, without anything of who came, and the shop's figures.
+-- Page views are counted by day, without any data of the visitor.
 create table public.page_views (
   day date not null,
   path text not null,
@@ -9972,7 +9641,7 @@ create table public.page_views (
 );
 
 comment on table public.page_views is
-  'How often each page of the storefront was opened, per day in Nairobi. Nothing of who opened it: no address, no device, no cookie.';
+  'How often each page of the storefront was opened, per day in Nairobi. Without data of the visitor: no IP address, no device, no cookie.';
 
 alter table public.page_views enable row level security;
 grant select on public.page_views to authenticated;
@@ -9980,7 +9649,7 @@ grant select on public.page_views to authenticated;
 create policy "staff read the page views" on public.page_views
   for select to authenticated using ((select public.is_admin()));
 
--- Backups: what became of each, and the state of the shop's machinery as far as the database knows it.
+-- Outcomes of backups.
 create table public.backups (
   id bigint generated always as identity primary key,
   started_at timestamptz not null,
@@ -10008,10 +9677,10 @@ create function private.counted_page(path text) returns text
 language sql stable
 set search_path = ''
 as $$
-  -- Only pages that exist have a count of their own: what strangers send cannot fill the table.
+  -- Only existing pages are counted one by one, so that requests of strangers cannot fill the table.
   select case
     when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
-    -- Who follows which order is nobody's business here.
+    -- Tracking numbers are not counted.
     when page like '/track-order/%' then '/track-order'
     when page ~ '^/(admin|api)(/|$)' then null
     when exists (select from public.products as p where page = '/shop/' || p.slug) then page
@@ -10031,7 +9700,7 @@ as $$
   from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
   where private.counted_page(seen.path) is not null and seen.views > 0
   group by 2
-  -- Always in one order: two processes that write at once must not wait for each other.
+  -- Always in the same order, so that two processes cannot deadlock.
   order by 2
   on conflict (day, path) do update set views = counted.views + excluded.views;
 $$;
@@ -10081,7 +9750,7 @@ set search_path = ''
 as $$
   insert into public.backups (started_at, outcome, file_name, size, problem)
   values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
-  -- Two per day for a year are kept.
+  -- Stores about a year of two backups a day.
   delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
 $$;
 comment on function public.record_backup(timestamptz, text, text, bigint, text) is 'Writes down what became of a backup.';
@@ -10137,7 +9806,7 @@ as $$
   left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
 $$;
 comment on function public.system_status() is
-  'What the database knows of the machinery: the last good backup and the last attempt, the last word of M-PESA, prompts open for more than five minutes. For staff.';
+  'For staff: the last good backup and the last attempt, the last message of M-PESA, and prompts open for more than five minutes.';
 grant execute on function public.system_status() to authenticated;
 
 create function public.dashboard_figures() returns table (
@@ -10196,39 +9865,52 @@ create function private.announce_page_change() returns trigger
 language plpgsql
 set search_path = ''
 as $$
-declare
-  change jsonb := jsonb_build_object('table', tg_table_name);
 begin
-  if tg_level = 'ROW' and tg_table_name = 'products' then
-    if tg_op <> 'INSERT' then
-      change := change || jsonb_build_object('old', jsonb_build_object(
-        'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
-        'home_section', old.home_section, 'home_position', old.home_position));
-    end if;
-    if tg_op <> 'DELETE' then
-      change := change || jsonb_build_object('new', jsonb_build_object(
-        'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
-        'home_section', new.home_section, 'home_position', new.home_position));
-    end if;
-    -- A notification holds 8000 bytes. Without its rows it means any row of the table.
-    if octet_length(change::text) > 7000 then
-      change := jsonb_build_object('table', tg_table_name);
-    end if;
-  end if;
-  perform pg_catalog.pg_notify('page_changes', change::text);
+  perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
   return null;
 end
 $$;
-comment on function private.announce_page_change() is
-  'Tells on the channel page_changes, as JSON, which table changed and, of products, the keys of the row before and after.';
+comment on function private.announce_page_change() is 'Announces on the channel page_changes, as JSON, that pages with rows of this table changed.';
 
--- Staff screens notice within a second that a session has ended or that an account is no longer staff.
+create function private.announce_product_change(old public.products, new public.products) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change jsonb := '{"table": "products"}';
+begin
+  if old.id is not null then
+    change := change || jsonb_build_object('old', jsonb_build_object(
+      'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
+      'home_section', old.home_section, 'home_position', old.home_position));
+  end if;
+  if new.id is not null then
+    change := change || jsonb_build_object('new', jsonb_build_object(
+      'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
+      'home_section', new.home_section, 'home_position', new.home_position));
+  end if;
+  -- A notification has at most 8000 bytes. Without keys it means any row of the table.
+  if octet_length(change::text) > 7000 then
+    change := '{"table": "products"}';
+  end if;
+  perform pg_catalog.pg_notify('page_changes', change::text);
+end
+$$;
+comment on function private.announce_product_change(public.products, public.products) is
+  'Announces on the channel page_changes, as JSON, the keys of a product before and after.';
+
+-- Lets staff screens react within a second when a session has ended or an account is no longer staff.
 create function private.announce_access_change() returns trigger
 language plpgsql security definer
 set search_path = ''
 as $$
 begin
-  -- Only a hint: the screens then ask the services. The topic is the account's id, which only the account itself knows.
+  if tg_op = 'UPDATE' then
+    if new.is_active or not old.is_active then
+      return null;
+    end if;
+  end if;
+  -- Only a hint: the screens then query the services. The topic holds the account's id, which only the account knows.
   perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
   return null;
 end
@@ -10236,27 +9918,16 @@ $$;
 comment on function private.announce_access_change() is
   'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
 
-create trigger products_come_and_go_on_pages after insert or delete on public.products
-  for each row execute function private.announce_page_change();
-
 create trigger products_all_leave_pages after truncate on public.products
   for each statement execute function private.announce_page_change();
-
-create trigger categories_come_and_go_on_pages after insert or delete on public.categories
-  for each row execute function private.announce_page_change();
 
 create trigger categories_change_pages after update on public.categories
   for each row
   when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
   execute function private.announce_page_change();
 
-create trigger categories_all_leave_pages after truncate on public.categories
+create trigger categories_come_and_go_on_pages after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
-
-create trigger store_settings_change_pages after update on public.store_settings
-  for each row
-  when (old.* is distinct from new.*)
-  execute function private.announce_page_change();
 
 create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
@@ -10269,29 +9940,13 @@ create trigger shop_texts_change_pages after update on public.shop_texts
 create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
 
--- Every order takes units, but pages only show whether there are any.
-create trigger products_change_pages after update on public.products
-  for each row
-  when (
-    (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
-    is distinct from
-    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
-  )
-  execute function private.announce_page_change();
-
 create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
 
-create trigger sessions_announce_their_end after delete on auth.sessions
+create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
   for each row execute function private.announce_access_change();
 
-create trigger profiles_announce_deactivation after update of is_active on public.admin_profiles
-  for each row when (old.is_active and not new.is_active)
-  execute function private.announce_access_change();
-
-create trigger profiles_announce_removal after delete on public.admin_profiles
+create trigger sessions_announce_their_end after delete on auth.sessions
   for each row execute function private.announce_access_change();
 
 -- Visitors receive broadcasts, they do not send them. The realtime service asks this policy who may send to a public topic, such as
@@ -10328,6 +9983,430 @@ alter publication supabase_realtime add table public.refunds;
 alter publication supabase_realtime add table public.payment_tests;
 
 alter publication supabase_realtime add table public.shop_texts;
+
+alter publication supabase_realtime add table public.search_synonyms;
+
+-- schemas/34_jobs.sql
+-- Background jobs of the payment function: which process calls it, and when.
+
+create function private.is_payment_job_due(action text) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+begin
+  -- The same conditions as in the functions that hand the work out (lease_payment_queries and the others).
+  return case is_payment_job_due.action
+    when 'query-open' then exists (
+      select from public.payments as p
+      where p.status in ('initiating', 'processing')
+        and (p.next_query_at <= now() or p.created_at < now()
+          - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'send-refunds' then exists (
+      select from public.refunds as r
+      where r.status = 'approved'
+        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+        or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    ) or exists (
+      select from public.refunds as r
+      join public.mpesa_transactions as known on known.receipt = r.receipt and known.amount < r.amount
+      where r.status in ('requested', 'approved')
+    ) or exists (
+      select from public.payment_tests as t
+      where t.status in ('initiating', 'processing')
+        and (t.next_query_at <= now() or t.created_at < now()
+          - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'take-up-till' then exists (
+      select from public.payment_messages as m
+      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+    ) or exists (
+      select from public.payment_messages as m
+      where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+    )
+    when 'pull-statement' then exists (
+      select from private.mpesa_registrations as registered where registered.kind = 'statement'
+    ) and not exists (
+      select from public.statement_pulls as s
+      where (s.outcome = 'running' and s.leased_until >= now())
+        or (s.outcome = 'complete' and s.finished_at > now() - interval '30 minutes')
+        or (s.outcome = 'failed' and s.finished_at > now() - interval '5 minutes')
+    )
+    else false
+  end;
+end
+$$;
+comment on function private.is_payment_job_due(text) is
+  'Whether the payment function would find work for this action now.';
+
+create function public.claim_payment_job(action text) returns boolean
+language plpgsql volatile security definer
+set search_path = ''
+as $$
+declare
+  every constant interval := case
+    when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
+    when claim_payment_job.action = 'take-up-till' then interval '30 seconds'
+    when claim_payment_job.action = 'pull-statement' then interval '1 minute'
+  end;
+begin
+  if every is null then
+    return false;
+  end if;
+  if private.is_payment_job_due(claim_payment_job.action) then
+    return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
+  end if;
+  -- Without work, a call now and then: a due date that this function does not know must not wait for ever.
+  return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
+    and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
+end
+$$;
+comment on function public.claim_payment_job(text) is
+  'Whether the calling process is to call the payment function with this action now. Of all processes one is, once per interval while there is work, and otherwise once in 10 minutes.';
+grant execute on function public.claim_payment_job(text) to service_role;
+
+-- schemas/35_changes.sql
+-- What follows from a change of a row: one trigger for each table and timing, which calls its steps in the order written here.
+-- Steps run as the owner. What a step itself changes fires the triggers of that table before the next step begins.
+
+-- Products, categories and settings
+
+create function private.before_product_change() returns trigger
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Stock is left out: orders take and return units all day and must not conflict with a staff member's edit.
+  -- The date never moves backwards, even when the clock does.
+  new.updated_at := case
+    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+        old.brand, old.is_active, old.home_section, old.home_position)
+      is distinct from
+      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+        new.brand, new.is_active, new.home_section, new.home_position)
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  -- An update that does not mention the offer ends it by a price that is not below the previous one.
+  if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
+    new.previous_price := null;
+  end if;
+  return new;
+end
+$$;
+
+create trigger products_before_change before update on public.products
+  for each row execute function private.before_product_change();
+
+create function private.after_product_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.update_product_search(null, new);
+    perform private.announce_product_change(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    perform private.update_product_search(old, null);
+    perform private.announce_product_change(old, null);
+    return null;
+  end if;
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.update_product_search(old, new);
+  end if;
+  -- Every order takes units, but pages only show whether there are any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger products_after_change after insert or update or delete on public.products
+  for each row execute function private.after_product_change();
+
+create function private.before_category_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  if tg_op = 'UPDATE' and old.name <> new.name then
+    -- The foreign key renames its products in no certain order: lock them by id first, as orders do.
+    perform from public.products as p where p.category = old.name order by p.id for update;
+  end if;
+  return new;
+end
+$$;
+
+create trigger categories_before_change before insert or update of name on public.categories
+  for each row execute function private.before_category_change();
+
+create function private.before_settings_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if old.support_email is distinct from new.support_email then
+    perform private.expect_support_email(new.support_email);
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create trigger store_settings_before_change before update on public.store_settings
+  for each row execute function private.before_settings_change();
+
+create function private.after_settings_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if old is distinct from new then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
+  end if;
+  if new.refund_approval_above > old.refund_approval_above then
+    perform private.record_refund_limit_raise(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger store_settings_after_change after update on public.store_settings
+  for each row execute function private.after_settings_change();
+
+-- Orders
+
+create function private.before_order_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'DELETE' then
+    perform private.count_held_units(old, null);
+    return old;
+  end if;
+  if (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
+    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
+  then
+    perform private.refuse_while_refund_is_open(new);
+  end if;
+  if new.payment_status <> 'paid' and old.status <> new.status and new.status in ('shipped', 'out_for_delivery', 'delivered') then
+    perform private.check_handover(old, new);
+  end if;
+  -- An unpaid order that staff hand on takes its units even when it has held none so far.
+  if old.payment_status = new.payment_status and old.status <> new.status
+    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
+  then
+    new := private.move_units_with_status(old, new);
+  end if;
+  return new;
+end
+$$;
+
+create trigger orders_before_change before update of status, payment_status or delete on public.orders
+  for each row execute function private.before_order_change();
+
+create function private.after_order_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.record_order_events(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    delete from public.order_events as e where e.order_id = old.id;
+    delete from public.outbox_messages as m where m.order_id = old.id;
+    return null;
+  end if;
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
+  end if;
+  if old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded' then
+    perform private.record_refund_of_order(new);
+  end if;
+  if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
+    perform private.queue_messages_of_order(old, new);
+    perform private.notify_order_followers(new);
+  end if;
+  perform private.record_order_events(old, new);
+  if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_delivery_with_order(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger orders_after_change after insert or update or delete on public.orders
+  for each row execute function private.after_order_change();
+
+-- Payments and refunds
+
+create function private.before_payment_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and new.status = 'initiating' and new.method = 'prompt' then
+    perform private.refuse_same_amount(new);
+    perform private.refuse_prompt_in_pause();
+  end if;
+  if new.receipt is not null then
+    new := private.move_refund_with_receipt(new);
+  end if;
+  return new;
+end
+$$;
+
+create trigger payments_before_change before insert or update of receipt on public.payments
+  for each row execute function private.before_payment_change();
+
+create function private.after_payment_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    if new.method = 'prompt' and new.status = 'initiating' then
+      perform private.queue_link_with_prompt(new);
+    end if;
+    if new.status in ('initiating', 'processing') then
+      perform private.notify_followers_of_order(new.order_id);
+    end if;
+    perform private.record_payment_events(null, new);
+    return null;
+  end if;
+  if old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed') then
+    perform private.pause_prompts(new);
+  end if;
+  if new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)) then
+    perform private.refund_order_of_payment(new);
+  end if;
+  if old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
+    old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
+  )) then
+    perform private.notify_followers_of_order(new.order_id);
+  end if;
+  perform private.record_payment_events(old, new);
+  return null;
+end
+$$;
+
+-- The two exceptions from one trigger fire in the order of their names. The first also fires when an update writes the same receipt
+-- again, which no function could see: a transaction with this receipt may have come in the meantime.
+create trigger payments_after_receipt after insert or update of receipt on public.payments
+  for each row
+  when (new.receipt is not null)
+  execute function private.link_transaction();
+
+create trigger payments_after_status_change after insert or update on public.payments
+  for each row execute function private.after_payment_change();
+
+create function private.after_refund_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' and new.payment_id is not null then
+    perform private.record_refund_in_reconciliation(new);
+  end if;
+  if new.payment_id is not null then
+    perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
+  end if;
+  if tg_op = 'INSERT' then
+    perform private.record_refund_events(null, new);
+    return null;
+  end if;
+  perform private.record_refund_events(old, new);
+  if old.status <> new.status and new.status in ('failed', 'withdrawn') then
+    perform private.reopen_transaction_of_refund(new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger refunds_after_change after insert or update of status on public.refunds
+  for each row execute function private.after_refund_change();
+
+create function private.after_transaction_insert() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.set_test_money_aside(new.receipt);
+  return null;
+end
+$$;
+
+create trigger mpesa_transactions_after_insert after insert on public.mpesa_transactions
+  for each row execute function private.after_transaction_insert();
+
+create function private.after_payment_test_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if new.receipt is distinct from old.receipt and new.receipt is not null then
+    perform private.set_test_money_aside(new.receipt);
+  end if;
+  if old.status <> new.status and new.status = 'completed' then
+    perform private.end_prompt_pause();
+  end if;
+  return null;
+end
+$$;
+
+create trigger payment_tests_after_change after update on public.payment_tests
+  for each row execute function private.after_payment_test_change();
+
+-- Deliveries
+
+create trigger deliveries_before_change before insert or update on public.deliveries
+  for each row execute function private.follow_delivery_status();
+
+create function private.after_delivery_change() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.record_delivery_events(null, new);
+    perform private.move_order_with_delivery(null, new);
+    return null;
+  end if;
+  perform private.record_delivery_events(old, new);
+  if old.delivery_status <> new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_order_with_delivery(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger deliveries_after_change after insert or update on public.deliveries
+  for each row execute function private.after_delivery_change();
+
+-- Message templates
+
+create trigger message_templates_before_change before insert or update on public.message_templates
+  for each row execute function private.check_message_template();
 
 -- The rows that a new shop begins with.
 reset check_function_bodies;
