@@ -150,11 +150,13 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     if (!service) return problem(404, 'not_found', 'No service has this path');
     const origin = request.headers.get('origin');
     const isForeign = origin !== null && !isOwnOrigin(origin, request) && !allowedOrigins.includes(origin);
-    if (isForeign && !['GET', 'HEAD'].includes(request.method) && !formPosts.has(pathname)) {
+    const { badToken, answersPreflight = false, formPaths = [] } = service.policy;
+    const takesForms = formPaths.includes(pathname.slice(prefix.length));
+    if (isForeign && !['GET', 'HEAD'].includes(request.method) && !takesForms) {
       return problem(403, 'origin_not_allowed', 'Requests from pages of other sites are not accepted');
     }
     const isPreflight = request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
-    if (origin && isPreflight && !answersPreflights.has(prefix)) return allowRequest(request);
+    if (origin && isPreflight && !answersPreflight) return allowRequest(request);
     const token = bearer(request) ?? apiKeyOf(request);
     if (isBrowser(request.headers.get('user-agent')) && [token, apiKeyOf(request)].some(isSecretKey)) {
       return Response.json(secretInBrowser, {
@@ -171,11 +173,10 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return { ...caller, inShare };
     };
     const visitor = callerWith({ role: 'anon' });
-    // Requests without a session bring no key either: links in emails, providers that redirect people back.
-    if (prefix === '/auth/v1') return service.fetch(whole(request), visitor);
+    if (badToken === 'ignored') return service.fetch(whole(request), visitor);
     const refuse = (token: string | null, message: string, refusal: () => Response) =>
-      answersTokenFaults.has(prefix)
-        ? service.fetch(whole(request), { ...visitor, tokenFault: { token, message } })
+      badToken === 'reported'
+        ? service.fetch(whole(request), { ...visitor, tokenError: { token, message } })
         : refusal();
     if (!token) {
       return refuse(request.headers.has('authorization') ? '' : null, '', () =>
@@ -240,9 +241,6 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   };
 }
 
-// Services that answer a missing or wrong token in their own words; some of their requests need none.
-const answersTokenFaults = new Set(['/storage/v1', '/functions/v1']);
-
 // What a hosted project answers to the secret key from a browser; it too looks at User-Agent alone. A script sets that header
 // as it likes: this is to make a mistake of the operator's visible, not to keep anyone out.
 const secretInBrowserCode = 'UNAUTHORIZED_INVALID_API_KEY_TYPE';
@@ -250,12 +248,6 @@ const secretInBrowser = {
   message: 'Forbidden use of secret API key in browser',
   hint: 'Secret API keys can only be used in a protected environment and should never be used in a browser. Delete this secret API key immediately!',
 };
-
-// Where other sites' pages send their people back to with a form.
-const formPosts = new Set(['/auth/v1/callback', '/auth/v1/sso/saml/acs']);
-
-// They have rules of their own: which methods a function takes, it says itself.
-const answersPreflights = new Set(['/auth/v1', '/functions/v1']);
 
 /** Answers what a browser asks before it lets a page of another site send a request; comes after the origin is checked. */
 function allowRequest(request: Request | PlainRequest): Response {

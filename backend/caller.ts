@@ -12,7 +12,7 @@ export interface Caller {
    * Set when the request has no valid token or API key; for services that answer it in their own words. `token` is null without
    * an Authorization header and '' when that header holds no bearer token.
    */
-  tokenFault?: { token: string | null; message: string };
+  tokenError?: { token: string | null; message: string };
   /**
    * Runs work in the caller's share of a fair queue. Never within another call of it. Absent: the work needs no queue, as it is part
    * of a request that has its place already, or a job of this process.
@@ -37,8 +37,22 @@ export function inShareOf<T>(
   return inShare ? inShare(queue, cost, job) : job(() => {});
 }
 
+/** What a service wants of the backend's root before it gets a request. */
+interface AccessPolicy {
+  /**
+   * Requests without a valid token or API key: `refused` by the root, or `reported` to the service in `tokenError`.
+   * `ignored`: the root reads no token, and every caller is a visitor; the service reads tokens itself.
+   */
+  badToken: 'refused' | 'reported' | 'ignored';
+  /** Whether the service itself answers the preflight requests of browsers. Default: false. */
+  answersPreflight?: boolean;
+  /** Paths within the service where pages of other sites may post a form. Default: none. */
+  formPaths?: readonly string[];
+}
+
 /** What every service of the backend is to its root. */
 export interface Service {
+  readonly policy: AccessPolicy;
   fetch(request: Request, caller: Caller): Promise<Response>;
   /** The same for plain requests too, and without a stream for what is at hand, where the service has that. */
   answer?(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse>;

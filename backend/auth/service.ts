@@ -99,6 +99,12 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
   };
 
   return {
+    // Links in emails and providers that redirect people back bring no key.
+    policy: {
+      badToken: 'ignored',
+      answersPreflight: true,
+      formPaths: ['/callback', '/sso/saml/acs'],
+    },
     async fetch(request, caller) {
       if (request.method === 'OPTIONS') return answerPreflight(request);
       try {

@@ -261,6 +261,7 @@ export async function createDataService(
   }
 
   return {
+    policy: { badToken: 'refused' },
     answer,
     async fetch(request, caller) {
       const answered = await answer(request, caller);

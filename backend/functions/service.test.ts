@@ -216,7 +216,7 @@ describe('a call', () => {
     });
     const answer = await service.fetch(
       new Request('http://shop.example/functions/v1/echo', { method }),
-      token === undefined ? visitor : { ...visitor, tokenFault: { token, message: 'not accepted' } },
+      token === undefined ? visitor : { ...visitor, tokenError: { token, message: 'not accepted' } },
     );
     return { status: answer.status, code: answer.headers.get('sb-error-code'), body: await answer.json() };
   };

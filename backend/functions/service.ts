@@ -53,6 +53,8 @@ export function createFunctionsService(options: FunctionsOptions): Service {
   const { functions, onFault = () => {}, bodyBytes = 1_048_576, timeLimitMilliseconds = 60_000 } = options;
   const { anonymousBodyBytes = bodyBytes } = options;
   return {
+    // Which tokens and methods a function takes is its own setting.
+    policy: { badToken: 'reported', answersPreflight: true },
     async fetch(request, caller) {
       const isPreflight =
         request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
@@ -61,11 +63,11 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       const deployed = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
       if (name === null || !deployed) return refusal(404, 'NOT_FOUND', 'Requested function was not found');
       const { handler, verifyJwt = 'always' } = deployed;
-      const { tokenFault } = caller;
+      const { tokenError } = caller;
       const isRefused =
-        tokenFault && (verifyJwt === 'always' || (verifyJwt === 'when-sent' && tokenFault.token));
+        tokenError && (verifyJwt === 'always' || (verifyJwt === 'when-sent' && tokenError.token));
       // Browsers send no token with what asks for options.
-      if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenFault.token);
+      if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenError.token);
 
       const mostBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
       const bounded = await withinSize(request, mostBytes, caller.inShare !== undefined);

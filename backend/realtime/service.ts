@@ -128,6 +128,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   }
 
   return {
+    policy: { badToken: 'refused' },
     upgrade(request, socket, head) {
       // Until the WebSocket takes over, a client that goes away must not bring the process down.
       const onSocketError = () => socket.destroy();

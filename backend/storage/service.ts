@@ -95,6 +95,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
 
   const route = createRouter(context, resumable);
   return {
+    policy: { badToken: 'reported' },
     async fetch(request, caller) {
       try {
         return await route(request, caller);
@@ -151,7 +152,7 @@ function createRouter(
     return sendRendered(context, call, () => findReadable(context, call, access, bucket, key), wish);
   };
   // Without an acceptable token it is as if the public address had been asked for.
-  const ownOrPublic = (call: Call): Access => (call.caller.tokenFault ? 'public' : 'caller');
+  const ownOrPublic = (call: Call): Access => (call.caller.tokenError ? 'public' : 'caller');
   const tokenOf = (call: Call): string => {
     const token = call.url.searchParams.get('token');
     if (!token) throw faults.request(`querystring must have required property 'token'`);
@@ -430,7 +431,7 @@ function createRouter(
     for (const { route, pattern } of routes) {
       const match = pattern.exec(path);
       if (!match || !route.methods.split(' ').includes(request.method)) continue;
-      if (!route.isOpen && caller.tokenFault) throw faultOf(caller.tokenFault);
+      if (!route.isOpen && caller.tokenError) throw faultOf(caller.tokenError);
       const { bucket = '', key = '' } = match.groups ?? {};
       const call: Call = { request, url, caller, operation: route.operation };
       return route.handle(call, decoded(bucket), decoded(key));
@@ -457,7 +458,7 @@ function decoded(part: string): string {
 }
 
 /** What the API answers to a missing or wrong token, in the words of the libraries it is made of. */
-function faultOf({ token, message }: NonNullable<Caller['tokenFault']>): StorageFault {
+function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageFault {
   if (token === null) return faults.request("headers must have required property 'authorization'");
   if (token.split('.', 4).length !== 3) return faults.accessDenied('Invalid Compact JWS');
   if (message === 'JWT expired') return faults.accessDenied('"exp" claim timestamp check failed');
