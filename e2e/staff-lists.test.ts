@@ -159,7 +159,9 @@ describe.each([
     const delivery = rowOf(page, 'Amina Kamau');
     await delivery.getByText(`2 × ${product.name}`).waitFor();
     await delivery.getByText('=Blue gate, ring twice').waitFor();
-    expect(await heightOf(delivery)).toBeLessThanOrEqual(isPhone ? 125 : 60);
+    expect(await heightOf(delivery)).toBeLessThanOrEqual(isPhone ? 98 : 60);
+    // Also with a rider, in one line more.
+    expect(await heightOf(rowOf(page, 'Brian Mutua'))).toBeLessThanOrEqual(isPhone ? 98 : 60);
     await expectAccessible(page, 'the deliveries');
   });
 
@@ -321,3 +323,65 @@ describe.each([
     expect(await sheet(page).getByRole('row').count()).toBeGreaterThanOrEqual(12);
   });
 });
+
+storyIn(() => browser, { viewport: desktop })(
+  'an order is handed over by keyboard alone',
+  async ({ newVisitor }) => {
+    const { order_number, id } = await makeOrder('Keyboard Kendi', 4, { receipt: 'UKL3AB14AA' });
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/orders`);
+    const tabTo = async (target: Locator) => {
+      await target.waitFor();
+      await isStill(page);
+      for (let presses = 0; presses < 100; presses += 1) {
+        await page.keyboard.press('Tab');
+        if (await target.evaluate((element) => element === document.activeElement)) return;
+      }
+      throw new Error(`Tab does not reach ${target}`);
+    };
+    await tabTo(page.getByRole('link', { name: `View ${order_number}` }));
+    await page.keyboard.press('Enter');
+    await tabTo(page.getByRole('dialog').getByRole('link', { name: 'Assign a rider' }));
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
+    await tabTo(dialog.getByRole('button', { name: /^Joseph Otieno/ }));
+    await page.keyboard.press('Enter');
+    const assign = dialog.getByRole('button', { name: 'Assign Delivery' });
+    await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'hidden' });
+    await tabTo(statusButton(page, `Delivery status of ${order_number}`));
+    await page.keyboard.press('Enter');
+    await page.getByRole('menuitemradio', { name: 'Delivered' }).waitFor();
+    await page.keyboard.press('d');
+    await page.keyboard.press('Enter');
+    await until(async () => {
+      const answer = await asOwner(shop, `/rest/v1/orders?id=eq.${id}&select=status`, 'GET');
+      return ((await answer.json()) as { status: string }[])[0]?.status === 'delivered';
+    }, 'the order is delivered');
+  },
+);
+
+storyIn(() => browser, { viewport: phone })(
+  'nothing of the orders is cut off on a phone, however much waits',
+  async ({ newVisitor }) => {
+    const { id } = await makeOrder('Refunded Rehema', 30, { receipt: 'UKL3AB15AA' });
+    await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', { status: 'cancelled' });
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    await page.goto(`${shop.url}/admin/orders`);
+    await page.getByRole('button', { name: /^Refund due/ }).waitFor();
+    for (const control of [
+      page.getByRole('searchbox', { name: 'Search orders' }),
+      page
+        .getByLabel('Status', { exact: true })
+        .or(page.getByLabel(/status/i))
+        .first(),
+      page.getByRole('button', { name: 'Filters' }),
+    ]) {
+      const box = await control.boundingBox();
+      expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(phone.width);
+    }
+  },
+);

@@ -71,6 +71,7 @@ async function place(name: string, number = '0712345678', email = 'amina@example
     delivery_location: 'Westlands',
     delivery_notes: 'Blue gate,\nring twice',
     expected_total: product.price * 2 + 100,
+    accepts_terms: true,
   });
   return orderNow(((await answer.json()) as { id: string }).id);
 }
@@ -266,6 +267,9 @@ describe.each([
       'JJ-': `/track-order/${order.tracking_number}`,
     });
     await dialog.getByText('Blue gate').waitFor();
+    await dialog
+      .getByText(/^Confirmed being 18 or older and accepted the terms by placing the order/)
+      .waitFor();
     expect(
       await dialog.evaluate((whole) =>
         [...whole.querySelectorAll('section')].every(

@@ -415,6 +415,9 @@ describe.each([
     await pickPicture(page, 'IMG_0001.HEIC', 'image/heic', Buffer.from('ftypheic'));
     await dialogOf(page).getByText('This browser cannot open HEIC photos.').waitFor();
     await expectAccessible(page, 'a photo that cannot be read');
+    // A browser that can decode the photo reads its bytes and not its name: it is uploaded as a JPEG.
+    await pickPicture(page, 'IMG_0003.HEIC', 'image/heic', photo);
+    await dialogOf(page).getByText('IMG_0003.jpg').waitFor();
     await pickPicture(page, 'IMG_0002.JPG', 'image/jpeg', photo);
     await dialogOf(page).getByText('IMG_0002.jpg').waitFor();
     const name = `Photo ${size}`;

@@ -19,7 +19,7 @@ export function actionLink(
 
 const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: string }> = {
   confirmation: { subject: 'Confirm your email address', purpose: 'confirm your email address' },
-  invite: { subject: 'You have been invited', purpose: 'accept the invitation' },
+  invite: { subject: 'Your invitation', purpose: 'accept your invitation' },
   magiclink: { subject: 'Your sign-in link', purpose: 'sign in' },
   recovery: { subject: 'Reset your password', purpose: 'reset your password' },
   email_change: {
@@ -43,7 +43,8 @@ export async function sendLetter(
   await context.messages.sendMail({
     to: letter.to,
     subject,
-    text: `${byLink} ${token.code}.\n\nIf you did not ask for this, you need not do anything.\n`,
+    // An invitation comes without being asked for.
+    text: `${byLink} ${token.code}.\n\nIf you did not ${kind === 'invite' ? 'expect' : 'ask for'} this, you need not do anything.\n`,
     kind,
     code: token.code,
     ...(link ? { link } : {}),

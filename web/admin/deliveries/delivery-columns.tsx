@@ -80,7 +80,7 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
     },
     {
       title: 'Status',
-      width: '8.5rem',
+      width: '9rem',
       show: (delivery) => <StatusControl delivery={delivery} status={status} />,
     },
     { title: 'Times', width: '8.5rem', show: (delivery) => <Times delivery={delivery} /> },
@@ -91,21 +91,28 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
 /** On a phone: short lines beside what is pressed. */
 export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; status: DeliveryStatus }) {
   const { order, delivery_person } = delivery;
+  const place = order.anonymised_at ? null : (
+    <>
+      <MapLink order={order} className="min-w-0 truncate py-0.5 underline" />
+      <OtherCity order={order} />
+    </>
+  );
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_7.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_15.5rem]">
-      <div className="grid min-w-0 gap-x-4 text-sm leading-5.5 sm:grid-cols-2">
+      <div className="grid min-w-0 gap-x-4 text-sm leading-5 sm:grid-cols-2">
         <p className="flex items-center gap-2 whitespace-nowrap">
           <OrderLink delivery={delivery} className="py-0.5" />
           <DeliveryAge delivery={delivery} />
           <LastTime delivery={delivery} />
         </p>
-        <p className="truncate font-semibold">{order.customer_name}</p>
-        {order.anonymised_at ? null : (
-          <p className="flex min-w-0 gap-1.5">
-            <MapLink order={order} className="truncate py-0.5 underline" />
-            <OtherCity order={order} />
-          </p>
-        )}
+        <p className="flex min-w-0 gap-1.5">
+          <span className={`truncate font-semibold ${delivery_person ? 'max-w-3/5 shrink-0' : ''}`}>
+            {order.customer_name}
+          </span>
+          {delivery_person ? place : null}
+        </p>
+        {/* A row as high without a rider: the address that decides who goes has a line of its own. */}
+        {delivery_person || !place ? null : <p className="flex min-w-0 gap-1.5">{place}</p>}
         <p className="truncate" title={order.delivery_notes ?? undefined}>
           {drinksOf(order.order_items)}
           {order.delivery_notes ? (
@@ -117,9 +124,9 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
           ) : null}
         </p>
         {delivery_person ? (
-          <div className="min-w-0 text-ink-soft sm:col-span-2">
+          <p className="truncate text-ink-soft">
             <Rider delivery={delivery} />
-          </div>
+          </p>
         ) : null}
       </div>
       <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
@@ -193,17 +200,17 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
   if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
   return (
     <>
-      <span className="block truncate cards:inline" title={delivery_person}>
+      <span className="truncate table:block" title={delivery_person}>
         {delivery_person}
       </span>
-      <span className="flex gap-2 text-xs leading-6 cards:ml-2 cards:inline cards:text-sm">
+      <span className="flex gap-2 text-xs leading-6 cards:ml-2 cards:inline cards:text-sm cards:leading-5">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline cards:py-1">
             {delivery_phone}
           </a>
         ) : null}
         {delivery_notes ? (
-          <span className="truncate text-ink-soft cards:block" title={delivery_notes}>
+          <span className="truncate text-ink-soft cards:ml-2 cards:inline" title={delivery_notes}>
             <span className="sr-only">Instructions: </span>
             {delivery_notes}
           </span>
@@ -215,7 +222,7 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
 
 const CancelledBadge = () => (
   <Badge tone="red" isSmall>
-    Order cancelled
+    <span className="whitespace-nowrap">Order cancelled</span>
   </Badge>
 );
 
@@ -258,14 +265,26 @@ function Times({ delivery: { pickup_time, delivery_time } }: { delivery: ListedD
 }
 
 function LastTime({ delivery: { pickup_time, delivery_time } }: { delivery: ListedDelivery }) {
-  if (delivery_time) return <Time word="Delivered" at={delivery_time} />;
-  return pickup_time ? <Time word="Picked" at={pickup_time} /> : null;
+  const now = useNow();
+  const at = delivery_time ?? pickup_time;
+  if (!at) return null;
+  const word = delivery_time ? 'Delivered' : 'Picked';
+  // Its word would reach the status on a narrow phone.
+  return (
+    <span title={word} className="flex min-w-0 items-center gap-1 text-xs">
+      <Icon name={delivery_time ? 'check' : 'truck'} className="size-3.5 text-ink-soft" />
+      <span className="sr-only">{word}: </span>
+      <time dateTime={at} className="truncate">
+        {formatClock(at, now)}
+      </time>
+    </span>
+  );
 }
 
 function Time({ word, at }: { word: string; at: string }) {
   const now = useNow();
   return (
-    <span className="block truncate cards:text-xs">
+    <span className="block truncate">
       <span className="text-ink-soft">{word}:</span> <time dateTime={at}>{formatClock(at, now)}</time>
     </span>
   );

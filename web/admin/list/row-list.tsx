@@ -363,7 +363,8 @@ export function ListFrame({
         aria-labelledby={card ? id : undefined}
         className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3"
       >
-        <div className="grid gap-3 px-3 py-3 sm:px-4 print:hidden">
+        {/* A row of buttons that scrolls sideways must not widen it. */}
+        <div className="grid grid-cols-[minmax(0,1fr)] gap-3 px-3 py-3 sm:px-4 print:hidden">
           {card ? (
             <h2 id={id} className="text-lg">
               {card}

@@ -367,7 +367,20 @@ function Customer({ order }: { order: WholeOrder }) {
           who={order.customer_name}
         />
       </div>
+      <Terms order={order} />
     </Part>
+  );
+}
+
+/** What the customer confirmed with the order. Orders taken by the shop itself have nothing. */
+function Terms({ order: { terms_accepted_at, accepted_terms } }: { order: WholeOrder }) {
+  if (!terms_accepted_at) return null;
+  const isTicked = (accepted_terms as { is_ticked?: unknown } | null)?.is_ticked === true;
+  return (
+    <p className="mt-3 text-xs text-ink-soft">
+      Confirmed being 18 or older and accepted the terms{' '}
+      {isTicked ? 'by ticking the box' : 'by placing the order'}, {formatDateTime(terms_accepted_at)}.
+    </p>
   );
 }
 

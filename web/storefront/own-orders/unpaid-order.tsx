@@ -15,30 +15,33 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
   if (!order) return null;
   const { orderId, trackingNumber, total, phone, accessKey, ordered } = order;
   return (
-    <div
-      className={
-        unpaid
-          ? 'mt-1 mb-3 flex flex-wrap items-center justify-between gap-x-5 gap-y-2 rounded-xl border border-ember-300 bg-ember-50 py-3 pr-3 pl-4'
-          : ''
-      }
-    >
-      <p role="status" className="min-w-44 flex-1 text-sm leading-snug">
-        {unpaid ? (
-          <>
-            <span className="block text-ink-soft">
-              Your order {ordered ? `of ${ordered.quantity} × ${ordered.name}` : trackingNumber}
-            </span>
-            <strong>{unpaid.meaning.summary}</strong>
-          </>
-        ) : null}
-      </p>
-      <PayNow
-        order={{ orderId, trackingNumber, total, phone }}
-        meaning={unpaid?.meaning ?? null}
-        accessKey={accessKey}
-        isOffered={unpaid !== null}
-        size="medium"
-      />
+    // It lies over the page, so that nothing moves when it comes, and stays in sight where there is room above what is read.
+    <div className="relative z-20 h-0 [@media(min-height:30rem)]:sticky [@media(min-height:30rem)]:top-2 xl:[@media(min-height:30rem)]:top-20">
+      <div
+        className={
+          unpaid
+            ? 'absolute inset-x-0 top-0 flex flex-wrap items-center justify-between gap-x-5 gap-y-2 rounded-xl border border-ember-300 bg-ember-50 py-2 pr-2 pl-4 shadow-lg sm:max-w-[46%]'
+            : ''
+        }
+      >
+        <p role="status" className="min-w-40 flex-1 text-sm leading-tight">
+          {unpaid ? (
+            <>
+              <span className="block truncate text-xs leading-5 text-ink-soft">
+                Your order {ordered ? `of ${ordered.quantity} × ${ordered.name}` : trackingNumber}
+              </span>
+              <strong>{unpaid.meaning.summary}</strong>
+            </>
+          ) : null}
+        </p>
+        <PayNow
+          order={{ orderId, trackingNumber, total, phone }}
+          meaning={unpaid?.meaning ?? null}
+          accessKey={accessKey}
+          isOffered={unpaid !== null}
+          size="medium"
+        />
+      </div>
     </div>
   );
 }
