@@ -1,4 +1,4 @@
-// The root of the built-in services: who is asking, from where, and which service answers.
+// The root of the built-in services: identifies the caller and chooses the service.
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ApiKeys } from './api-keys.ts';
@@ -7,6 +7,7 @@ import { createAuthService } from './auth/service.ts';
 import { completeSettings, type GivenAuthSettings } from './auth/settings.ts';
 import { createAuthenticate, InvalidToken, roleOfKey } from './authenticate.ts';
 import type { Caller, Service } from './caller.ts';
+import { isClientDisconnect } from './client-disconnect.ts';
 import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
@@ -14,7 +15,6 @@ import type { Database } from './database/database.ts';
 import { isTurnedAway, QueueFull } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
-import { isHangUp } from './hang-up.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
 import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
@@ -28,7 +28,7 @@ export interface BackendOptions {
   functions: Record<string, DeployedFunction>;
   /** Where stored objects are; without it there is no storage. */
   files?: FileStore;
-  /** What the outside calls us; access tokens name it as their issuer. `http://localhost:3000` unless told. */
+  /** The public URL; access tokens name it as their issuer. Default: `http://localhost:3000`. */
   publicUrl?: string;
   /** How people sign in, and what sends them mails and texts. */
   auth?: { settings?: Partial<GivenAuthSettings>; messages?: Messages; now?: () => Date };
@@ -45,7 +45,7 @@ export interface BackendOptions {
   visitorLimits?: Partial<SizeLimits>;
   /** Sides in pixels of the image renderings that visitors may ask for. Default: any. */
   visitorImageSides?: readonly number[];
-  /** Told of faults no caller is told the details of. */
+  /** Receives errors whose details no caller gets. */
   onFault?: (error: unknown, where: string) => void;
 }
 
@@ -73,7 +73,7 @@ export interface Backend {
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
   const onFault = (error: unknown, where: string) => {
-    if (!isHangUp(error)) options.onFault?.(error, where);
+    if (!isClientDisconnect(error)) options.onFault?.(error, where);
   };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
   const authSettings = completeSettings({

@@ -31,7 +31,7 @@ export interface OpenAuthService {
 const platform = { name: 'platform', folder: fileURLToPath(new URL('../backend/platform', import.meta.url)) };
 
 /**
- * Opens a service with cheap password hashes, sign-up open and addresses confirmed by themselves, unless told otherwise.
+ * Opens a service with cheap password hashes, sign-up open and addresses confirmed by themselves. `settings` override that.
  * The network address of a caller is the last of its `x-forwarded-for`, else 127.0.0.1.
  */
 export async function openAuthService(

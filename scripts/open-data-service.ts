@@ -15,7 +15,7 @@ export interface OpenDataService {
   url: string;
   /** What went wrong inside; a test that expects nothing of the kind looks here. */
   faults: unknown[];
-  /** The official client, as a role: `anon` unless told. */
+  /** The official client with a role. Default: `anon`. */
   // biome-ignore lint/suspicious/noExplicitAny: the client is driven without generated types
   client(role?: string): PostgrestClient<any, { PostgrestVersion: '14' }, any>;
   close(): Promise<void>;

@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Backend } from '../backend/backend.ts';
+import { isClientDisconnect } from '../backend/client-disconnect.ts';
 import { ClientGone, QueueFull, type Turn } from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
-import { isHangUp } from '../backend/hang-up.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
@@ -197,7 +197,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       overrideGlobalObjects: false,
       errorHandler: (error) => {
         // No host, or no address that could be one: said to the sender, not to the log.
-        if (error instanceof RequestError || isHangUp(error)) {
+        if (error instanceof RequestError || isClientDisconnect(error)) {
           return new Response('Bad request\n', { status: 400 });
         }
         log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');

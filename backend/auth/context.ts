@@ -43,7 +43,7 @@ export interface AuthRequest {
   bearer: string | null;
   /** Where to send the person afterwards: as asked for when allowed, else the site (reference: redirect allow rule). */
   redirectTo: string;
-  /** When it may be answered at the earliest, on the clock of `performance.now()`; set by `holdAnswer`. */
+  /** When it may be answered at the earliest, on the clock of `performance.now()`; set by `delayAnswer`. */
   heldUntil: number;
 }
 

@@ -1,5 +1,5 @@
 // Reads the fields of a body: the documented type and a length that can be meant, or the documented error.
-import { isKeepable, isKeepableText } from '../keepable.ts';
+import { isStorable, isStorableText } from '../storable.ts';
 import type { Fields } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
 import type { Json } from './rows.ts';
@@ -16,7 +16,7 @@ export function text(fields: Fields, name: string, maxLength = 2048): string {
   const value = fields[name] ?? '';
   if (typeof value !== 'string') throw wrongType(name, 'a string');
   if (value.length > maxLength) throw invalid(`${name} is longer than ${maxLength} characters`);
-  if (!isKeepableText(value))
+  if (!isStorableText(value))
     throw wrongType(name, 'a string without zero characters and halves of characters');
   return value;
 }
@@ -39,7 +39,7 @@ export function object(fields: Fields, name: string): Json | null {
   const value = fields[name] ?? null;
   if (value === null) return null;
   if (typeof value !== 'object' || Array.isArray(value)) throw wrongType(name, 'an object');
-  if (!isKeepable(value)) throw wrongType(name, 'free of zero characters and not nested too deeply');
+  if (!isStorable(value)) throw wrongType(name, 'free of zero characters and not nested too deeply');
   return value as Json;
 }
 

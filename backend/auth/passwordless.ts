@@ -2,15 +2,15 @@
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
+import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } from './context.ts';
+import { actionLink, type LinkType, sendCode, sendEmail } from './emails.ts';
 import { AuthFault, invalid } from './fault.ts';
 import { checkMetadata, flag, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
-import { actionLink, type LinkType, sendCode, sendLetter } from './letters.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
 import { agreedStatus, dropTokens, makeToken, type SentToken, type TokenType } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
-import { holdAnswer } from './same-time.ts';
 import {
   type Address,
   addUser,
@@ -70,7 +70,7 @@ async function sendOtp(
     throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
   }
   await limitNetwork(context, 'otp', request.ip);
-  holdAnswer(request, context);
+  delayAnswer(request, context);
   await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
   const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
   const prepared = await prepare().catch((error) => {
@@ -85,7 +85,7 @@ async function sendOtp(
     await sendConfirmation(context, address.email, prepared.token, request.redirectTo);
   } else {
     const link = actionLink(context, prepared.token.hash, 'magiclink', request.redirectTo);
-    await sendLetter(context, 'magiclink', { to: address.email, token: prepared.token, link });
+    await sendEmail(context, 'magiclink', { to: address.email, token: prepared.token, link });
   }
   return done();
 }
@@ -139,7 +139,7 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
   const email = mailAddress(text(request.body, 'email'));
   const pkce = readPkce(request.body);
   await limitNetwork(context, 'otp', request.ip);
-  holdAnswer(request, context);
+  delayAnswer(request, context);
   await holdCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
   const token = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, { email }, { lock: true });
@@ -149,7 +149,7 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
   });
   if (token) {
     const link = actionLink(context, token.hash, 'recovery', request.redirectTo);
-    await sendLetter(context, 'recovery', { to: email, token, link });
+    await sendEmail(context, 'recovery', { to: email, token, link });
   }
   return done();
 }
@@ -168,7 +168,7 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
   if (!isMail && !text(body, 'phone')) throw invalid('Type provided requires a phone number');
   const address = readAddress(request, 'Only an email address or phone number should be provided.');
   await limitNetwork(context, 'otp', request.ip);
-  holdAnswer(request, context);
+  delayAnswer(request, context);
   const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
   await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
   const letters = await context.database.transaction(async (tx) => {
@@ -234,7 +234,7 @@ async function askAddresses(
     if (agreedStatus[type] === user.email_change_confirm_status) continue;
     const token = await makeToken(tx, context, { userId: user.id, type, address: to, flowId });
     const link = actionLink(context, token.hash, 'email_change', redirectTo);
-    letters.push(() => sendLetter(context, 'email_change', { to, token, link }));
+    letters.push(() => sendEmail(context, 'email_change', { to, token, link }));
   }
   return letters;
 }
@@ -276,7 +276,7 @@ async function reauthenticate(request: UserRequest, context: AuthContext): Promi
     await audit(tx, context, 'user_reauthenticate_requested', user, request);
     return makeToken(tx, context, { userId: user.id, type: 'reauthentication_token', address });
   });
-  if (user.email) await sendLetter(context, 'reauthentication', { to: user.email, token });
+  if (user.email) await sendEmail(context, 'reauthentication', { to: user.email, token });
   else await sendCode(context, { to: address, code: token.code, kind: 'reauthentication' });
   return done();
 }

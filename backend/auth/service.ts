@@ -7,6 +7,7 @@ import { type Database, DatabaseError } from '../database/database.ts';
 import { isTurnedAway } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
+import { waitUntilAnswerable } from './constant-time.ts';
 import type { AuthContext, AuthRequest, Route } from './context.ts';
 import { discoveryRoutes } from './discovery.ts';
 import { externalGrants, externalRoutes } from './external/routes.ts';
@@ -17,7 +18,6 @@ import { passkeyRoutes } from './passkeys/routes.ts';
 import { passwordlessRoutes } from './passwordless.ts';
 import { createPasswords } from './passwords.ts';
 import { readRequest } from './read-request.ts';
-import { waitForAnswer } from './same-time.ts';
 import { completeSettings, type GivenAuthSettings } from './settings.ts';
 import { signUpRoutes } from './sign-up.ts';
 import { checkAdmin, signedIn } from './signed-in.ts';
@@ -32,7 +32,7 @@ export interface AuthServiceOptions {
   messages: Messages;
   /** Told of faults no caller is told the details of. */
   onFault?: (error: unknown) => void;
-  /** The time; the machine's unless told. */
+  /** The clock. Default: the machine's. */
   now?: () => Date;
 }
 
@@ -84,7 +84,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
       // A change may hash a password, which takes the longest here.
       return await inShareOf(caller, queues.get(route) ?? 'work', raw.method === 'GET' ? 2 : 10, handle);
     } finally {
-      await waitForAnswer(request);
+      await waitUntilAnswerable(request);
     }
   };
   const handleRequest = async (route: Route, request: AuthRequest): Promise<Response> => {

@@ -54,7 +54,7 @@ export async function startSession(
     method: AuthenticationMethod;
     provider?: string | undefined;
     request: Pick<AuthRequest, 'ip' | 'userAgent'>;
-    /** With a passkey that verified its user, say; `aal1` unless told. */
+    /** `aal2`, for example, after a passkey that verified its user. Default: `aal1`. */
     aal?: 'aal1' | 'aal2';
   },
 ): Promise<TokenResponse> {

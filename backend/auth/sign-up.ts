@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
+import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
+import { actionLink, sendCode, sendEmail } from './emails.ts';
 import { AuthFault, invalid } from './fault.ts';
 import { checkMetadata, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
-import { actionLink, sendCode, sendLetter } from './letters.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
 import { dropTokens, makeToken, type SentToken } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
-import { holdAnswer } from './same-time.ts';
 import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { createUser, findUser, putIdentity, updateUser } from './users.ts';
@@ -46,7 +46,7 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
   if ('phone' in address && pkce) throw invalid('PKCE not supported for phone signups');
   await context.passwords.check(password, [sentTo(address).address]);
 
-  holdAnswer(request, context);
+  delayAnswer(request, context);
   const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
   if (!isConfirmed) await holdCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
   const hashed = await context.passwords.hash(password);
@@ -174,7 +174,7 @@ export async function sendConfirmation(
   redirectTo: string,
 ): Promise<void> {
   const link = actionLink(context, token.hash, 'signup', redirectTo);
-  await sendLetter(context, 'confirmation', { to, token, link });
+  await sendEmail(context, 'confirmation', { to, token, link });
 }
 
 /** Channel and recipient of messages to an address. */

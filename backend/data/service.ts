@@ -36,50 +36,50 @@ export interface DataServiceOptions {
   limits?: Partial<SizeLimits>;
   /** Further bounds of requests in the anonymous role. */
   anonymousLimits?: Partial<SizeLimits>;
-  /** Most rows a read or a function gives, and most embedded in any one row; 1000 unless told. */
+  /** Maximum rows of a read or a function, and maximum rows embedded in any one row. Default: 1000. */
   maxRows?: number;
-  /** How deep embeds may nest; 10 unless told. */
+  /** Maximum nesting of embeds. Default: 10. */
   maxEmbedDepth?: number;
-  /** Whether embedding many rows may lead back to a relation above them; it may unless told. */
+  /** Whether embedding many rows may lead back to a relation above them. Default: true. */
   allowsCircles?: boolean;
-  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
+  /** Milliseconds after which PostgreSQL cancels a statement. Default: its own. PGlite cannot cancel. */
   statementTimeout?: number;
-  /** Whether a client may have its transaction undone with `Prefer: tx=rollback`; it may not unless told. */
+  /** Whether a client may have its transaction undone with `Prefer: tx=rollback`. Default: false. */
   allowsRollback?: boolean;
-  /** Whether a transaction is undone unless the client, where it may, asks otherwise; it is kept unless told. */
+  /** Whether a transaction is rolled back unless the client may and does ask otherwise. Default: false. */
   rollsBack?: boolean;
-  /** The role of who shows no identity; `anon` unless told. */
+  /** Role for requests without a token. Default: `anon`. */
   anonymousRole?: string;
-  /** Whether a verified token may name any role of the database; only the platform's unless told. */
+  /** Whether a verified token may name any role of the database. Default: only the platform's roles. */
   allowsAnyRole?: boolean;
-  /** Schemas searched after the request's own; `extensions` unless told. */
+  /** Schemas searched after the request's own. Default: `extensions`. */
   extraSearchPath?: readonly string[];
   /** A function called, in the request's role, before every request's own work: its schema ('' for the search path) and name. */
   preRequest?: { schema: string; name: string };
-  /** Whether clients may aggregate; they may not unless told. */
+  /** Whether clients may aggregate. Default: false. */
   allowsAggregates?: boolean;
-  /** Whether clients may see execution plans; they may not unless told. */
+  /** Whether clients may see execution plans. Default: false. */
   allowsPlan?: boolean;
-  /** What the root describes: what the caller may use, unless told; everything; nothing. */
+  /** What the root describes: what the caller may use, everything, or nothing. Default: what the caller may use. */
   openApiMode?: PlanLimits['openApiMode'];
   /**
    * Whether descriptions are cached for as long as the schema does not change; only where the database announces every change of
    * privileges and comments, too. Default: false.
    */
   cachesDescriptions?: boolean;
-  /** Whether the description tells that tokens are sent; it does not unless told. */
+  /** Whether the description declares that tokens are sent. Default: false. */
   openApiSecurity?: boolean;
-  /** The service's address in the description; that of the request unless told. */
+  /** The service's URL in the description. Default: that of the request. */
   openApiAddress?: string;
   /** A function of the request's schema that answers at the root in place of the description. */
   rootFunction?: string;
-  /** Settings of a called function that hold for the whole transaction; PostgREST's own list unless told. */
+  /** Settings of a called function that hold for the whole transaction. Default: PostgREST's list. */
   hoistedSettings?: readonly string[];
-  /** Whether answers tell how long their stages took, in a Server-Timing header; they do not unless told. */
+  /** Whether responses have a Server-Timing header with the duration of each stage. Default: false. */
   tellsTiming?: boolean;
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;
-  /** The channel on which the database says that its schema changed; `pgrst` unless told, null for none. */
+  /** The channel on which the database announces that its schema changed; null for none. Default: `pgrst`. */
   schemaChannel?: string | null;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
   onFault?: (error: unknown) => void;

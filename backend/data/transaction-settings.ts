@@ -8,11 +8,11 @@ import { quoted } from './sql-writer.ts';
 
 /** What of the service's options settles it. */
 export interface TransactionSettingsOptions {
-  /** Milliseconds after which PostgreSQL cancels a statement; its own default unless told. PGlite cannot cancel. */
+  /** Milliseconds after which PostgreSQL cancels a statement. Default: its own. PGlite cannot cancel. */
   statementTimeout?: number;
-  /** Schemas searched after the request's own; `extensions` unless told. */
+  /** Schemas searched after the request's own. Default: `extensions`. */
   extraSearchPath?: readonly string[];
-  /** Settings of a called function that hold for the whole transaction; PostgREST's own list unless told. */
+  /** Settings of a called function that hold for the whole transaction. Default: PostgREST's list. */
   hoistedSettings?: readonly string[];
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;

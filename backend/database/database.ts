@@ -35,7 +35,7 @@ export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 /** Options of a transaction. `settings` are local to it, set in one parameterised statement. */
 export interface TransactionOptions {
   readOnly?: boolean;
-  /** The database's own default unless told. */
+  /** Default: the database's own. */
   isolation?: Isolation;
   settings?: Readonly<Record<string, string>>;
 }

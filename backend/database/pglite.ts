@@ -53,7 +53,7 @@ setFlagsFromString('--wasm-tiering-budget=100000000');
 /** Settings of the embedded driver. */
 export interface PgliteOptions {
   /**
-   * Waits for the disk at every commit, as a PostgreSQL server does; true unless told.
+   * Waits for the disk at every commit, as a PostgreSQL server does. Default: true.
    * Without it a killed process still loses nothing, a power cut may.
    */
   isDurable?: boolean;
@@ -61,9 +61,9 @@ export interface PgliteOptions {
   sharedBuffers?: string;
   /** A folder that may hold a blank database (scripts/make-blank-database.mjs): a new one begins with it where it can. */
   blanks?: string;
-  /** Bytes of the write-ahead log after which it is worked into the files; 64 MB unless told. */
+  /** Bytes of the write-ahead log after which a checkpoint runs. Default: 64 MB. */
   longestLog?: number;
-  /** How often its length is looked at, in milliseconds; every minute unless told. */
+  /** Milliseconds between two checks of its length. Default: one minute. */
   lookAtLogEveryMs?: number;
   /**
    * Called once when the database has broken, or has answered nobody for five such looks although it was asked: nothing more

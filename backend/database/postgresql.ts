@@ -28,11 +28,11 @@ const types = {
 
 /** Settings of the PostgreSQL driver. */
 export interface PostgresqlOptions {
-  /** Connections of the pool; 10 unless told. */
+  /** Connections of the pool. Default: 10. */
   poolSize?: number;
-  /** Milliseconds a caller waits for a connection; 10,000 unless told. */
+  /** Milliseconds a caller waits for a connection. Default: 10,000. */
   poolTimeout?: number;
-  /** Milliseconds between two questions whether the connection for notifications still lives; 2,000 unless told. */
+  /** Milliseconds between two health checks of the connection for notifications. Default: 2,000. */
   notificationCheck?: number;
   /** Told about faults that no caller waits for, such as an idle connection that broke. */
   onFault?: (error: Error) => void;

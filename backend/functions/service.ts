@@ -30,11 +30,11 @@ export interface FunctionsOptions {
   functions: Readonly<Record<string, DeployedFunction>>;
   /** Told about what functions throw, also after their time was up. Callers are never told. */
   onFault?: (error: unknown, functionName: string) => void;
-  /** Bytes of a request's body; 1 MiB unless told. */
+  /** Maximum bytes of a request's body. Default: 1 MiB. */
   bodyBytes?: number;
   /** Bytes of a body that an anonymous caller sends. Default: `bodyBytes`. */
   anonymousBodyBytes?: number;
-  /** Milliseconds a function may take; 60 s unless told. */
+  /** Maximum milliseconds of a call. Default: 60 s. */
   timeLimitMilliseconds?: number;
 }
 

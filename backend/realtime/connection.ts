@@ -2,7 +2,7 @@
 import type { RawData, WebSocket } from 'ws';
 import type { Reader } from '../backlog.ts';
 import { QueueFull } from '../fair-queue.ts';
-import { isKeepableText } from '../keepable.ts';
+import { isStorableText } from '../storable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
 import type { Hub } from './channels.ts';
@@ -185,7 +185,7 @@ export class Connection implements ChannelLink, Reader {
     let message: Message | PushedBroadcast;
     try {
       message = isBinary ? decodeBinary(frame) : decodeText(this.version, frame.toString());
-      if (!isKeepableText(message.topic)) throw new MalformedFrame('no topic has such characters');
+      if (!isStorableText(message.topic)) throw new MalformedFrame('no topic has such characters');
     } catch (error) {
       if (!(error instanceof MalformedFrame)) this.#hub.onFault(error);
       this.#closeWith(closeCodes.protocolError, 'malformed frame');

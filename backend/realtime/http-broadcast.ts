@@ -2,8 +2,8 @@
 import type { Caller } from '../caller.ts';
 import { QueueFull } from '../fair-queue.ts';
 import { visitorOf } from '../fair-share.ts';
-import { isKeepable, isKeepableText } from '../keepable.ts';
 import { networksOf } from '../network.ts';
+import { isStorable, isStorableText } from '../storable.ts';
 import { knownRightsToSend, queriesForRights, type Rights, writeRights } from './authorization.ts';
 import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
 import { broadcastToAll, costOf, type Hub } from './channels.ts';
@@ -90,7 +90,7 @@ function readBatch(body: Buffer, most: number): Broadcast[] {
   const messages = isRecord(request) ? request.messages : undefined;
   if (!Array.isArray(messages)) throw unreadable({ messages: [`can't be blank`] });
   if (messages.length > most) throw tooMany('Too many messages to broadcast, please reduce the batch size');
-  if (!isKeepable(request, () => true)) throw unreadable({ messages: ['is nested too deeply'] });
+  if (!isStorable(request, () => true)) throw unreadable({ messages: ['is nested too deeply'] });
   const problems = messages.map(problemsOf);
   if (problems.some((problem) => Object.keys(problem).length > 0)) throw unreadable({ messages: problems });
   return messages.map((message: { topic: string; event: string; payload: unknown; private?: unknown }) => ({
@@ -115,7 +115,7 @@ function problemsOf(message: unknown): Record<string, string[]> {
 function problemOf(field: string, name: unknown, longest: number): Record<string, string[]> {
   if (typeof name !== 'string' || name === '') return { [field]: [`can't be blank`] };
   if (Buffer.byteLength(name) > longest) return { [field]: [`should be at most ${longest} byte(s)`] };
-  return isKeepableText(name) ? {} : { [field]: ['is invalid'] };
+  return isStorableText(name) ? {} : { [field]: ['is invalid'] };
 }
 
 /**
@@ -161,7 +161,7 @@ function nameOf(part: string | undefined, longest: number): string {
   } catch {
     // Not a name then: refused below.
   }
-  if (name === '' || Buffer.byteLength(name) > longest || !isKeepableText(name))
+  if (name === '' || Buffer.byteLength(name) > longest || !isStorableText(name))
     throw unreadable({ topic: ['is invalid'] });
   return name;
 }

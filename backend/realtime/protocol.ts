@@ -1,6 +1,6 @@
 // The frames on the wire: Phoenix's text messages in both versions, and the binary frames of user broadcasts. Pure.
 
-import { isKeepable } from '../keepable.ts';
+import { isStorable } from '../storable.ts';
 
 /** Protocol versions: 1 frames messages as objects, 2 as arrays and may use binary frames. */
 export type Version = 1 | 2;
@@ -101,7 +101,7 @@ export function decodeText(version: Version, text: string): Message {
       throw new MalformedFrame('a name is too long');
   }
   // What is only passed on may have any characters.
-  if (!isKeepable(payload, () => true)) throw new MalformedFrame('nested too deeply');
+  if (!isStorable(payload, () => true)) throw new MalformedFrame('nested too deeply');
   return { joinRef: reference(joinRef), ref: reference(ref), topic, event, payload: payload ?? {} };
 }
 

@@ -148,7 +148,7 @@ export function readDataConfig(
 const endings = ['commit', 'commit-allow-override', 'rollback', 'rollback-allow-override'] as const;
 const openApiModes = ['follow-privileges', 'ignore-privileges', 'disabled'] as const;
 
-/** The first unless told. */
+/** Default: the first. */
 function oneOf<Choice extends string>(name: string, text: Text, choices: readonly [Choice, ...Choice[]]) {
   const value = text(name);
   const choice = value === undefined ? choices[0] : choices.find((each) => each === value);

@@ -1,5 +1,5 @@
 // JSON that comes with a request, and the checks its fields get.
-import { isKeepable } from '../keepable.ts';
+import { isStorable } from '../storable.ts';
 import type { Call, StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 
@@ -32,7 +32,7 @@ export async function readJson(
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw faults.request('body must be object');
-  if (!isKeepable(body)) throw faults.request('body must not have zero characters or be nested too deeply');
+  if (!isStorable(body)) throw faults.request('body must not have zero characters or be nested too deeply');
   return body as JsonBody;
 }
 

@@ -4,7 +4,7 @@ import type { Caller, Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import { type FairQueue, isTurnedAway } from '../fair-queue.ts';
 import { createFairShare } from '../fair-share.ts';
-import { isKeepableText } from '../keepable.ts';
+import { isStorableText } from '../storable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
 import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
@@ -450,7 +450,7 @@ function compile(routes: readonly Route[]): { route: Route; pattern: RegExp }[] 
 function decoded(part: string): string {
   try {
     const plain = decodeURIComponent(part);
-    if (isKeepableText(plain)) return plain;
+    if (isStorableText(plain)) return plain;
   } catch {
     // Told below.
   }

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
 import { clientOf } from '../fair-share.ts';
-import { isKeepable } from '../keepable.ts';
+import { isStorable } from '../storable.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,
@@ -174,7 +174,7 @@ export function readUserMetadata(
   if (!text) return null;
   try {
     const value: unknown = JSON.parse(encoding === 'base64' ? Buffer.from(text, 'base64').toString() : text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value) && isKeepable(value)) {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value) && isStorable(value)) {
       return value as Record<string, unknown>;
     }
   } catch {

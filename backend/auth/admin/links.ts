@@ -3,9 +3,9 @@ import type { Session } from '../../database/database.ts';
 import { mailAddress } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from '../context.ts';
+import { actionLink, type LinkType, sendEmail } from '../emails.ts';
 import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
-import { actionLink, type LinkType, sendLetter } from '../letters.ts';
 import { dropTokens, makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
 import { makeRecovery } from '../passwordless.ts';
 import type { Json } from '../rows.ts';
@@ -23,7 +23,7 @@ async function invite(request: AuthRequest, context: AuthContext): Promise<Respo
     return { user: await readUserJson(tx, known?.id ?? ''), token };
   });
   const link = actionLink(context, token.hash, 'invite', request.redirectTo);
-  await sendLetter(context, 'invite', { to: email, token, link });
+  await sendEmail(context, 'invite', { to: email, token, link });
   return Response.json(user);
 }
 

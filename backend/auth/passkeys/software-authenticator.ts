@@ -16,7 +16,7 @@ interface KeptCredential {
   counter: number;
 }
 
-/** What a test may bend; all as an honest device would have it unless told. */
+/** What a test may change. Default: as an honest device has it. */
 interface Circumstances {
   /** The origin of the page. */
   origin?: string;

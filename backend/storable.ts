@@ -1,19 +1,19 @@
-// What a database can keep of what strangers send: JSON allows for texts that no column takes.
+// Which values of clients PostgreSQL can store: JSON allows texts that no column takes.
 
-/** Levels of values within values: far more than anybody means, far less than the reading of them can break on. */
+/** Maximum nesting: far more than a client needs, far less than breaks a parser. */
 const deepest = 200;
 
-/** Whether a text can be kept: it has no zero character and no half of one that takes two. */
-export function isKeepableText(text: string): boolean {
+/** Whether a text can be stored: it has no NUL character and no lone surrogate. */
+export function isStorableText(text: string): boolean {
   return !/\0|\p{Surrogate}/u.test(text);
 }
 
 /**
- * Whether a value from JSON can be kept, its names included.
+ * Whether a value from JSON can be stored, its keys included.
  * @param value as `JSON.parse` gives it, however deep
  * @param isText which texts may be in it
  */
-export function isKeepable(value: unknown, isText: (text: string) => boolean = isKeepableText): boolean {
+export function isStorable(value: unknown, isText: (text: string) => boolean = isStorableText): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth > deepest) return false;

@@ -1,4 +1,4 @@
-// What people are written: a code, a link, and what they are for.
+// Emails and text messages to people: a code or a link, and its purpose.
 import type { AuthContext } from './context.ts';
 import type { MailKind } from './messages.ts';
 import type { SentToken } from './one-time-tokens.ts';
@@ -6,7 +6,7 @@ import type { SentToken } from './one-time-tokens.ts';
 /** The `type` of a link, which says what opening it does. */
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 
-/** The link that does what a code does. */
+/** A link that has the effect of a code. */
 export function actionLink(
   context: Pick<AuthContext, 'settings'>,
   hash: string,
@@ -29,8 +29,8 @@ const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: s
   reauthentication: { subject: 'Confirm that it is you', purpose: 'confirm that it is you' },
 };
 
-/** Sends a mail with a code and, where one is given, its link. It is on its way when this returns, not there. */
-export async function sendLetter(
+/** Sends a mail with a code and, where one is given, its link. It is sent when this returns, not delivered. */
+export async function sendEmail(
   context: AuthContext,
   kind: Exclude<MailKind, 'notice'>,
   letter: { to: string; token: SentToken; link?: string },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isKeepable } from './keepable.ts';
+import { isStorable } from './storable.ts';
 
 test.each([
   ['a zero character', '\0'],
@@ -7,9 +7,9 @@ test.each([
   ['the other half', { '\udf4b': 1 }],
   ['what is nested without end', JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)],
 ])('%s cannot be kept', (_, value) => {
-  expect(isKeepable(value)).toBe(false);
+  expect(isStorable(value)).toBe(false);
 });
 
 test.each(['🍋', '\\u0000 written out', { a: [null, 1, true, { b: 'ü' }] }])('%j can be kept', (value) => {
-  expect(isKeepable(value)).toBe(true);
+  expect(isStorable(value)).toBe(true);
 });

@@ -1,0 +1,7 @@
+// Clients that disconnect before their request is complete, as phones often do. That is no error of ours.
+
+/** Whether an error only means that the client disconnected before its body was complete. */
+export function isClientDisconnect(error: unknown): boolean {
+  const { message, code } = (error ?? {}) as Partial<Record<'message' | 'code', unknown>>;
+  return error instanceof Error && message === 'aborted' && code === 'ECONNRESET';
+}
