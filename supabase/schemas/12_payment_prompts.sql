@@ -7,7 +7,7 @@ create function public.record_push(
   checkout_request_id text default null,
   refusal_code text default null,
   refusal_description text default null
-) returns jsonb
+) returns public.payments
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -50,7 +50,7 @@ begin
       updated_at = now()
   where p.id = record_push.payment_id
   returning * into attempt;
-  return to_jsonb(attempt);
+  return attempt;
 end
 $$;
 comment on function public.record_push(uuid, text, text, text, text, text) is
@@ -103,7 +103,7 @@ $$;
 grant execute on function public.find_payment_by_secret(text) to service_role;
 
 -- M-PESA allows few queries per minute. Prompts of one network, which anyone can cause, must not delay the payments of others.
-create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof public.payments
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -166,7 +166,7 @@ begin
       updated_at = now()
   from due
   where p.id = due.id
-  returning to_jsonb(p);
+  returning p.*;
 end
 $$;
 comment on function public.lease_payment_queries(integer, integer) is

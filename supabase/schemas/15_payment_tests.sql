@@ -50,7 +50,7 @@ comment on table private.payment_test_secrets is 'The unguessable last part of t
 
 alter table private.payment_test_secrets enable row level security;
 
-create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns jsonb
+create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payment_tests
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -81,7 +81,7 @@ begin
   )
   returning * into begun;
   insert into private.payment_test_secrets (test_id, notice_secret) values (begun.id, begin_payment_test.notice_secret);
-  return to_jsonb(begun);
+  return begun;
 end
 $$;
 comment on function public.begin_payment_test(text, text, uuid) is
@@ -95,7 +95,7 @@ create function public.record_test_push(
   checkout_request_id text default null,
   refusal_code text default null,
   refusal_description text default null
-) returns jsonb
+) returns public.payment_tests
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -133,7 +133,7 @@ begin
       updated_at = now()
   where t.id = record_test_push.test_id
   returning * into test;
-  return to_jsonb(test);
+  return test;
 end
 $$;
 comment on function public.record_test_push(uuid, text, text, text, text, text) is
@@ -221,7 +221,7 @@ as $$
 $$;
 grant execute on function public.find_payment_test_by_secret(text) to service_role;
 
-create function public.lease_payment_test_queries(at_most integer default 1, per_minute integer default 5) returns setof jsonb
+create function public.lease_payment_test_queries(at_most integer default 1, per_minute integer default 5) returns setof public.payment_tests
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -256,7 +256,7 @@ begin
       updated_at = now()
   from due
   where t.id = due.id
-  returning to_jsonb(t);
+  returning t.*;
 end
 $$;
 comment on function public.lease_payment_test_queries(integer, integer) is

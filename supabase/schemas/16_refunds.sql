@@ -285,7 +285,7 @@ $$;
 
 create function private.open_refund(
   payment_id uuid, test_id uuid, receipt text, amount integer, reason text, member uuid
-) returns jsonb
+) returns public.refunds
 language plpgsql
 set search_path = ''
 as $$
@@ -305,12 +305,12 @@ begin
     case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
   )
   returning * into opened;
-  return to_jsonb(opened);
+  return opened;
 end
 $$;
 
 -- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
-create function public.request_refund(payment_id uuid, reason text) returns jsonb
+create function public.request_refund(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -336,7 +336,7 @@ comment on function public.request_refund(uuid, text) is
   'A member of staff asks to send a payment''s money back by M-PESA, all of it. Up to store_settings.refund_approval_above it is sent next; above, it waits for another member.';
 grant execute on function public.request_refund(uuid, text) to authenticated;
 
-create function public.request_test_refund(test_id uuid) returns jsonb
+create function public.request_test_refund(test_id uuid) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -367,7 +367,7 @@ $$;
 comment on function public.request_test_refund(uuid) is 'A staff member requests the refund of a payment test.';
 grant execute on function public.request_test_refund(uuid) to authenticated;
 
-create function public.approve_refund(refund_id uuid) returns jsonb
+create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -387,13 +387,13 @@ begin
       approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
   where r.id = approved.id
   returning * into approved;
-  return to_jsonb(approved);
+  return approved;
 end
 $$;
 comment on function public.approve_refund(uuid) is 'A second member of staff agrees to a refund above the limit. It is sent next.';
 grant execute on function public.approve_refund(uuid) to authenticated;
 
-create function public.withdraw_refund(refund_id uuid) returns jsonb
+create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -403,13 +403,13 @@ declare
   withdrawn public.refunds := private.locked_refund(withdraw_refund.refund_id);
 begin
   if withdrawn.status = 'withdrawn' then
-    return to_jsonb(withdrawn);
+    return withdrawn;
   end if;
   if withdrawn.status not in ('requested', 'approved') then
     perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
   end if;
   update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
-  return to_jsonb(withdrawn);
+  return withdrawn;
 end
 $$;
 comment on function public.withdraw_refund(uuid) is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';

@@ -61,7 +61,7 @@ begin
 end
 $$;
 
-create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns jsonb
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -86,7 +86,7 @@ begin
   )
   returning * into asked;
   perform private.keep_refund_decision(told.receipt, asked.reason, member);
-  return to_jsonb(asked);
+  return asked;
 end
 $$;
 comment on function public.request_transaction_refund(text, text, boolean) is
@@ -95,7 +95,7 @@ grant execute on function public.request_transaction_refund(text, text, boolean)
 
 create function public.note_transaction_refund_by_hand(
   receipt text, refund_receipt text, reason text, is_sure boolean default false
-) returns jsonb
+) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -109,7 +109,7 @@ begin
   where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
     and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
   if found then
-    return to_jsonb(noted);
+    return noted;
   end if;
   told := private.open_transaction_refund(
     note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
@@ -126,7 +126,7 @@ begin
   )
   returning * into noted;
   perform private.keep_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
-  return to_jsonb(noted);
+  return noted;
 end
 $$;
 comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is

@@ -93,7 +93,7 @@ begin
 end
 $$;
 
-create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns jsonb
+create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -108,7 +108,7 @@ begin
   where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
     and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
   if found then
-    return to_jsonb(noted);
+    return noted;
   end if;
   paid := private.refundable_payment(note_refund_by_hand.payment_id);
   if char_length(trim(coalesce(note_refund_by_hand.reason, ''))) not between 3 and 200 then
@@ -122,14 +122,14 @@ begin
     (select u.email from auth.users as u where u.id = member), code, now()
   )
   returning * into noted;
-  return to_jsonb(private.complete_refund(noted.id, code));
+  return private.complete_refund(noted.id, code);
 end
 $$;
 comment on function public.note_refund_by_hand(uuid, text, text) is
   'A member of staff notes that a payment''s money was sent back outside the shop, with M-PESA''s receipt of that. Repeatable by receipt.';
 grant execute on function public.note_refund_by_hand(uuid, text, text) to authenticated;
 
-create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns jsonb
+create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -142,7 +142,7 @@ begin
     perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
   end if;
   if close_unknown_refund.refund_receipt is not null then
-    return to_jsonb(private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt)));
+    return private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt));
   end if;
   -- M-PESA may still be working on it.
   if closed.sent_at > now() - interval '30 minutes' then
@@ -153,7 +153,7 @@ begin
       result_description = 'A member of staff found that nothing was sent'
   where r.id = closed.id
   returning * into closed;
-  return to_jsonb(closed);
+  return closed;
 end
 $$;
 comment on function public.close_unknown_refund(uuid, text) is
@@ -244,7 +244,7 @@ create function public.record_reversal_push(
   originator_conversation_id text default null,
   refusal_code text default null,
   refusal_description text default null
-) returns jsonb
+) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -286,7 +286,7 @@ begin
       updated_at = now()
   where r.id = pushed.id
   returning * into pushed;
-  return to_jsonb(pushed);
+  return pushed;
 end
 $$;
 comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
@@ -447,7 +447,7 @@ as $$
 $$;
 grant execute on function public.find_refund_by_secret(text) to service_role;
 
-create function public.acknowledge_sent_twice(refund_id uuid, note text) returns jsonb
+create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -474,7 +474,7 @@ begin
       jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
     );
   end if;
-  return to_jsonb(seen);
+  return seen;
 end
 $$;
 comment on function public.acknowledge_sent_twice(uuid, text) is

@@ -392,7 +392,7 @@ begin
     end if;
   elsif happened = 'refund' and money.id is not null then
     -- The rules of refunds decide what may be refunded, and who must approve.
-    answer := public.request_refund(money.id, coalesce(reason, 'Paid twice'));
+    answer := to_jsonb(public.request_refund(money.id, coalesce(reason, 'Paid twice')));
   elsif happened = 'refund' then
     if told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');

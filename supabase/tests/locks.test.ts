@@ -130,7 +130,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       await told('confirmation', '');
       const strange = await as<{ id: string }>(
         staff,
-        `select public.request_transaction_refund($1, 'Nobody knows it', true) as answer`,
+        `select to_jsonb(public.request_transaction_refund($1, 'Nobody knows it', true)) as answer`,
         [unknown],
       );
       // An order that was paid twice, once by what staff typed, which M-PESA tells of as less.
@@ -148,7 +148,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       const double = payments.find((payment) => payment.receipt === second);
       const refund = await as<{ id: string }>(
         staff,
-        `select public.request_refund($1, 'Paid twice') as answer`,
+        `select to_jsonb(public.request_refund($1, 'Paid twice')) as answer`,
         [double?.id],
       );
       const isUnderWay = round % 2 === 0;

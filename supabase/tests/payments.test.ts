@@ -109,7 +109,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const leaseAtOnce = (atMost: number) =>
     asRole(database, people.service, async (session) => {
       const { rows } = await session.query<{ payment: Payment }>(
-        'select public.lease_payment_queries($1) as payment',
+        'select to_jsonb(public.lease_payment_queries($1)) as payment',
         [atMost],
       );
       return rows.map((row) => row.payment);

@@ -8,6 +8,7 @@ import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
   call,
+  callProcedure,
   expectRefusal,
   makeProduct,
   openShopDatabase,
@@ -72,14 +73,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     procedure: string,
     given: Record<string, unknown>,
   ): Promise<Answer> => {
-    const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-    const { rows } = await asRole(database, who, (session) =>
-      session.query<{ answer: Answer }>(
-        `select public.${procedure}(${named.join(', ')}) as answer`,
-        Object.values(given),
-      ),
-    );
-    return rows[0]?.answer as Answer;
+    return asRole(database, who, (session) => callProcedure<Answer>(session, procedure, given));
   };
   const service = <Answer>(procedure: string, given: Record<string, unknown>) =>
     call<Answer>(database, 'service', procedure, given);

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
 import { asRole, type Claims } from '../../backend/database/as-role.ts';
-import { type Database, DatabaseError } from '../../backend/database/database.ts';
+import { type Database, DatabaseError, type Session } from '../../backend/database/database.ts';
 import { throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
@@ -64,19 +64,15 @@ export async function call<Answer>(
   given: Record<string, unknown> = {},
   address?: string,
 ): Promise<Answer> {
-  const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
   const { answer, status } = await asRole(
     database,
     people[person],
     async (session) => {
-      const { rows } = await session.query<{ answer: Answer }>(
-        `select public.${procedure}(${named.join(', ')}) as answer`,
-        Object.values(given),
-      );
+      const answer = await callProcedure<Answer>(session, procedure, given);
       const setting = await session.query<{ status: string | null }>(
         `select nullif(current_setting('response.status', true), '') as status`,
       );
-      return { answer: rows[0]?.answer as Answer, status: setting.rows[0]?.status ?? null };
+      return { answer, status: setting.rows[0]?.status ?? null };
     },
     address
       ? {
@@ -86,6 +82,32 @@ export async function call<Answer>(
   );
   if (status !== null) throw refusalError(answer as RefusalAnswer);
   return answer;
+}
+
+/** Whether procedures return rows: drivers give a row as text, so it is selected as JSON. */
+const returnsRow = new Map<string, boolean>();
+
+/** Calls a procedure of the public schema in a session that has its identity. */
+export async function callProcedure<Answer>(
+  session: Session,
+  procedure: string,
+  given: Record<string, unknown>,
+): Promise<Answer> {
+  if (!returnsRow.has(procedure)) {
+    const { rows } = await session.query<{ is_row: boolean }>(
+      `select t.typtype = 'c' as is_row from pg_proc as p join pg_type as t on t.oid = p.prorettype
+       where p.pronamespace = 'public'::regnamespace and p.proname = $1`,
+      [procedure],
+    );
+    returnsRow.set(procedure, rows[0]?.is_row ?? false);
+  }
+  const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
+  const called = `public.${procedure}(${named.join(', ')})`;
+  const { rows } = await session.query<{ answer: Answer }>(
+    `select ${returnsRow.get(procedure) ? `to_jsonb(${called})` : called} as answer`,
+    Object.values(given),
+  );
+  return rows[0]?.answer as Answer;
 }
 
 interface RefusalAnswer {

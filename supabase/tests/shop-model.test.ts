@@ -708,7 +708,7 @@ const askForRefund = (number: number, back: number, member: Member) =>
       asMember<{ id: string }>(
         database,
         member,
-        `select public.request_refund($1, 'Came for nothing') as answer`,
+        `select to_jsonb(public.request_refund($1, 'Came for nothing')) as answer`,
         [payment.id],
       ).then((answer) => {
         asked = answer;

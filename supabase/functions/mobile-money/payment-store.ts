@@ -125,7 +125,7 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
     },
     async leaseQueries(atMost, perMinute) {
       const limits = { at_most: atMost, per_minute: perMinute };
-      return (read(await client.rpc('lease_payment_queries', limits)) ?? []) as Payment[];
+      return read(await client.rpc('lease_payment_queries', limits)) ?? [];
     },
   };
 }
@@ -142,10 +142,24 @@ function forCaller<Call extends { setHeader(name: string, value: string): Call }
  * The data of a procedure's answer.
  * @throws StoreRefusal when the database decided against it, StoreFailure for everything else
  */
-export function read(answer: { data: unknown; error: PostgrestError | null; status: number }): unknown {
+export function read<Data>(answer: {
+  data: Data | null;
+  error: PostgrestError | null;
+  status: number;
+}): Data | null {
   const { data, error, status } = answer;
   if (!error) return data;
   // PT… is how our procedures refuse; everything else is trouble of the machinery.
   if (/^PT4\d\d$/.test(error.code ?? '')) throw new StoreRefusal(error.message, status, error.details);
   throw new StoreFailure(`${status} ${error.code ?? ''} ${error.message}`.trim());
+}
+
+/**
+ * The row of a procedure that always returns one.
+ * @throws as `read`
+ */
+export function rowOf<Row>(answer: Parameters<typeof read<Row>>[0]): Row {
+  const row = read(answer);
+  if (row === null) throw new StoreFailure('The database returned no row');
+  return row;
 }

@@ -1,7 +1,7 @@
 // The procedures of refunds and of tests with KSh 1, called over the table API with the secret key.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { Database } from '../../types.ts';
-import { read } from './payment-store.ts';
+import { read, rowOf } from './payment-store.ts';
 import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -52,7 +52,7 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
 
   return {
     async lease(atMost) {
-      return (read(await client.rpc('lease_refunds', { at_most: atMost })) ?? []) as RefundWork[];
+      return (read<unknown>(await client.rpc('lease_refunds', { at_most: atMost })) ?? []) as RefundWork[];
     },
     async recordPush(push) {
       read(await client.rpc('record_reversal_push', push));
@@ -65,10 +65,10 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
     },
     async beginTest({ phone, noticeSecret, requestedBy }) {
       const test = { phone, notice_secret: noticeSecret, requested_by: requestedBy };
-      return read(await client.rpc('begin_payment_test', test)) as PaymentTest;
+      return rowOf(await client.rpc('begin_payment_test', test));
     },
     async recordTestPush(push) {
-      return read(await client.rpc('record_test_push', push)) as PaymentTest;
+      return rowOf(await client.rpc('record_test_push', push));
     },
     async settleTest(settlement) {
       return read(await client.rpc('settle_payment_test', settlement)) as {
@@ -83,7 +83,7 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
     },
     async leaseTestQueries(atMost, perMinute) {
       const limits = { at_most: atMost, per_minute: perMinute };
-      return (read(await client.rpc('lease_payment_test_queries', limits)) ?? []) as PaymentTest[];
+      return read(await client.rpc('lease_payment_test_queries', limits)) ?? [];
     },
     async isStaff(token) {
       const { data, error } = await connect(`Bearer ${token}`).rpc('is_admin');

@@ -74,8 +74,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const [problem, setProblem] = useState<string>();
   const form = useId();
   const save = useSave<void, Refund>({
-    write: async () =>
-      dataOf(await tables.rpc('request_refund', { payment_id: payment.id, reason })) as unknown as Refund,
+    write: async () => dataOf(await tables.rpc('request_refund', { payment_id: payment.id, reason })),
     success: ({ status }) =>
       status === 'requested' ? 'Another member of staff must approve the refund' : 'The money is sent back',
     failure: 'Failed to ask for the refund',
