@@ -14,6 +14,12 @@ export interface Config {
   publicUrl: string;
   dataDir: string;
   databaseUrl: string | null;
+  /** The database itself, where `databaseUrl` leads through a pooler in transaction mode. */
+  databaseListenUrl: string | null;
+  /** Connections to the database that one process holds at most, besides the one for notifications. */
+  databasePool: number;
+  /** Whether this process makes backups. */
+  makesBackups: boolean;
   /** A hosted project instead of the built-in services. */
   supabase: { url: string; publishableKey: string; secretKey: string } | null;
   /** Keys for the built-in services, where a person sets them. */
@@ -105,6 +111,12 @@ export function readConfig(environment: Environment, root: string): Config {
     publicUrl,
     dataDir,
     databaseUrl: readUrl('DATABASE_URL', text('DATABASE_URL'), ['postgres:', 'postgresql:']),
+    databaseListenUrl: readUrl('DATABASE_LISTEN_URL', text('DATABASE_LISTEN_URL'), [
+      'postgres:',
+      'postgresql:',
+    ]),
+    databasePool: readNumber('DATABASE_POOL', text('DATABASE_POOL') ?? '10', 1, 500),
+    makesBackups: readChoice('BACKUPS', text('BACKUPS') ?? 'on', ['on', 'off']) === 'on',
     supabase,
     givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
     backend: readBackendConfig(text),

@@ -2,9 +2,11 @@
 import { join } from 'node:path';
 import type { GivenKeys } from '../backend/api-keys.ts';
 import type { Database, DatabaseError } from '../backend/database/database.ts';
+import { receivesNotifications } from '../backend/database/receives-notifications.ts';
 import { createDiskFiles } from '../backend/storage/disk-files.ts';
 import type { FileStore } from '../backend/storage/file-store.ts';
 import { createS3Files } from '../backend/storage/s3-files.ts';
+import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Config } from './config.ts';
 
 /** Every key a person may set. */
@@ -31,7 +33,22 @@ export async function openDatabase(
   // Only the driver that is used is loaded.
   if (config.databaseUrl) {
     const { openPostgresql } = await import('../backend/database/postgresql.ts');
-    return openPostgresql(config.databaseUrl, { onFault: (error) => onFault(error, 'database') });
+    const database = openPostgresql(config.databaseUrl, {
+      poolSize: config.databasePool,
+      listenUrl: config.databaseListenUrl ?? undefined,
+      onFault: (error) => onFault(error, 'database'),
+    });
+    const receives = await receivesNotifications(database).catch(async (error) => {
+      await database.close();
+      throw error;
+    });
+    if (receives) return database;
+    await database.close();
+    throw new WrongSetting(
+      config.databaseListenUrl
+        ? 'No notification arrives at DATABASE_LISTEN_URL: it must be the database of DATABASE_URL itself, without a pooler in between.'
+        : 'No notification arrives at DATABASE_URL: a pooler in transaction mode passes none on. Set DATABASE_LISTEN_URL to the address of the database itself.',
+    );
   }
   const { openPglite } = await import('../backend/database/pglite.ts');
   return openPglite(join(config.dataDir, 'database'), {

@@ -275,7 +275,8 @@ async function wire(
     },
   });
   // A hosted project makes its own.
-  if (database) jobs.push(await backUpNightly(database, config, log, onFault, closers));
+  if (database && config.makesBackups)
+    jobs.push(await backUpNightly(database, config, log, onFault, closers));
   closers.push(startJobs(jobs, log));
   const makeFirstAdmin = () =>
     ensureFirstAdmin({
@@ -475,7 +476,7 @@ async function backUpNightly(
 ): Promise<Job> {
   const backups = createBackups({
     database,
-    databaseUrl: config.databaseUrl,
+    databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
     dataDir: config.dataDir,
     keepsFiles: config.s3 === null,
     log,

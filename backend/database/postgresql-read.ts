@@ -2,7 +2,7 @@
 // transaction (PostgreSQL's protocol, "Pipelining"). Neither begin nor commit are sent, and one write sends all of it.
 import type { Socket } from 'node:net';
 import pg from 'pg';
-import { asDatabaseError, type QueryResult, settingsParameters } from './database.ts';
+import { asDatabaseError, type QueryResult, settingsParameters, settingsStatement } from './database.ts';
 import { WireMessages } from './wire-message.ts';
 
 /** A statement and its values; `name` where connections prepare it once. */
@@ -14,8 +14,8 @@ export interface ReadStatement {
 
 /** What reads need to know of the driver they share connections with. */
 export interface ReadOptions {
-  /** The name under which every connection has prepared the settings' statement. */
-  settingsName: string;
+  /** The name under which every connection has prepared the settings' statement; null where statements have no names. */
+  settingsName: string | null;
   /** What makes a value of a column's text, by the column's type. */
   parserOf: (type: number) => (text: string) => unknown;
 }
@@ -80,9 +80,10 @@ export class Read extends QueryKind {
     const connection = driven as unknown as WireConnection;
     this.#connection = connection;
     const { parsedStatements, submittedNamedStatements, stream } = connection;
-    const messages = new WireMessages()
-      .bind(this.#options.settingsName, settingsParameters(this.#settings))
-      .execute();
+    const { settingsName } = this.#options;
+    const messages = new WireMessages();
+    if (settingsName === null) messages.parse('', settingsStatement);
+    messages.bind(settingsName ?? '', settingsParameters(this.#settings)).execute();
     const isPrepared =
       name !== null && (parsedStatements[name] ?? submittedNamedStatements[name]) !== undefined;
     if (!isPrepared) messages.parse(name ?? '', text);

@@ -34,6 +34,11 @@ export interface PostgresqlOptions {
   poolTimeout?: number;
   /** Milliseconds between two health checks of the connection for notifications. Default: 2,000. */
   notificationCheck?: number;
+  /**
+   * Direct connection string for notifications, where `url` leads through a pooler in transaction mode. Such a pooler passes no
+   * notifications on, and gives every transaction another connection: statements then have no names. Default: `url`.
+   */
+  listenUrl?: string | undefined;
   /** Told about faults that no caller waits for, such as an idle connection that broke. */
   onFault?: (error: Error) => void;
 }
@@ -45,6 +50,7 @@ export interface PostgresqlOptions {
  */
 export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
   const onFault = options.onFault ?? (() => {});
+  const names = options.listenUrl === undefined ? statementNames : null;
   const pool = new pg.Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
@@ -59,29 +65,34 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
   pool.on('connect', (client) => {
     client.on('error', () => {});
     // Known by its name from here on. A connection that cannot even do this fails what is asked of it next.
-    client.query(settingsQuery({})).catch(() => {});
+    if (names) client.query(settingsQuery({}, names)).catch(() => {});
   });
-  const notifications = new NotificationConnection(url, options.notificationCheck ?? 2000, onFault);
+  const notifications = new NotificationConnection(
+    options.listenUrl ?? url,
+    options.notificationCheck ?? 2000,
+    onFault,
+  );
 
   return {
     kind: 'postgresql',
     async query<Row>(sql: string, parameters?: readonly unknown[]) {
       const client = await pool.connect().catch(rethrow);
       try {
-        return await send<Row>(client, sql, parameters);
+        return await send<Row>(client, names, sql, parameters);
       } finally {
         client.release();
       }
     },
     read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
-      const statement = { name: names.of(sql), text: sql, values: parameters };
-      const reading = readFrom(pool, statement, { ...settings, transaction_read_only: 'on' });
+      const statement = { name: names?.of(sql) ?? null, text: sql, values: parameters };
+      const localSettings = { ...settings, transaction_read_only: 'on' };
+      const reading = readFrom(pool, statement, localSettings, names ? settingsName : null);
       return reading as Promise<QueryResult<Row>>;
     },
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
       try {
-        const { result, ended } = await inTransaction(client, work, transaction);
+        const { result, ended } = await inTransaction(client, names, work, transaction);
         if (transaction.readOnly) {
           // What was read is true whether or not the end is acknowledged: nobody waits for it but the pool.
           ended.then(
@@ -112,6 +123,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
 
 async function inTransaction<T>(
   client: pg.PoolClient,
+  names: StatementNames | null,
   work: (session: Session) => Promise<T>,
   { readOnly, isolation, settings }: TransactionOptions,
 ): Promise<{ result: T; ended: Promise<unknown> }> {
@@ -121,12 +133,12 @@ async function inTransaction<T>(
   const opening: Promise<unknown>[] = [
     client.query(`begin${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`),
   ];
-  if (settings) opening.push(client.query(settingsQuery(settings)));
+  if (settings) opening.push(client.query(settingsQuery(settings, names)));
   const opened = Promise.all(opening).catch(rethrow);
   opened.catch(() => {});
   try {
     const result = await work({
-      query: (sql, parameters) => send(client, sql, parameters),
+      query: (sql, parameters) => send(client, names, sql, parameters),
       execute: async (script) => void (await client.query(script).catch(rethrow)),
     });
     await opened;
@@ -149,19 +161,21 @@ function isConnectionLost(error: unknown): boolean {
 
 const settingsName = 'settings';
 
-function settingsQuery(settings: Readonly<Record<string, string>>): pg.QueryConfig {
-  return { name: settingsName, text: settingsStatement, values: settingsParameters(settings) };
+function settingsQuery(
+  settings: Readonly<Record<string, string>>,
+  names: StatementNames | null,
+): pg.QueryConfig {
+  const query = { text: settingsStatement, values: settingsParameters(settings) };
+  return names ? { name: settingsName, ...query } : query;
 }
 
-const readOptions = {
-  settingsName,
-  parserOf: (type: number) => types.getTypeParser(type, 'text') as (text: string) => unknown,
-};
+const parserOf = (type: number) => types.getTypeParser(type, 'text') as (text: string) => unknown;
 
 function readFrom(
   pool: pg.Pool,
   statement: ReadStatement,
   settings: Readonly<Record<string, string>>,
+  preparedSettings: string | null,
 ): Promise<QueryResult<Record<string, unknown>>> {
   return new Promise((resolve, reject) => {
     pool.connect((failure, client, release) => {
@@ -169,11 +183,16 @@ function readFrom(
         reject(asDatabaseError(failure));
         return;
       }
-      const read = new Read(statement, settings, readOptions, (error, result) => {
-        release(error !== null && isConnectionLost(error));
-        if (result) resolve(result);
-        else reject(error);
-      });
+      const read = new Read(
+        statement,
+        settings,
+        { settingsName: preparedSettings, parserOf },
+        (error, result) => {
+          release(error !== null && isConnectionLost(error));
+          if (result) resolve(result);
+          else reject(error);
+        },
+      );
       try {
         client.query(read);
       } catch (error) {
@@ -192,11 +211,15 @@ function writeAtOnce(client: pg.PoolClient): void {
   process.nextTick(() => stream.uncork());
 }
 
-const names = new StatementNames();
+const statementNames = new StatementNames();
 
-function prepared(sql: string, parameters: readonly unknown[] = []): pg.QueryConfig {
+function prepared(
+  names: StatementNames | null,
+  sql: string,
+  parameters: readonly unknown[] = [],
+): pg.QueryConfig {
   const values = parameters as unknown[];
-  const name = names.of(sql);
+  const name = names?.of(sql);
   return name ? { name, text: sql, values } : { text: sql, values };
 }
 
@@ -210,10 +233,11 @@ class RollbackFailed extends Error {
 
 async function send<Row>(
   client: pg.PoolClient,
+  names: StatementNames | null,
   sql: string,
   parameters?: readonly unknown[],
 ): Promise<QueryResult<Row>> {
-  const result = await client.query(prepared(sql, parameters)).catch(rethrow);
+  const result = await client.query(prepared(names, sql, parameters)).catch(rethrow);
   return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 };
 }
 

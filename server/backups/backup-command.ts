@@ -46,7 +46,7 @@ export function restore(root: string, given: readonly string[]): Promise<void> {
     const { madeAt, setAside } = await restoreBackup({
       archive: resolve(root, archive),
       dataDir: config.dataDir,
-      databaseUrl: config.databaseUrl,
+      databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       replaces: given.includes('--replace'),
     });
     const former = setAside ? ` What was there before is in ${setAside}.` : '';
@@ -77,7 +77,7 @@ async function backUpHere(config: Config): Promise<string> {
   try {
     const made = await createBackups({
       database,
-      databaseUrl: config.databaseUrl,
+      databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       dataDir: config.dataDir,
       keepsFiles: config.s3 === null,
       log: openLog('silent'),

@@ -1,8 +1,8 @@
 // A shop whose services are another machine's: pages, readiness, jobs and the check before the start.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
-import { checkHostedProject } from '../server/hosted-project.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
+import { checkHostedProject } from './hosted-project.ts';
 
 let project: OpenShop;
 let shop: OpenShop;
@@ -25,7 +25,9 @@ afterAll(async () => {
   await project?.close();
 });
 
-const problems = async (changes: Partial<{ url: string; publishableKey: string; secretKey: string }> = {}) => {
+const problems = async (
+  changes: Partial<{ url: string; publishableKey: string; secretKey: string }> = {},
+) => {
   const address = { url: project.url, publishableKey: keys.publishable, secretKey: keys.secret };
   const requirements = await checkHostedProject({ ...address, ...changes }, 'simulator');
   return requirements.filter(({ problem }) => problem).map(({ name }) => name);
