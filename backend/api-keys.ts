@@ -38,7 +38,7 @@ export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promis
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
   const kept = (await readKeys(path)) ?? (await makeKeys(path));
-  // Whoever gives a shared secret and no key wants it to sign.
+  // A shared secret without a private key signs.
   const signingKeys = given.signingKeys ?? (given.sharedSecret ? [] : kept.signingKeys);
   return {
     publishable: given.publishable ?? kept.publishable,
@@ -49,7 +49,7 @@ export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promis
 }
 
 /**
- * Puts a new signing key before the kept ones. The two before it still verify, so that nobody is signed out; processes
+ * Puts a new signing key before the kept ones. The two before it still verify, so that no one is signed out; processes
  * that run take it up when they start again.
  * @param folder where `keys.json` is kept
  * @returns the new key's id
@@ -130,7 +130,7 @@ async function makeKeys(path: string): Promise<ApiKeys> {
   }
 }
 
-/** Whether two secrets are the same, in a time that does not tell how much of them is. */
+/** Compares two secrets in constant time. */
 export function isSameSecret(given: string, expected: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -20,7 +20,7 @@ export const messageKinds: Record<string, string> = {
   newsletter_confirmation: 'Newsletter confirmation',
 };
 
-/** What `lease_messages` tells of an order; amounts in cents. */
+/** An order as `lease_messages` returns it; amounts in cents. */
 export interface MessageFacts {
   shop: { name: string; phone: string; email: string };
   order_number: string;
@@ -81,7 +81,7 @@ export const isNewsletter = (kind: string): boolean => kind === 'newsletter_conf
 export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholder, string>>> =>
   isNewsletter(kind) ? newsletterPlaceholders : placeholders;
 
-/** An order such as messages tell of, to show what a template makes of one. */
+/** An example order for the preview of templates. */
 export const exampleFacts: MessageFacts = {
   shop: { name: 'Jani Juice', phone: '+254700000000', email: 'hello@jani.example' },
   order_number: 'ORD-1042',

@@ -16,11 +16,11 @@ test.each([
   [{ phone: '0'.repeat(41) }, { phone: 'The phone number is longer than 40 characters' }],
   [{ vehicle: 'x'.repeat(121) }, { vehicle: 'The vehicle information is longer than 120 characters' }],
   [{ notes: 'x'.repeat(501) }, { notes: 'The delivery notes are longer than 500 characters' }],
-])('%j is told as %j', (change, told) => {
-  expect(checkDeliveryForm({ ...good, ...change })).toEqual(told);
+])('%j gives %j', (change, problems) => {
+  expect(checkDeliveryForm({ ...good, ...change })).toEqual(problems);
 });
 
-test('everything wrong is told at once', () => {
+test('reports all problems at once', () => {
   expect(checkDeliveryForm({ person: '', phone: '', vehicle: '', notes: '' })).toEqual({
     person: 'Delivery person name is required',
     phone: 'Phone number is required',

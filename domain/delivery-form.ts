@@ -1,4 +1,4 @@
-// The form that assigns a delivery: what must hold, in the words it is told.
+// Validation of the form that assigns a delivery, with its messages.
 
 export interface DeliveryForm {
   person: string;

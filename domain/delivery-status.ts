@@ -10,7 +10,7 @@ export const deliveryStatuses = [
   'failed',
 ] as const;
 
-/** What staff may set once somebody delivers: there is no way back to pending. */
+/** What staff may set once a rider is assigned: a delivery never returns to pending. */
 export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !== 'pending');
 
 /**

@@ -5,7 +5,7 @@ export const maxEmailLength = 254;
 
 /**
  * Whether a text looks like an email address: something before one `@`, and behind it a dot with something on both sides. Whether
- * the address exists, only a mail can tell.
+ * the address exists, only a mail can show.
  * @param text without white space at its ends; of any length, as strangers write it
  */
 export function isEmail(text: string): boolean {

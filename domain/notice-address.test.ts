@@ -25,7 +25,7 @@ test.each([
   ['https://abc.ngrok.io', /ngrok/],
   ['https://Shop.co.ke', /capital letters/],
   ['nothing', /no address/],
-])('%s is told why M-PESA does not reach it', (origin, sentence) => {
+])('explains why M-PESA does not reach %s', (origin, sentence) => {
   const problems = judgeNoticeAddress(`${origin}${path}`);
   expect(problems.some((problem) => problem.isFatal && sentence.test(problem.sentence))).toBe(true);
 });

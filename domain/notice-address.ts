@@ -1,4 +1,4 @@
-// Whether M-PESA could reach an address of ours, as far as the address itself tells.
+// Whether M-PESA could reach a callback URL, judged by the URL alone.
 
 export interface AddressProblem {
   /** Whether M-PESA refuses it or cannot reach it; otherwise it is only worth knowing. */
@@ -11,7 +11,7 @@ const forbiddenWords = ['mpesa', 'm-pesa', 'safaricom', 'exec', 'exe', 'cmd', 's
 const tunnels = ['ngrok', 'requestbin', 'mockbin', 'localtunnel', 'loca.lt', 'trycloudflare'];
 
 /**
- * What is wrong with an address at which M-PESA is to tell us of payments (Daraja, STK push and C2B: CallBackURL).
+ * Problems of a callback URL (Daraja, STK push and C2B: CallBackURL).
  * @param address in full, without its secret
  * @returns the problems, in words for staff; none when nothing can be said against it
  */
@@ -84,8 +84,8 @@ const published = new Set([
 ]);
 
 /**
- * Who a notice came from, as far as its network address tells. A sign, no proof: the proof is the secret address.
- * @param address as the server in front saw it; null when it was not told
+ * The sender of a callback by its IP address: a hint, no proof. The secret in the URL is the proof.
+ * @param address as the proxy saw it; null when unknown
  */
 export function senderKind(address: string | null): SenderKind {
   const plain = address?.replace(/^::ffff:/i, '') ?? '';

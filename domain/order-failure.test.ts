@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { describeOrderFailure } from './order-failure.ts';
 
-test('a failure is told as the order’s, the item’s, or in general', () => {
+test('describes a failure as the order’s, the item’s, or in general', () => {
   expect(describeOrderFailure({ message: 'Too many', details: 'too_many_orders' })).toBe(
     'Failed to create order: Too many',
   );

@@ -23,17 +23,17 @@ test.each([
     'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   ],
   [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
-])('%j is told as %s', (change, title, text) => {
+])('%j gives %s', (change, title, text) => {
   expect(checkOrderForm({ ...good, ...change })).toMatchObject({ title, text });
 });
 
-test('problems are told one at a time: name, then email, then phone, then location', () => {
+test('reports one problem at a time: name, then email, then phone, then location', () => {
   const empty = { name: '', email: '', phone: '', location: '', building: '', unit: '', notes: '' };
-  const told: string[] = [];
+  const reported: string[] = [];
   let form = empty;
   for (let problem = checkOrderForm(form); problem; problem = checkOrderForm(form)) {
-    told.push(problem.field);
+    reported.push(problem.field);
     form = { ...form, [problem.field]: good[problem.field as keyof typeof good] };
   }
-  expect(told).toEqual(['name', 'email', 'phone', 'location']);
+  expect(reported).toEqual(['name', 'email', 'phone', 'location']);
 });

@@ -1,4 +1,4 @@
-// The customer's order form: what must hold, in the order it is checked, in the words it is told.
+// Validation of the customer's order form: rules in the order of their checks, with their messages.
 import { isEmail } from './email.ts';
 import { normalisePhone } from './phone.ts';
 

@@ -1,8 +1,8 @@
-// Order statuses as customers are told them, and how far along they are.
+// Labels of order statuses for customers, and their progress.
 
 export type BadgeColour = 'yellow' | 'blue' | 'purple' | 'green' | 'red' | 'grey';
 
-const told: Record<string, { label: string; colour: BadgeColour }> = {
+const labels: Record<string, { label: string; colour: BadgeColour }> = {
   pending: { label: 'Order Placed', colour: 'yellow' },
   processing: { label: 'Processing', colour: 'blue' },
   out_for_delivery: { label: 'Out for Delivery', colour: 'purple' },
@@ -18,7 +18,7 @@ export const trackingSteps = ['pending', 'processing', 'out_for_delivery', 'deli
  * @param status the order's status; an unknown one is shown grey and raw
  */
 export function describeOrderStatus(status: string): { label: string; colour: BadgeColour } {
-  return Object.hasOwn(told, status) ? (told[status] ?? raw(status)) : raw(status);
+  return Object.hasOwn(labels, status) ? (labels[status] ?? raw(status)) : raw(status);
 }
 
 const raw = (status: string) => ({ label: status, colour: 'grey' as const });

@@ -1,4 +1,4 @@
-// M-PESA's result codes: which are final, and what the customer is told.
+// M-PESA's result codes: which are final, and their messages for customers.
 
 export type PaymentVerdict = 'succeeded' | 'failed' | 'pending';
 
@@ -21,7 +21,7 @@ const messages: Record<string, string> = {
 export const holdAfter = (code: string | null): number => (code === '17' ? 120 : 0);
 
 /**
- * What a customer is told about a failed payment (specification §8, Payment failure result codes).
+ * The customer's message about a failed payment (specification §8, Payment failure result codes).
  * @param code M-PESA's result code; absent or unknown gives the general text
  */
 export function describePaymentFailure(code: string | number | null | undefined): string {

@@ -1,4 +1,4 @@
-// What the payment function tells staff of its settings, and of the way to it from outside.
+// The payment function's report to staff about its settings and its public URL.
 import type { AddressProblem } from './notice-address.ts';
 
 /** The settings, without what is secret in them. */
@@ -11,7 +11,7 @@ export interface Setup {
   configured: { name: string; isSet: boolean; what: string }[];
   /** Whether money can be sent back by M-PESA. */
   canReverse: boolean;
-  /** Where M-PESA is to tell us of payments, without the secret at its end. */
+  /** The callback URL, without the secret at its end. */
   noticeAddress: string;
   addressProblems: AddressProblem[];
 }

@@ -66,7 +66,7 @@ describe('checking the form', () => {
     [{ stock: '1.5' }, { stock: 'Stock quantity must be a whole number' }],
     [{ stock: '2147483648' }, { stock: 'Stock quantity is more than 2,147,483,647' }],
     [{ category: '' }, { category: 'Category is required' }],
-  ])('%o is told as %o', (change, problems) => {
+  ])('%o gives %o', (change, problems) => {
     expect(checkProductForm({ ...good, ...change })).toEqual(problems);
   });
 
@@ -194,7 +194,7 @@ describe('what the database says', () => {
     message: `duplicate key value violates unique constraint "${constraint}"`,
   });
 
-  test('a taken slug and a vanished category are told beside their field', () => {
+  test('shows a taken slug and a deleted category beside their fields', () => {
     expect(productProblemOf(refusal('23505', 'product slugs are unique'))).toEqual({
       field: 'slug',
       text: 'Another product has this slug already',
@@ -212,7 +212,7 @@ describe('what the database says', () => {
     expect(productProblemOf(refusal('23505', 'something else'))).toBeNull();
   });
 
-  test('a category name that is taken, in this case or another, is told beside it', () => {
+  test('shows a category name that is taken, in any case, beside its field', () => {
     for (const name of ['category names are unique', 'category names are unique in any case']) {
       expect(categoryProblemOf(refusal('23505', name))).toBe('There is a category of this name already');
     }

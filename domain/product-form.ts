@@ -1,4 +1,4 @@
-// The staff's form of a product: what must hold, in the words it is told, and what becomes of it in the database.
+// The staff's form of a product: validation with its messages, and the values for the database.
 
 /** A product as it stands in the form: what was typed, not yet what it means. */
 export interface ProductForm {
@@ -146,7 +146,7 @@ export function mergedForm(before: ProductForm, mine: ProductForm, theirs: Produ
 }
 
 /**
- * Shillings as somebody typed them, in cents. Exact: no fraction of a cent is ever made or rounded away.
+ * Typed shillings, in cents. Exact: no fraction of a cent is ever made or rounded away.
  * @returns null when it is no number, or has more than two decimals, or is too long to be counted
  */
 export function readShillings(text: string): number | null {

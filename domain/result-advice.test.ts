@@ -9,7 +9,7 @@ test.each(['1', '1032', '1037', '2001'])('code %s of a prompt is about the phone
   expect(adviseOnResult(code).isOurs).toBe(false);
 });
 
-test('credentials are told apart by what came with the code', () => {
+test('distinguishes credentials by the text that came with the code', () => {
   expect(adviseOnResult('500.001.1001', 'Wrong credentials').what).toMatch(/passkey/);
   expect(adviseOnResult('500.001.1001', 'Merchant does not exist').what).toMatch(/shortcode/);
   expect(adviseOnResult('mpesa_unreachable', 'no access token: HTTP 400').what).toMatch(/consumer key/);
@@ -22,7 +22,7 @@ test('the same code says something else of a refund', () => {
   expect(adviseOnRefund('R000002').what).toMatch(/receipt/);
 });
 
-test('an unknown code is told in the words that came with it', () => {
+test('describes an unknown code with the text that came with it', () => {
   expect(adviseOnResult('4711', 'Something new').what).toBe('Something new');
   expect(adviseOnResult(null).what).not.toBe('');
   expect(adviseOnResult('constructor').what).toMatch(/not known/);

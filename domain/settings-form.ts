@@ -1,4 +1,4 @@
-// The staff's form of the store's settings: what must hold, in the words it is told, and what becomes of it in the database.
+// The staff's form of the store's settings: validation with its messages, and the values for the database.
 import { isEmail } from './email.ts';
 import { normaliseAnyPhone } from './phone.ts';
 

@@ -6,7 +6,7 @@ const written = /(?<![A-Z0-9])(?:JJ\W{0,3})?(\d{8})\W{0,3}(\d{4,6})(?![0-9])/;
 const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
 
 /**
- * A tracking number as it is kept, from what somebody typed or pasted.
+ * A tracking number as it is stored, from typed or pasted text.
  * @returns `JJ-YYYYMMDD-NNNN` where one can be read from it, else what it is, trimmed and in capitals; '' when blank
  */
 export function normaliseTrackingNumber(input: string): string {

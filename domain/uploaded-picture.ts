@@ -112,7 +112,7 @@ export function exifOrientation(start: Uint8Array): number {
 
 /**
  * Where in the bucket a new picture goes: a random name with the extension of the file (specification §7).
- * @param random a name nobody has used, such as a UUID
+ * @param random a unique name, such as a UUID
  */
 export function newPictureName({ name, type }: PictureFile, random: string): string {
   const own = /\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase();

@@ -19,7 +19,7 @@ const usualBrowsers = [
 
 /**
  * Makes sure of a Chromium and of PostgreSQL's server binaries, where they can be had: as root on a Debian they are installed
- * by a process beside this one, so that npm may go on with its packages meanwhile.
+ * by a process beside this one, while npm installs its packages.
  * @returns what waits for the end of it and gives the path of the Chromium, null when there is none
  */
 export function ensurePrograms() {
@@ -60,7 +60,7 @@ function hasPostgresql() {
 function installFromDebian(packageNames) {
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return Promise.resolve();
   console.log(`Installing ${packageNames.join(' and ')} …`);
-  // One command: whoever waits for npm at the same time cannot start a second one.
+  // One command: a caller that waits for npm cannot start a second one.
   const command = `apt-get update -qq && apt-get install -y -qq ${packageNames.join(' ')}`;
   const apt = spawn('/bin/sh', ['-c', command], {
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -1,4 +1,4 @@
-// A port of this machine that nobody listens on.
+// A free port of this machine.
 import { createServer } from 'node:net';
 
 // Below what systems lend to outgoing connections (Linux from 32768 on): one of those would take a port between its being
@@ -7,7 +7,7 @@ const lowest = 12_000;
 const highest = 31_000;
 
 /**
- * Finds one; whoever wants it should take it soon.
+ * Finds one; another process may take it until it is used.
  * @throws Error when none was found
  */
 export async function freePort(): Promise<number> {

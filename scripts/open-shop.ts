@@ -12,11 +12,11 @@ export interface OpenShop {
   simulatorUrl: string;
   /** The keys of its services: the secret one may do what a database administrator may. */
   keys(): Promise<{ publishable: string; secret: string }>;
-  /** The folder where mails and text messages are put that nobody delivers. */
+  /** The outbox folder: mails and text messages that no provider delivers. */
   outbox: string;
   /** What the server has written so far. */
   output(): string;
-  /** Lines of the server's log that tell of a problem. */
+  /** Warnings and errors of the server's log. */
   problems(): string[];
   /** Ends the server as a power cut would. */
   kill(): Promise<void>;

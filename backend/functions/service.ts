@@ -6,7 +6,7 @@ import { type Caller, inShareOf, type Service } from '../caller.ts';
 interface FunctionContext {
   /** Who calls; `anon` when a third party calls without a key. */
   caller: Caller;
-  /** Aborted when the caller has been told that the function took too long. */
+  /** Aborted when the function timed out and the caller has its response. */
   signal: AbortSignal;
 }
 
@@ -28,7 +28,7 @@ export interface DeployedFunction {
 export interface FunctionsOptions {
   /** By name, as in `/functions/v1/{name}`. */
   functions: Readonly<Record<string, DeployedFunction>>;
-  /** Told about what functions throw, also after their time was up. Callers are never told. */
+  /** Receives what functions throw, also after a timeout. Callers never see it. */
   onFault?: (error: unknown, functionName: string) => void;
   /** Maximum bytes of a request's body. Default: 1 MiB. */
   bodyBytes?: number;
@@ -88,7 +88,7 @@ export function createFunctionsService(options: FunctionsOptions): Service {
     const timer = setTimeout(() => call.abort(), timeLimitMilliseconds);
     let isAnswered = false;
     const running = (async () => handler(request, { caller, signal: call.signal }))();
-    // Nobody waits for it any more once its time is up, but what went wrong is still worth knowing.
+    // After a timeout no one waits for the result, but an error is still reported.
     running.catch((error) => {
       if (isAnswered) onFault(error, name);
     });

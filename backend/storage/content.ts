@@ -1,4 +1,4 @@
-// What a bucket makes of content before it becomes an object: held to size and type, and images written anew.
+// What a bucket makes of content before it becomes an object: limited in size and type, and images re-encoded.
 import type { Client } from '../fair-queue.ts';
 import type { StorageContext } from './context.ts';
 import { faults } from './fault.ts';

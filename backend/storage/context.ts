@@ -107,7 +107,7 @@ export function fileName({ installation }: Pick<StorageContext, 'installation'>,
   return `${installation}/${version}`;
 }
 
-/** Removes files nobody needs any more. A failure costs disk until the next sweep, and nobody's request. */
+/** Removes files that are no longer needed. A failure costs disk until the next sweep, and fails no request. */
 export async function removeFiles(context: StorageContext, versions: readonly string[]): Promise<void> {
   try {
     await context.files.remove(versions.map((version) => fileName(context, version)));

@@ -69,7 +69,7 @@ export function createDiskFiles(folder: string): FileStore {
   };
 }
 
-/** Removes what was left in a folder before a moment, by whoever was killed. */
+/** Removes what killed processes left in a folder before a moment. */
 export async function removeOlderThan(folder: string, moment: Date): Promise<void> {
   for await (const name of entries(folder)) {
     const path = join(folder, name);

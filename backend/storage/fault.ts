@@ -11,7 +11,7 @@ interface FaultFields {
   headers?: Record<string, string>;
 }
 
-/** A request that is not done, and what its sender is told. */
+/** An error of a request, with its response. */
 export class StorageFault extends Error {
   override readonly name = 'StorageFault';
   readonly statusCode: number;

@@ -171,7 +171,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
             const cut = cutToSize(upright, opened.size, { width, height }, gravity);
             return await written(cut, format, quality).toBuffer();
           }
-          // Without a size asked for, what is larger than anybody may ask for is made smaller all the same.
+          // Without a requested size, an image above the maximum size is reduced, too.
           const size =
             width || height
               ? { ...(width ? { width } : {}), ...(height ? { height } : {}) }

@@ -124,7 +124,7 @@ function readCursor(text: string | null): Cursor | null {
     if (typeof name === 'string' && isMoment)
       return { name, moment, ...readOrder({ column, order }, ['name', 'updated_at', 'created_at']) };
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw faults.request('body/cursor is not one that was given out');
 }

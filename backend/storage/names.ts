@@ -31,7 +31,7 @@ export function checkedBucketName(name: string): string {
 const mimePattern = /^(?:\*|[a-z0-9][\w.+-]*)\/(?:\*|[\w.+-]+)$/i;
 
 /**
- * Checks what a bucket is told to take.
+ * Checks which content a bucket accepts.
  * @param patterns media types, `image/*` or `*` + `/*` included
  * @throws StorageFault InvalidMimeType naming the first that is none
  */

@@ -80,7 +80,7 @@ export function createRenderedImages(folder: string, mostBytes: number): Rendere
       if (!job) {
         job = (async () => {
           const image = await make();
-          // A full disk must not keep anybody from seeing an image.
+          // A full disk must not prevent a client from getting an image.
           await keep(name, image).catch(() => {});
           return image;
         })().finally(() => making.delete(name));

@@ -45,7 +45,7 @@ export function openBody(request: Request): RequestBody {
           else left -= part.value.length;
         }
       } catch {
-        // The sender is gone: nobody is left to answer.
+        // The client has disconnected: no one waits for a response.
         isDone = true;
       }
     },

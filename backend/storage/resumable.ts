@@ -176,7 +176,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         return response;
       }
 
-      // The last answer may have been lost, or its process killed: whoever asks again learns how it ended.
+      // The last answer may have been lost, or its process killed: the next request learns how it ended.
       const id = idIn(call.url.pathname.split('/').at(-1));
       const done = id ? await readFile(donePath(id), 'utf8').catch(() => null) : null;
       if (done !== null) return answerDone(done);

@@ -30,7 +30,7 @@ export interface StorageOptions {
   settings?: Partial<StorageSettings>;
   /** The queue of work on images. Default: one of its own. */
   imageQueue?: FairQueue;
-  /** Told of faults no caller is told the details of. */
+  /** Receives errors whose details no caller gets. */
   onFault?: (error: unknown) => void;
 }
 
@@ -452,7 +452,7 @@ function decoded(part: string): string {
     const plain = decodeURIComponent(part);
     if (isStorableText(plain)) return plain;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw faults.key(part);
 }

@@ -1,4 +1,4 @@
-// Makes addresses that let whoever has them download or upload one object for a time.
+// Creates signed URLs: each lets its holder download or upload one object for a time.
 import { asCaller, type Call, ownerOf, type StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 import { type JsonBody, optionalObjectIn, readJson, textsIn } from './json-body.ts';
@@ -47,7 +47,7 @@ export async function signOne(
   return Response.json({ signedURL: `${route}/${url}?token=${token}` });
 }
 
-/** `POST /object/sign/{bucket}`: many at once; those that cannot be read are told so one by one. */
+/** `POST /object/sign/{bucket}`: many at once, with an error for each one that cannot be read. */
 export async function signMany(context: StorageContext, call: Call, bucket: string): Promise<Response> {
   const body = await readJson(context, call);
   const seconds = secondsIn(body);

@@ -37,7 +37,7 @@ export function ownTarget(call: Call, bucket: string, key: string, upsert: boole
   return { bucket, key, upsert, claims, ...ownerOf(claims) };
 }
 
-/** A target in the name of whoever had the address signed; their right was checked then. */
+/** A target of the caller who had the URL signed; their rights were checked then. */
 export function signedTarget(bucket: string, key: string, upsert: boolean, owner: string | null): Target {
   return {
     bucket,
@@ -113,7 +113,7 @@ export async function keepObject(
       writeObject(session, rowOf(target, version, accepted.metadata, described.userMetadata), target.upsert),
     );
   } catch (error) {
-    // When the connection broke nobody knows whether the row is there: the sweep will.
+    // After a broken connection it is unknown whether the row exists: the sweep finds out.
     if (!isConnectionLost(error)) await removeFiles(context, [version]);
     throw error;
   }
@@ -178,7 +178,7 @@ export function readUserMetadata(
       return value as Record<string, unknown>;
     }
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw faults.request('metadata must be a JSON object of what can be kept');
 }

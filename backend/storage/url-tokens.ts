@@ -1,4 +1,4 @@
-// The tokens inside addresses that let somebody without an account download or upload one object.
+// Tokens in signed URLs: clients without an account download or upload one object.
 import { hkdfSync } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import { faults } from './fault.ts';

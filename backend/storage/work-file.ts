@@ -11,7 +11,7 @@ export interface WorkFile {
   md5: string;
 }
 
-/** A path in the work folder that nobody uses yet. */
+/** An unused path in the work folder. */
 export function newWorkPath(workFolder: string): string {
   return join(workFolder, crypto.randomUUID());
 }
