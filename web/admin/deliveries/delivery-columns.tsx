@@ -98,9 +98,10 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
     </>
   );
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_7.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_15.5rem]">
+    <div className="grid grid-cols-[minmax(0,1fr)_7.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_14rem]">
       <div className="grid min-w-0 gap-x-4 text-sm leading-5 sm:grid-cols-2">
-        <p className="flex items-center gap-2 whitespace-nowrap">
+        {/* With a rider these two lines hold more than half the width. */}
+        <p className={`flex items-center gap-2 whitespace-nowrap ${delivery_person ? 'sm:col-span-2' : ''}`}>
           <OrderLink delivery={delivery} className="py-0.5" />
           <DeliveryAge delivery={delivery} />
           <LastTime delivery={delivery} />
@@ -124,7 +125,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
           ) : null}
         </p>
         {delivery_person ? (
-          <p className="truncate text-ink-soft">
+          <p className="truncate text-ink-soft sm:col-span-2">
             <Rider delivery={delivery} />
           </p>
         ) : null}
