@@ -9,6 +9,7 @@ export const longTests = [
   'torture/torture.test.ts',
   'backend/database/kill.test.ts',
   'backend/storage/kill.test.ts',
+  'server/pooled-shops.test.ts',
 ];
 
 /**
