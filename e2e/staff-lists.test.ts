@@ -353,8 +353,9 @@ storyIn(() => browser, { viewport: desktop })(
     await dialog.waitFor({ state: 'hidden' });
     await tabTo(statusButton(page, `Delivery status of ${order_number}`));
     await page.keyboard.press('Enter');
-    await page.getByRole('menuitemradio', { name: 'Delivered' }).waitFor();
+    await page.getByRole('menu').locator(':focus').waitFor();
     await page.keyboard.press('d');
+    await page.getByRole('menuitemradio', { name: 'Delivered' }).and(page.locator(':focus')).waitFor();
     await page.keyboard.press('Enter');
     await until(async () => {
       const answer = await asOwner(shop, `/rest/v1/orders?id=eq.${id}&select=status`, 'GET');

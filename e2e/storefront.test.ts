@@ -612,6 +612,8 @@ describe('the shop page', () => {
   const sortOn = (page: Page) => page.getByLabel('Sort by').locator('option:checked').textContent();
   /** The fields beside the search, which are in a sheet on phones. */
   const openFilters = (page: Page) => page.getByRole('button', { name: /^Filters/ }).click();
+  /** The URL has what was chosen once the sheet is closed. */
+  const closeFilters = (page: Page) => page.getByRole('button', { name: /^Show \d+ drinks?$/ }).click();
 
   story.for([
     ['', 'Popularity'],
@@ -633,6 +635,7 @@ describe('the shop page', () => {
     expect(brands).toEqual([...brands].sort());
     await openFilters(page);
     await page.getByLabel('Sort by').selectOption('Price');
+    await closeFilters(page);
     await page.waitForURL(/sort=price/);
     // The address changes before the page does.
     const isCheapestFirst = async () => {
@@ -643,7 +646,9 @@ describe('the shop page', () => {
       );
     };
     await until(isCheapestFirst, 'prices go upwards');
+    await openFilters(page);
     await page.getByLabel('Sort by').selectOption('Flavor');
+    await closeFilters(page);
     await page.waitForURL(/sort=flavor/);
     await expect.poll(async () => (await namesOn(page))[0]).toContain('Blackcurrant');
     expect((await namesOn(page)).at(-1)).toContain('Watermelon');
@@ -660,6 +665,7 @@ describe('the shop page', () => {
     await page.getByRole('status').getByText('3 drinks').waitFor();
     await page.getByLabel('Brand').selectOption('Dusk Energy');
     await page.getByRole('status').getByText('1 drink', { exact: true }).waitFor();
+    await closeFilters(page);
     await page.waitForURL(/brand=Dusk(\+|%20)Energy/);
     const { page: other } = await newVisitor();
     await other.goto(page.url());

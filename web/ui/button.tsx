@@ -47,13 +47,15 @@ export function Button({
   onClick,
   ...rest
 }: ButtonProps) {
+  // The second click of a double-click would press what the first one brought to the same place: Pay, after Place Order.
+  const isIgnored = (clicks: number) => isBusy || (type === 'submit' && clicks > 1);
   return (
     <button
       type={type}
       className={`${buttonStyle(tone, size)} ${className}`}
       aria-busy={isBusy || undefined}
       aria-disabled={isBusy || undefined}
-      onClick={isBusy ? (event) => event.preventDefault() : onClick}
+      onClick={(event) => (isIgnored(event.detail) ? event.preventDefault() : onClick?.(event))}
       {...rest}
     />
   );
