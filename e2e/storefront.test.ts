@@ -378,6 +378,7 @@ describe.each([
       await page.unroute('**/rest/v1/rpc/place_order');
       await placeOrderButton(page).click();
       await payButton(page).waitFor();
+      await page.getByText('Order Failed', { exact: true }).waitFor({ state: 'detached' });
       await expectInside('the payment dialog', payButton(page));
       const number = await trackingNumberIn(page);
       await page.goto(`${shop.url}/track-order/${number}`);
