@@ -328,36 +328,101 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await budgets())[0]?.sent).toBe(1);
   });
 
-  test('taking the next texts reads a few rows, however many messages wait', async () => {
-    await database.query(
-      `with waiting as (
-         insert into public.outbox_messages
-           (order_id, kind, channel, recipient, order_number, tracking_number, customer_name)
-         select gen_random_uuid(), 'order_paid', case when n % 10 = 0 then 'text' else 'mail' end, 'a@b.example', '', '', ''
-         from generate_series(1, 3000) as n
-         returning id, channel
-       )
-       insert into private.outbox_queue (message_id, channel, due_at)
-       select id, channel, now() - interval '1 hour' from waiting`,
-    );
-    const taken = await database.transaction(async (session) => {
-      const count = async () => {
-        const { rows } = await session.query<{ count: number }>(
-          `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as count
-           from pg_stat_xact_all_tables where relname in ('outbox_messages', 'outbox_queue')`,
-        );
-        return rows[0]?.count ?? 0;
-      };
-      const before = await count();
-      const { rowCount } = await session.query(`select public.lease_messages(8, 'text')`);
-      const read = (await count()) - before;
-      await session.query('select count(*) from public.outbox_messages');
-      return { rowCount, read, readByScan: (await count()) - before - read };
+  describe('taking the next texts reads a few rows, however many messages wait,', () => {
+    const counted = ['public.outbox_messages', 'private.outbox_queue', 'public.message_templates'];
+    const analyze = () => database.execute(`analyze ${counted.join(', ')}`);
+    /** Adds messages, a tenth of them texts. */
+    const fill = (status: string, count: number) =>
+      database.query(
+        `with added as (
+           insert into public.outbox_messages
+             (order_id, kind, channel, recipient, order_number, tracking_number, customer_name, status, next_attempt_at)
+           select gen_random_uuid(), 'order_paid', case when n % 10 = 0 then 'text' else 'mail' end, 'a@b.example', '', '', '', $1,
+             case when $1 = 'waiting' then now() end
+           from generate_series(1, $2::integer) as n
+           returning id, channel, status
+         )
+         insert into private.outbox_queue (message_id, channel, due_at)
+         select id, channel, now() - interval '1 hour' from added where status = 'waiting'`,
+        [status, count],
+      );
+    /** The database chooses a plan for all values after five calls with its statistics. */
+    const choosePlan = async () => {
+      for (let count = 0; count < 6; count += 1) await lease('text', 8);
+    };
+    const takeTexts = () =>
+      database.transaction(async (session) => {
+        const count = async () => {
+          const { rows } = await session.query<{ count: number }>(
+            `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as count
+             from pg_stat_xact_all_tables where relid = any ('{${counted.join(',')}}'::regclass[])`,
+          );
+          return rows[0]?.count ?? 0;
+        };
+        const before = await count();
+        const { rowCount } = await session.query(`select public.lease_messages(8, 'text')`);
+        const read = (await count()) - before;
+        await session.query('select count(*) from public.outbox_messages');
+        return { rowCount, read, readByScan: (await count()) - before - read };
+      });
+
+    test.each<[string, () => Promise<unknown>]>([
+      ['without statistics', () => fill('waiting', 3000)],
+      [
+        'with statistics and plans of empty tables',
+        async () => {
+          await analyze();
+          await choosePlan();
+          await fill('waiting', 3000);
+        },
+      ],
+      [
+        'with statistics and plans of ten messages',
+        async () => {
+          await fill('waiting', 100);
+          await analyze();
+          await choosePlan();
+          await fill('waiting', 2900);
+        },
+      ],
+      [
+        'with statistics of waiting messages',
+        async () => {
+          await fill('waiting', 3000);
+          await analyze();
+        },
+      ],
+      [
+        'with statistics of messages that are not due',
+        async () => {
+          await fill('waiting', 3000);
+          await database.query(
+            `update private.outbox_queue set due_at = now() + interval '1 hour' where true`,
+          );
+          await analyze();
+          await choosePlan();
+          await database.query(
+            `update private.outbox_queue set due_at = now() - interval '1 hour' where true`,
+          );
+        },
+      ],
+      [
+        'with statistics of messages that were sent',
+        async () => {
+          await fill('sent', 2900);
+          await analyze();
+          await choosePlan();
+          await fill('waiting', 100);
+        },
+      ],
+    ])('%s', async (_, prepare) => {
+      await prepare();
+      const taken = await takeTexts();
+      expect(taken.rowCount).toBe(8);
+      expect(taken.read).toBeGreaterThan(0);
+      expect(taken.read).toBeLessThan(150);
+      expect(taken.readByScan, 'rows of a scan are counted').toBe(3000);
     });
-    expect(taken.rowCount).toBe(8);
-    expect(taken.read).toBeGreaterThan(0);
-    expect(taken.read).toBeLessThan(150);
-    expect(taken.readByScan, 'rows of a scan are counted').toBe(3000);
   });
 
   test('only staff read the budgets', async () => {
