@@ -1,4 +1,5 @@
 // Migrations: in order, once, never changed, and safe when two processes start at once.
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,6 +36,44 @@ test.runIf(testDatabases().includes('postgresql'))(
     await database.close();
     await superuser.execute('drop database jani with (force)');
     await superuser.close();
+  },
+);
+
+test.runIf(testDatabases().includes('postgresql'))(
+  'migrates while another database of the cluster grants the same roles',
+  async () => {
+    const [first, second] = [
+      await throwawayDatabase('postgresql', []),
+      await throwawayDatabase('postgresql', []),
+    ];
+    const folder = await mkdtemp(join(tmpdir(), 'jani-migrations-'));
+    const [group, member] = ['group', 'member'].map((name) => `${name}_${randomBytes(6).toString('hex')}`);
+    const grant = `grant ${group} to ${member}`;
+    await writeFile(join(folder, '1_roles.sql'), grant);
+    await first.execute(`create role ${group}; create role ${member}`);
+    let migrating: Promise<string[]> | undefined;
+    await first.transaction(async (session) => {
+      await session.execute(grant);
+      migrating = migrate(second, [{ name: 'shop', folder }]);
+      migrating.catch(() => {});
+      await expect
+        .poll(
+          async () => {
+            // The poll is one transaction, which otherwise sees the first snapshot of the activity again and again.
+            const { rowCount } = await session.query(
+              `select from pg_stat_clear_snapshot() as cleared, pg_stat_activity
+               where wait_event_type = 'Lock' and query = $1`,
+              [grant],
+            );
+            return rowCount;
+          },
+          { timeout: 20_000 },
+        )
+        .toBe(1);
+    });
+    expect(await migrating).toEqual(['shop/1_roles']);
+    await first.execute(`drop role ${group}; drop role ${member}`);
+    await Promise.all([first.close(), second.close(), rm(folder, { recursive: true })]);
   },
 );
 

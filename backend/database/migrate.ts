@@ -19,15 +19,40 @@ export class MigrationChanged extends Error {
 // Any constant: it only has to be the same in every process.
 const lockKey = 7_204_517_331;
 
+/** Attempts of one call of `migrate`. Each repeats only after another database's migration has committed. */
+const maxAttempts = 20;
+
 /**
  * Applies what is missing, all in one transaction: a failure, or a process killed in the middle, leaves the schema as it
- * was. Processes that start at once wait for each other on an advisory lock.
+ * was. Processes that start at once wait for each other on an advisory lock. That lock belongs to one database; roles belong to
+ * the cluster, so a collision with the migration of another database is tried again.
  * @param sources applied in the order given
  * @returns the names of the files applied now, as `source/file`
  * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
  */
 export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
   const wanted = (await Promise.all(sources.map(readSource))).flat();
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await applyMissing(database, sources, wanted);
+    } catch (error) {
+      if (attempt >= maxAttempts || !isRoleCollision(error)) throw error;
+    }
+  }
+}
+
+/** Whether another transaction wrote the same row of a catalogue that all databases of the cluster share. */
+function isRoleCollision(error: unknown): boolean {
+  if (!(error instanceof DatabaseError)) return false;
+  if (error.code === '23505') return /^pg_(authid|auth_members)_/.test(error.constraint ?? '');
+  return error.code === 'XX000' && error.message.endsWith('tuple concurrently updated');
+}
+
+async function applyMissing(
+  database: Database,
+  sources: readonly MigrationSource[],
+  wanted: readonly Migration[],
+): Promise<string[]> {
   const applied: string[] = [];
   await database.transaction(async (session) => {
     await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
@@ -115,11 +140,12 @@ async function applyFile(session: Session, { source, version, text, hash }: Migr
   try {
     await session.execute(text);
   } catch (error) {
-    const { message, code, detail, hint } = asDatabaseError(error);
+    const { message, code, detail, hint, constraint } = asDatabaseError(error);
     throw new DatabaseError(`migration ${source}/${version}: ${message}`, {
       code,
       detail,
       hint,
+      constraint,
       cause: error,
     });
   }
