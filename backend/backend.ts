@@ -63,6 +63,8 @@ export interface Backend {
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Open WebSockets. */
+  readonly sockets: number;
   close(): Promise<void>;
 }
 
@@ -219,6 +221,9 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return answered instanceof PlainResponse ? answered.toResponse() : answered;
     },
     serves: (path) => serviceOf(path) !== undefined,
+    get sockets() {
+      return realtime.sockets;
+    },
     upgrade(request, socket, head) {
       const { origin, host } = request.headers;
       if (origin && hostOf(origin) !== host && !allowedOrigins.includes(origin)) {

@@ -8,6 +8,7 @@ import { addressOf, PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
+import { createMetrics } from './metrics.ts';
 import { compressPage, PageCache } from './page-cache.ts';
 
 let folder: string;
@@ -34,6 +35,8 @@ beforeAll(async () => {
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
     fairShare: createFairShare('pglite'),
     isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
     trustedProxies: 0,
     publicUrl: 'http://shop.example',
     log,
@@ -95,6 +98,8 @@ test('a network that asks for many pages waits for itself alone, and what waits 
     pageViews: { fetch: async () => new Response() },
     fairShare: createFairShare('pglite'),
     isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
     trustedProxies: 1,
     publicUrl: 'http://shop.example',
     log: openLog('silent'),
@@ -152,6 +157,8 @@ test('reads of the tables are answered in one piece or as they come, with or wit
     pageViews: { fetch: async () => new Response() },
     fairShare: createFairShare('pglite'),
     isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
     trustedProxies: 1,
     publicUrl: 'http://shop.example',
     log: openLog('silent'),
@@ -306,6 +313,8 @@ test('a connection is not left open behind a body that nobody reads to its end',
     pageViews: { fetch: async () => new Response() },
     fairShare: createFairShare('pglite'),
     isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
     trustedProxies: 0,
     publicUrl: 'http://shop.example',
     log,
@@ -356,3 +365,38 @@ function open(): Promise<Socket> {
     socket.once('error', fail);
   });
 }
+
+test('returns metrics to a caller with the secret key alone, and counts cached pages', async () => {
+  const read = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/metrics`, { headers });
+  for (const headers of [
+    {},
+    { authorization: 'Bearer wrong' },
+    { apikey: 'sb_secret_test' },
+    { authorization: 'sb_secret_test' },
+  ]) {
+    const refused = await read(headers as Record<string, string>);
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    expect(await refused.text()).not.toContain('nodejs_');
+  }
+  const count = async (line: string) => {
+    const text = await (await read({ authorization: 'Bearer sb_secret_test' })).text();
+    return Number(
+      text
+        .split('\n')
+        .find((candidate) => candidate.startsWith(`${line} `))
+        ?.split(' ')[1] ?? 0,
+    );
+  };
+  const hit = 'page_cache_requests_total{result="hit"}';
+  const measured = 'http_request_duration_seconds_count{route="/shop/:slug",status="2xx"}';
+  await fetch(`http://127.0.0.1:${port}/shop/measured`);
+  // A request is measured when its connection is done with it, which is after the client has the response.
+  await expect.poll(() => count(measured)).toBe(1);
+  const hits = await count(hit);
+  for (let n = 0; n < 3; n += 1) await fetch(`http://127.0.0.1:${port}/shop/measured`);
+  expect([await count(hit), await count(measured)]).toEqual([hits + 3, 1]);
+  await fetch(`http://127.0.0.1:${port}/assets/letters.js`);
+  await expect
+    .poll(() => count('http_request_duration_seconds_count{route="file",status="2xx"}'))
+    .toBeGreaterThan(0);
+});

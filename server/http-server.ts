@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import { isSameSecret } from '../backend/api-keys.ts';
 import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
 import { ClientGone, QueueFull, type Turn } from '../backend/fair-queue.ts';
@@ -14,6 +15,7 @@ import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { type Log, maskPath } from './log.ts';
+import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import { maxUrlLength, readPageRequest } from './page-request.ts';
@@ -35,6 +37,9 @@ export interface HttpServerOptions {
   /** The fair queues of everything that takes work. Cached pages and files wait in none. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
+  /** Counts requests, and what GET /metrics returns to a caller with the secret key. */
+  metrics: Metrics;
+  secretKey: string;
   trustedProxies: number;
   /** What the outside calls the shop. */
   publicUrl: string;
@@ -50,7 +55,7 @@ const year = 365 * 24 * 60 * 60;
 /** Puts the listener together; it is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
-  const { shareImages, fairShare } = options;
+  const { shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -111,7 +116,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const signal = signalOf(response);
     const render = (turn: Turn) => {
       if (key)
-        return pages.getOrRender(key, () => renderPage(new Request(new URL(key, publicUrl)), 'cached'));
+        return pages.getOrRender(key, () => {
+          metrics.renderedPages += 1;
+          return renderPage(new Request(new URL(key, publicUrl)), 'cached');
+        });
       // A function may wait for M-PESA: the page's place is for others in the meantime.
       return renderPage(webRequest, 'once', (call) =>
         turn.pause(() => fairShare.outbound.run(client, call, { signal })),
@@ -135,6 +143,19 @@ export function createHttpServer(options: HttpServerOptions): Server {
         headers: { ...securityHeaders, 'retry-after': '5' },
       });
     }
+  };
+
+  const answerMetrics = async ({ headers }: Request) => {
+    const [, token = ''] = /^bearer (\S+)$/i.exec(headers.get('authorization') ?? '') ?? [];
+    if (!isSameSecret(token, secretKey)) {
+      return new Response('The secret key is needed, as a bearer token.\n', {
+        status: 401,
+        headers: { 'www-authenticate': 'Bearer' },
+      });
+    }
+    return new Response(await metrics.render(), {
+      headers: { 'content-type': metrics.contentType, 'cache-control': 'no-store' },
+    });
   };
 
   const noteStatus = (request: IncomingMessage, status: number) => {
@@ -163,6 +184,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (pathname === '/readyz') {
         return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
       }
+      if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
       if (shareImages?.serves(pathname)) {
         const client = visitorAt(addressOf(incoming as IncomingMessage));
@@ -219,6 +241,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
+  const measure = (response: ServerResponse, route: () => string) => {
+    const begun = performance.now();
+    response.once('close', () =>
+      metrics.observeRequest(route(), response.statusCode, (performance.now() - begun) / 1000),
+    );
+  };
+
   const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
     const path = request.url ?? '/';
     if (log.isLevelEnabled('debug')) {
@@ -233,6 +262,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     }
     // No page has such an address.
     if (backend && path.startsWith('/rest/v1/')) {
+      measure(response, () => routeOf(path));
       establishClientAddress(request, trustedProxies);
       const read = readPlain(request);
       if (read) {
@@ -245,13 +275,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
     }
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page) {
+      metrics.cachedPages += 1;
       sendPage(request, response, page);
       return;
     }
+    let isFile = false;
+    measure(response, () => (isFile ? 'file' : routeOf(path)));
     establishClientAddress(request, trustedProxies);
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
-        files(request, response, () => enter(request, response));
+        isFile = true;
+        files(request, response, () => {
+          isFile = false;
+          enter(request, response);
+        });
         return;
       }
     }

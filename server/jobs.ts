@@ -13,12 +13,18 @@ export interface Job {
   stop?(): Promise<void>;
 }
 
+/** Counts runs of jobs. */
+interface JobMetrics {
+  addJob(name: string, everyMs: number): void;
+  observeJob(name: string, seconds: number, hasFailed: boolean): void;
+}
+
 /**
  * Runs each job again and again, never twice at once. A failure is logged and tried again at the next turn, after a
  * minute at most.
  * @returns a function that stops them and waits for those that are running
  */
-export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
+export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics): () => Promise<void> {
   let isStopped = false;
   const timers = new Map<Job, NodeJS.Timeout>();
   const running = new Map<Job, Promise<void>>();
@@ -26,13 +32,18 @@ export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
   const schedule = (job: Job, delayMs: number) => {
     if (isStopped) return;
     const timer = setTimeout(() => {
+      const begun = performance.now();
+      const observe = (hasFailed: boolean) =>
+        metrics?.observeJob(job.name, (performance.now() - begun) / 1000, hasFailed);
       const turn = job
         .run()
         .then(
           () => {
+            observe(false);
             if (failed.delete(job)) log.info({ job: job.name }, 'a job works again');
           },
           (error: unknown) => {
+            observe(true);
             // Said once, not at every turn of a long outage.
             if (!failed.has(job))
               log.error({ job: job.name, error: String(error) }, 'a job failed; it is tried again');
@@ -48,6 +59,7 @@ export function startJobs(jobs: readonly Job[], log: Log): () => Promise<void> {
     }, delayMs);
     timers.set(job, timer);
   };
+  for (const { name, everyMs } of jobs) metrics?.addJob(name, everyMs);
   for (const job of jobs) schedule(job, job.firstAfterMs ?? Math.min(job.everyMs, 1000));
   return async () => {
     isStopped = true;

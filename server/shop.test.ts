@@ -22,6 +22,18 @@ test('a shop that is closed says good-bye to those who follow orders, and waits 
   const address = `${shop.url.replace(/^http/, 'ws')}/realtime/v1/websocket`;
   const follower = new WebSocket(`${address}?vsn=1.0.0&apikey=${shop.keys.publishable}`);
   await new Promise((done, fail) => follower.once('open', done).once('error', fail));
+  const metrics = await fetch(`${shop.url}/metrics`, {
+    headers: { authorization: `Bearer ${shop.keys.secret}` },
+  });
+  const figures = await metrics.text();
+  for (const line of [
+    'realtime_sockets 1',
+    'shop_database_up 1',
+    'shop_payments_open{status="processing"} 0',
+  ]) {
+    expect(figures).toContain(`\n${line}\n`);
+  }
+  expect(figures).toMatch(/\ndatabase_duration_seconds_count\{kind="transaction"\} [1-9]/);
   const farewell = new Promise<number>((done) => follower.once('close', done));
   const began = performance.now();
   await shop.close();

@@ -31,6 +31,7 @@ import { createHttpServer } from './http-server.ts';
 import { type Job, startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
+import { createMetrics } from './metrics.ts';
 import { sendDueMessages } from './outbox.ts';
 import { emptyOutboxFolder } from './outbox-folder.ts';
 import { PageCache } from './page-cache.ts';
@@ -93,9 +94,10 @@ async function wire(
   const onFault = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
 
+  const metrics = createMetrics();
   const database = config.supabase
     ? null
-    : await openDatabase(config, onFault, root, (error) => endBroken(log, error));
+    : metrics.measureDatabase(await openDatabase(config, onFault, root, (error) => endBroken(log, error)));
   if (database) closers.push(() => database.close());
   // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
   let drained = Promise.resolve();
@@ -184,6 +186,12 @@ async function wire(
     { url: servicesUrl, key: keys.secret },
     serviceFetch ? { fetch: serviceFetch } : {},
   );
+  metrics.readSockets = () => backend?.sockets ?? 0;
+  metrics.readShop = async () => {
+    const { data, error } = await secretStore.tables.rpc('shop_metrics');
+    if (error) throw new Error(error.message);
+    return data;
+  };
   const pageViews = createPageViews({
     async record(views) {
       const { error } = await secretStore.tables.rpc('record_page_views', { views });
@@ -233,6 +241,8 @@ async function wire(
     }),
     fairShare,
     isReady: async () => hasOpened && (await isReady()),
+    metrics,
+    secretKey: keys.secret,
     trustedProxies: config.trustedProxies,
     publicUrl: config.publicUrl,
     log,
@@ -277,7 +287,7 @@ async function wire(
   // A hosted project makes its own.
   if (database && config.makesBackups)
     jobs.push(await backUpNightly(database, config, log, onFault, closers));
-  closers.push(startJobs(jobs, log));
+  closers.push(startJobs(jobs, log, metrics));
   const makeFirstAdmin = () =>
     ensureFirstAdmin({
       store: secretStore,

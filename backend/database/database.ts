@@ -77,6 +77,9 @@ export interface Database extends Session {
     onLost?: () => void,
   ): Promise<() => Promise<void>>;
 
+  /** Connections of the pool by state, and callers that wait for one. Absent where there is no pool. */
+  connections?(): { busy: number; idle: number; waiting: number };
+
   close(): Promise<void>;
 }
 

@@ -113,6 +113,11 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     async execute(script: string) {
       await pool.query(script).catch(rethrow);
     },
+    connections: () => ({
+      busy: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+    }),
     listen: (channel, listener, onGap, onLost) => notifications.listen(channel, listener, onGap, onLost),
     async close() {
       await notifications.close();

@@ -50,6 +50,8 @@ export interface RealtimeService extends Service {
    * HTTP error and `{ error }`.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Open WebSockets. */
+  readonly sockets: number;
   /** Says good-bye to every socket and stops listening to the database. */
   close(): Promise<void>;
 }
@@ -143,6 +145,9 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
           });
         })
         .catch((error) => refuse(socket, error, onFault));
+    },
+    get sockets() {
+      return server.clients.size;
     },
     fetch: (request, caller) => answerBroadcastRequest(hub, request, caller),
     async close() {
