@@ -431,6 +431,7 @@ const procedures: Record<string, Person[]> = {
   keep_daraja_token: service,
   claim_payment_job: service,
   register_storefront: service,
+  shop_metrics: service,
   expire_reservations: service,
   forget_old_rows: service,
   search_orders: signedIn,
