@@ -229,7 +229,7 @@ test('jobs that come in the same turn of the event loop are compared before the 
   expect(await drain()).toEqual(['flood 1', 'amina', 'flood 2', 'flood 3']);
 });
 
-test('a share with many waiting jobs rests after each for as long as it took, others do not', async () => {
+test('a share with many waiting jobs rests after each for twice as long as it took, others do not', async () => {
   let time = 0;
   const { add, started, endOne } = openQueue({
     concurrency: 2,
@@ -246,11 +246,29 @@ test('a share with many waiting jobs rests after each for as long as it took, ot
   await nextLoop();
   expect(started).toEqual(['flood 1', 'a']);
   await endOne();
-  time += 5;
+  time += 9;
+  await nextLoop();
+  expect(started).toEqual(['flood 1', 'a']);
+  time += 1;
   await expect.poll(() => started).toEqual(['flood 1', 'a', 'flood 2']);
   // Two wait, which is no flood: nothing rests.
   await endOne();
   expect(started).toEqual(['flood 1', 'a', 'flood 2', 'flood 3']);
+});
+
+test('a share that has nobody to make way for does not rest', async () => {
+  let time = 0;
+  const { add, started, endOne } = openQueue({
+    maxRunningPerShare: 1,
+    restAbove: { visitors: 2 },
+    isAlone: (share) => share === 'alone',
+    now: () => time,
+  });
+  for (let n = 1; n <= 4; n += 1) add(visitor('alone'), `job ${n}`);
+  await nextLoop();
+  time += 5;
+  await endOne();
+  expect(started).toEqual(['job 1', 'job 2']);
 });
 
 test('a share rests no longer than the longest rest', async () => {

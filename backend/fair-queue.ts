@@ -23,10 +23,12 @@ export interface FairQueueOptions {
   /** Jobs that wait of one share within a group. */
   maxQueuedPerShare: number;
   /**
-   * By group: jobs of one share within it that may wait. A share with more rests after each job for as long as the job took, so that a
-   * flood takes half of the machine at most, even while nobody else waits. Default: no share rests.
+   * By group: jobs of one share within it that may wait. A share with more rests after each job for twice as long as the job took, so
+   * that a flood takes a third of the machine at most, even while nobody else waits. Default: no share rests.
    */
   restAbove?: Readonly<Record<string, number>>;
+  /** Whether a share has nobody to make way for: it does not rest. Default: no share is alone. */
+  isAlone?: (share: string) => boolean;
   /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
   maxRestMs?: number;
   /** Milliseconds of a clock that only goes forward. */
@@ -116,7 +118,7 @@ interface Place {
 export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
   const { startGapMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
-  const { now = () => performance.now() } = options;
+  const { isAlone = () => false, now = () => performance.now() } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
   let isDispatchDue = false;
@@ -173,8 +175,8 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   };
   const end = ({ share, startedAt }: Place) => {
     const ownShare = ancestorAt(share, 2);
-    if (isFlooding(ownShare)) {
-      ownShare.restsUntil = now() + Math.min(now() - startedAt, maxRestMs);
+    if (isFlooding(ownShare) && !isAlone(ownShare.name)) {
+      ownShare.restsUntil = now() + Math.min(2 * (now() - startedAt), maxRestMs);
       wake(ownShare);
     }
     count(share, 0, -1);

@@ -3,6 +3,7 @@ import type { Caller } from './caller.ts';
 import type { Database } from './database/database.ts';
 import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
 import { networksOf } from './network.ts';
+import { RecentNetworks } from './recent-networks.ts';
 
 /** The fair queues of a process: one for each thing that is scarce. */
 export interface FairShare {
@@ -16,10 +17,9 @@ export interface FairShare {
   letters: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
+  /** Who sent a request lately, of any kind: a flood makes way for them. */
+  recent: Pick<RecentNetworks, 'note'>;
 }
-
-/** Visitors' networks with more jobs that wait are floods: a browser sends a few at a time. */
-const restAbove = { visitors: 4 };
 
 /**
  * Makes the queues.
@@ -27,14 +27,18 @@ const restAbove = { visitors: 4 };
  */
 export function createFairShare(database: Database['kind']): FairShare {
   const isEmbedded = database === 'pglite';
+  const recent = new RecentNetworks();
+  // Visitors' networks with more jobs that wait are floods: a browser sends a few at a time.
+  const resting = { restAbove: { visitors: 4 }, isAlone: (network: string) => recent.isAlone(network) };
   return {
+    recent,
     entry: createFairQueue({
       concurrency: 2,
       maxRunningPerShare: 1,
       startsPerTurn: 1,
       maxQueued: 2000,
       maxQueuedPerShare: 400,
-      restAbove,
+      ...resting,
     }),
     work: createFairQueue({
       concurrency: isEmbedded ? 4 : 8,
@@ -42,7 +46,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       startsPerTurn: 1,
       maxQueued: 1000,
       maxQueuedPerShare: 200,
-      restAbove,
+      ...resting,
     }),
     outbound: createFairQueue({
       concurrency: 32,
@@ -50,8 +54,8 @@ export function createFairShare(database: Database['kind']): FairShare {
       startsPerTurn: 1,
       maxQueued: 500,
       maxQueuedPerShare: 50,
-      restAbove,
-      // A flood of calls that are refused at once rests half of the time; calls that wait for a third party rest hardly at all.
+      ...resting,
+      // A flood of calls that are refused at once rests most of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
     }),
     // However many networks ask at once, a small part of the machine is all they get.
@@ -69,7 +73,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       startsPerTurn: 1,
       maxQueued: 64,
       maxQueuedPerShare: 24,
-      restAbove,
+      ...resting,
     }),
   };
 }

@@ -247,6 +247,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
       metrics.observeRequest(route(), response.statusCode, (performance.now() - begun) / 1000),
     );
   };
+  const arrive = (request: IncomingMessage) => {
+    establishClientAddress(request, trustedProxies);
+    fairShare.recent.note(addressOf(request));
+  };
 
   const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
     const path = request.url ?? '/';
@@ -263,7 +267,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // No page has such an address.
     if (backend && path.startsWith('/rest/v1/')) {
       measure(response, () => routeOf(path));
-      establishClientAddress(request, trustedProxies);
+      arrive(request);
       const read = readPlain(request);
       if (read) {
         answerPlain(request, response, read).catch((error) => {
@@ -276,12 +280,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page) {
       metrics.cachedPages += 1;
+      // Without a proxy the address is known without reading the headers.
+      if (trustedProxies > 0) arrive(request);
+      else fairShare.recent.note(request.socket.remoteAddress ?? '');
       sendPage(request, response, page);
       return;
     }
     let isFile = false;
     measure(response, () => (isFile ? 'file' : routeOf(path)));
-    establishClientAddress(request, trustedProxies);
+    arrive(request);
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
@@ -299,7 +306,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (socket.destroyed) return;
     // From here on nobody else listens: a client that goes away must not bring the process down.
     socket.on('error', () => socket.destroy());
-    establishClientAddress(request, trustedProxies);
+    arrive(request);
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
     else refuseUpgrade(socket, 404, '');
   });

@@ -1,0 +1,57 @@
+// Which networks have been here lately, as far as one client has to make way for others.
+import { networksOf } from './network.ts';
+
+/** How long somebody counts as here after a request, at least; twice as long at most. */
+const periodMs = 5_000;
+
+/** A stretch of time: two networks are enough to know that nobody is alone in it. */
+interface Period {
+  network: string | null;
+  hasMore: boolean;
+}
+
+export class RecentNetworks {
+  readonly #now: () => number;
+  #current: Period = { network: null, hasMore: false };
+  #previous: Period = this.#current;
+  #endsAt: number;
+  /** A visitor sends many requests: the network is worked out once. */
+  #lastAddress = '';
+
+  /** @param now milliseconds of a clock that only goes forward */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#endsAt = now() + periodMs;
+  }
+
+  /**
+   * Notes a request. Cheap enough for pages that are answered from memory.
+   * @param address the client's IP address
+   */
+  note(address: string): void {
+    this.#turn();
+    if (this.#current.hasMore || address === this.#lastAddress) return;
+    this.#lastAddress = address;
+    const network = networksOf(address).at(-1) ?? '';
+    if (this.#current.network === null) this.#current.network = network;
+    else if (this.#current.network !== network) this.#current.hasMore = true;
+  }
+
+  /** Whether no other network was noted within the last five to ten seconds. @param network the widest that `networksOf` lists */
+  isAlone(network: string): boolean {
+    this.#turn();
+    return [this.#current, this.#previous].every(
+      (period) => !period.hasMore && (period.network === null || period.network === network),
+    );
+  }
+
+  #turn(): void {
+    const late = this.#now() - this.#endsAt;
+    if (late < 0) return;
+    const none = { network: null, hasMore: false };
+    this.#previous = late < periodMs ? this.#current : none;
+    this.#current = { ...none };
+    this.#lastAddress = '';
+    this.#endsAt = this.#now() + periodMs;
+  }
+}
