@@ -32,10 +32,10 @@ export const defaultConnectionLimits: ConnectionLimits = {
   connectionsPerNetwork: 1_000,
   newConnectionsPerNetwork: 50,
   pipelinedRequests: 8,
-  queuedBytes: 128_000_000,
-  queuedBytesPerNetwork: 32_000_000,
-  receivedBytes: 64_000_000,
-  receivedBytesPerNetwork: 16_000_000,
+  queuedBytes: 64_000_000,
+  queuedBytesPerNetwork: 16_000_000,
+  receivedBytes: 24_000_000,
+  receivedBytesPerNetwork: 8_000_000,
   stalledMilliseconds: 30_000,
 };
 
