@@ -49,7 +49,7 @@ async function openWorld(options: SimulatorOptions = {}, changes: Partial<Daraja
       password: defaultMerchant.initiatorPassword,
       certificate,
     },
-    timeoutMs: 1000,
+    timeoutMs: 3000,
     ...changes,
   });
   async function control(path: string, body?: Json): Promise<Json> {

@@ -83,7 +83,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       baseUrl: simulator.url,
       ...defaultCredentials,
       transactionType: 'CustomerPayBillOnline',
-      timeoutMs: 1000,
+      timeoutMs: 3000,
       ...changes,
     },
     noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,

@@ -66,7 +66,7 @@ async function openShop(
       baseUrl: changes.isFarAway ? 'https://daraja.test' : simulator.url,
       ...defaultCredentials,
       transactionType: 'CustomerPayBillOnline',
-      timeoutMs: 1000,
+      timeoutMs: 3000,
       ...(changes.hasNoInitiator
         ? {}
         : {

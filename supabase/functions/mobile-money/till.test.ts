@@ -54,7 +54,7 @@ async function openTill(kind: Database['kind']) {
       ...defaultCredentials,
       nominatedNumber: defaultMerchant.nominatedNumber,
       transactionType: 'CustomerPayBillOnline',
-      timeoutMs: 1000,
+      timeoutMs: 3000,
     },
     noticeBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
     log: (event) => logged.push(event),
