@@ -76,7 +76,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
       insert into public.orders
         (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
         values ('${order}', 'JJ-20261121-${code}', 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200);
-      insert into public.payments (id, order_id, phone, amount, status)
+      insert into public.payments (id, order_id, phone, charge_cents, status)
         values ('${order}', '${order}', '+254712345678', 200, 'processing');
       insert into public.deliveries (id, order_id) values ('${order}', '${order}');
       insert into public.inquiries (id, name, email, message) values ('${order}', 'Amina', 'a@b.example', 'Hello');

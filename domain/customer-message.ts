@@ -1,5 +1,5 @@
 // Messages to customers: what can be said in them, and how a template becomes the words of one order or newsletter mail.
-import { chargeAmount, formatKsh } from './money.ts';
+import { chargeCents, formatKsh } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
 import { formatPhone } from './phone.ts';
@@ -20,7 +20,7 @@ export const messageKinds: Record<string, string> = {
   newsletter_confirmation: 'Newsletter confirmation',
 };
 
-/** An order as `lease_messages` returns it; amounts in cents. */
+/** An order as `lease_messages` returns it. Money in cents. */
 export interface MessageFacts {
   shop: { name: string; phone: string; email: string };
   order_number: string;
@@ -30,7 +30,7 @@ export interface MessageFacts {
   delivery_fee: number;
   total_amount: number;
   items: { name: string; quantity: number; unit_price: number }[];
-  payment: { amount: number; receipt: string | null; refund_receipt: string | null } | null;
+  payment: { charge_cents: number; receipt: string | null; refund_receipt: string | null } | null;
 }
 
 /** Values for a newsletter mail. */
@@ -91,7 +91,7 @@ export const exampleFacts: MessageFacts = {
   delivery_fee: 100,
   total_amount: 190_100,
   items: [{ name: 'Mango Khat Juice', quantity: 2, unit_price: 95_000 }],
-  payment: { amount: 190_100, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' },
+  payment: { charge_cents: 190_100, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' },
 };
 
 /**
@@ -141,7 +141,7 @@ function orderValues(
   const { shop, payment, tracking_number, access_key, items } = facts;
   const linkTo = channel === 'text' ? shortOrderLink : orderLink;
   // Before there is a payment: what will be charged.
-  const money = formatKsh(payment?.amount ?? chargeAmount(facts.total_amount));
+  const money = formatKsh(payment?.charge_cents ?? chargeCents(facts.total_amount));
   const lines = items.map(({ name, quantity, unit_price }) =>
     channel === 'text'
       ? `${quantity} x ${name}`

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chargeAmount, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
+import { chargeCents, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
 
 test('shoppers see KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
@@ -26,7 +26,7 @@ test('amounts are written as Kenyans write numbers', () => {
 });
 
 test('M-PESA is asked for whole shillings, rounded up', () => {
-  expect([100, 101, 199, 200].map(chargeAmount)).toEqual([100, 200, 200, 200]);
+  expect([100, 101, 199, 200].map(chargeCents)).toEqual([100, 200, 200, 200]);
 });
 
 test('the total is price times quantity and the delivery fee', () =>

@@ -25,7 +25,7 @@ export function formatKes(cents: number): string {
  * @param totalCents the order's total in cents
  * @returns the charge in cents, a multiple of 100
  */
-export function chargeAmount(totalCents: number): number {
+export function chargeCents(totalCents: number): number {
   return Math.ceil(totalCents / 100) * 100;
 }
 

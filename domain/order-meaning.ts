@@ -1,5 +1,5 @@
 // What an order's state means for its customer, and what they can do next. Every screen of the storefront shows this.
-import { chargeAmount, formatKsh } from './money.ts';
+import { chargeCents, formatKsh } from './money.ts';
 import { formatOrderTime } from './order-date.ts';
 
 /** Of an unpaid order: the newest payment that is not over, or ended without a known result. */
@@ -162,14 +162,14 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
 
 /** What M-PESA asks for. */
 const charge = ({ total }: OrderFacts): string =>
-  total === null ? 'your order' : formatKsh(chargeAmount(total));
+  total === null ? 'your order' : formatKsh(chargeCents(total));
 
 /** What was charged for an order that was paid, in cents; null where that is hidden. Without proof it follows from the total. */
-export const chargedAmount = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
-  paid ?? (total === null ? null : chargeAmount(total));
+export const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
+  paid ?? (total === null ? null : chargeCents(total));
 
 const paidAmount = (facts: OrderFacts): string => {
-  const cents = chargedAmount(facts);
+  const cents = chargedCents(facts);
   return cents === null ? 'your payment' : formatKsh(cents);
 };
 

@@ -65,7 +65,7 @@ describe('an order', () => {
     expect(answer.status).toBe(200);
     expect(await answer.json()).toMatchObject({
       total_amount: 95100,
-      charge_amount: 95100,
+      charge_cents: 95100,
       status: 'pending',
     });
   });

@@ -51,16 +51,16 @@ async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promis
   return order?.id ?? '';
 }
 /** Money that arrived for an order. */
-async function addPayment(orderId: string, amount: number, completedAt: Date): Promise<void> {
+async function addPayment(orderId: string, cents: number, completedAt: Date): Promise<void> {
   await asOwner(shop, '/rest/v1/payments', 'POST', {
     order_id: orderId,
     phone: '254712345678',
-    amount,
+    charge_cents: cents,
     status: 'completed',
     receipt: `UKL${String(1_000_000 + sofar.received).slice(-7)}`,
     completed_at: completedAt.toISOString(),
   });
-  sofar.received += amount;
+  sofar.received += cents;
 }
 
 /** What a customer's browser reports is counted; the one of the stories says by itself that it is a machine. */

@@ -49,7 +49,7 @@ async function makeOrder(
   await asOwner(shop, '/rest/v1/payments', 'POST', {
     order_id: order.id,
     phone: '+254700000000',
-    amount: product.price * 2 + 100,
+    charge_cents: product.price * 2 + 100,
     status: 'completed',
     result_code: '0',
     receipt: more.receipt,

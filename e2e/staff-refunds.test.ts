@@ -180,17 +180,17 @@ describe.each([
       const [failed] = (await (
         await asOwner(
           shop,
-          `/rest/v1/refunds?status=eq.failed&select=id,amount,payments!inner(order_id)&payments.order_id=eq.${order.id}`,
+          `/rest/v1/refunds?status=eq.failed&select=id,refund_cents,payments!inner(order_id)&payments.order_id=eq.${order.id}`,
           'GET',
         )
-      ).json()) as { id: string; amount: number }[];
+      ).json()) as { id: string; refund_cents: number }[];
       const late = await asOwner(shop, '/rest/v1/rpc/settle_reversal', 'POST', {
         refund_id: failed?.id,
         source: 'reversal_result',
         body: '{}',
         verdict: 'succeeded',
         result_code: '0',
-        amount: failed?.amount,
+        refund_cents: failed?.refund_cents,
         refund_receipt: `UKL${randomUUID().slice(0, 7).toUpperCase()}`,
       });
       expect(late.status).toBe(200);

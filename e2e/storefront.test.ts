@@ -212,7 +212,7 @@ describe.each([
       route.fulfill({
         json:
           route.request().postDataJSON().action === 'initiate'
-            ? { success: true, checkoutRequestId: 'ws_CO_1', chargedAmount: 68100 }
+            ? { success: true, checkoutRequestId: 'ws_CO_1', chargeCents: 68100 }
             : { payment },
       }),
     );

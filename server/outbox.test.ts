@@ -125,7 +125,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('every message as it comes fits one text and names what it is about', async () => {
     const order = await promptOrder();
     await database.query(
-      `insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+      `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
        values ($1, '+254712345678', 95100, 'completed', 'UKL3AB12CD', now())`,
       [order.id],
     );

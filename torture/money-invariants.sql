@@ -1,8 +1,8 @@
 -- What must be true of the shop's books, compared with M-PESA's ledger, which is the truth. Each part gives the rows that
 -- break one promise. Before it is run, these are filled (see money-invariants.ts):
---   ledger (receipt, amount in cents, checkout_request_id, reference): every transaction in which money moved
+--   ledger (receipt, cents, checkout_request_id, reference): every transaction in which money moved
 --   prompts (checkout_request_id, reference, phone, is_decided): every prompt M-PESA has sent
---   reversals (receipt of the money that came, reversal_receipt, amount in cents): every transaction that went back
+--   reversals (receipt of the money that came, reversal_receipt, cents): every transaction that went back
 --   reversal_requests (receipt, address): every reversal that M-PESA was asked for and took; the address is one refund's own
 --   stock (product_id, units): what there was before anything was sold
 --   unmatched (receipt): transactions that wait for staff in the shop's reconciliation
@@ -10,13 +10,13 @@
 
 -- [at rest] every transaction is one completed payment of its amount, or waits for staff
 select t.receipt as subject, coalesce((
-  select string_agg(format('%s %s of %s', p.status, coalesce(p.receipt, 'without receipt'), p.amount), ', ')
+  select string_agg(format('%s %s of %s', p.status, coalesce(p.receipt, 'without receipt'), p.charge_cents), ', ')
   from public.payments as p where p.receipt = t.receipt or p.checkout_request_id = t.checkout_request_id
 ), 'not known, reference ' || t.reference) as found
 from ledger as t
 where 1 <> (
   select count(*) from public.payments as p
-  where p.status = 'completed' and p.amount = t.amount
+  where p.status = 'completed' and p.charge_cents = t.cents
     and (p.receipt = t.receipt or (p.receipt is null and p.checkout_request_id = t.checkout_request_id))
 )
 and not exists (
@@ -26,11 +26,11 @@ and not exists (
 and not exists (select from unmatched as u where u.receipt = t.receipt);
 
 -- no payment is completed without a transaction of its amount
-select p.id::text as subject, format('%s, receipt %s, %s', p.checkout_request_id, p.receipt, p.amount) as found
+select p.id::text as subject, format('%s, receipt %s, %s', p.checkout_request_id, p.receipt, p.charge_cents) as found
 from public.payments as p
 where p.status = 'completed' and not exists (
   select from ledger as t
-  where t.amount = p.amount
+  where t.cents = p.charge_cents
     and (t.receipt = p.receipt or (p.receipt is null and t.checkout_request_id = p.checkout_request_id))
 );
 
@@ -55,7 +55,7 @@ from public.orders as o
 where (o.payment_status = 'paid') <> exists (
   select from public.payments as p
   where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-    and p.amount = (o.total_amount + 99) / 100 * 100
+    and p.charge_cents = (o.total_amount + 99) / 100 * 100
 )
 and o.payment_status not in ('needs_decision', 'refunded')
 and not exists (
@@ -77,7 +77,7 @@ from public.payments as p
 join public.orders as o on o.id = p.order_id
 where p.status = 'completed' and not p.needs_refund
 group by o.id
-having count(*) > 1 and (bool_or(p.confirmed_by is null) or sum(p.amount) > (o.total_amount + 99) / 100 * 100);
+having count(*) > 1 and (bool_or(p.confirmed_by is null) or sum(p.charge_cents) > (o.total_amount + 99) / 100 * 100);
 
 -- an order has at most one open attempt
 select p.order_id::text as subject, count(*)::text as found
@@ -158,11 +158,11 @@ join prompts as r on r.checkout_request_id = p.checkout_request_id
 where p.status in ('initiating', 'processing') and r.is_decided;
 
 -- a refund is completed only by a reversal of its money, all of it
-select r.id::text as subject, format('%s of %s, %s', r.refund_receipt, r.receipt, r.amount) as found
+select r.id::text as subject, format('%s of %s, %s', r.refund_receipt, r.receipt, r.refund_cents) as found
 from public.refunds as r
 where r.method = 'reversal' and r.status = 'completed' and not exists (
   select from reversals as v
-  where v.receipt = r.receipt and v.amount = r.amount and coalesce(r.refund_receipt, v.reversal_receipt) = v.reversal_receipt
+  where v.receipt = r.receipt and v.cents = r.refund_cents and coalesce(r.refund_receipt, v.reversal_receipt) = v.reversal_receipt
 );
 
 -- [at rest] every reversal is one completed refund, or waits for a person who looks it up
@@ -173,7 +173,7 @@ select v.receipt as subject, coalesce((
 from reversals as v
 where 1 <> (
   select count(*) from public.refunds as r
-  where r.receipt = v.receipt and r.amount = v.amount and r.status in ('completed', 'unknown')
+  where r.receipt = v.receipt and r.refund_cents = v.cents and r.status in ('completed', 'unknown')
 );
 
 -- M-PESA is asked for each refund once
@@ -187,17 +187,17 @@ where not exists (select from public.refunds as r where r.receipt = q.receipt an
 group by q.receipt;
 
 -- no more goes back than came
-select p.id::text as subject, format('%s of %s', sum(r.amount), p.amount) as found
+select p.id::text as subject, format('%s of %s', sum(r.refund_cents), p.charge_cents) as found
 from public.payments as p
 join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
 group by p.id
-having count(*) > 1 or sum(r.amount) > p.amount
+having count(*) > 1 or sum(r.refund_cents) > p.charge_cents
 union all
-select t.receipt, format('%s of %s', sum(r.amount), t.amount)
+select t.receipt, format('%s of %s', sum(r.refund_cents), t.cents)
 from ledger as t
 join public.refunds as r on r.receipt = t.receipt and r.status not in ('failed', 'withdrawn')
-group by t.receipt, t.amount
-having count(*) > 1 or sum(r.amount) > t.amount;
+group by t.receipt, t.cents
+having count(*) > 1 or sum(r.refund_cents) > t.cents;
 
 -- no money both pays an order and goes back
 select o.id::text as subject, format('%s is %s, order %s', p.receipt, r.status, o.status) as found
@@ -221,9 +221,9 @@ where (p.refunded_at is not null) <> exists (
 );
 
 -- above the limit two members agree before anything is sent
-select r.id::text as subject, r.amount::text as found
+select r.id::text as subject, r.refund_cents::text as found
 from public.refunds as r
-where r.method = 'reversal' and r.tries > 0 and r.amount > (select s.refund_approval_above from public.store_settings as s)
+where r.method = 'reversal' and r.tries > 0 and r.refund_cents > (select s.refund_approval_above from public.store_settings as s)
   and (r.approved_by is null or r.approved_by = r.requested_by);
 
 -- whoever gets money of an order back is told so, once by mail and once as a text
@@ -246,9 +246,9 @@ where r.status in ('approved', 'sending', 'sent') or r.next_check_at is not null
 select 'all money' as subject, format('%s moved, %s booked, %s waits for staff', moved, booked, waiting) as found
 from (
   select
-    (select coalesce(sum(t.amount), 0) from ledger as t) as moved,
-    (select coalesce(sum(p.amount), 0) from public.payments as p where p.status = 'completed') as booked,
-    (select coalesce(sum(t.amount), 0) from ledger as t
+    (select coalesce(sum(t.cents), 0) from ledger as t) as moved,
+    (select coalesce(sum(p.charge_cents), 0) from public.payments as p where p.status = 'completed') as booked,
+    (select coalesce(sum(t.cents), 0) from ledger as t
      where not exists (
        select from public.payments as p where p.status = 'completed' and (p.receipt = t.receipt
          or (p.receipt is null and p.checkout_request_id = t.checkout_request_id))

@@ -46,7 +46,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
       [id, product],
     );
     await database.query(
-      `insert into public.payments (id, order_id, phone, amount, status, receipt, checkout_request_id, completed_at)
+      `insert into public.payments (id, order_id, phone, charge_cents, status, receipt, checkout_request_id, completed_at)
        values ($1, $2, '+254712345678', 95000, 'completed', $3, $4, now())`,
       [payment, id, receipt, checkoutRequestId],
     );
@@ -79,7 +79,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     const order = await paidOrder();
     const sentBy = `UKM${String(drawn).padStart(7, '0')}`;
     await database.query(
-      `insert into public.refunds (payment_id, receipt, amount, reason, method, status, refund_receipt, tries, completed_at)
+      `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status, refund_receipt, tries, completed_at)
        values ($1, $2, 95000, 'Came for nothing', 'reversal', 'completed', $3, 1, now())`,
       [order.payment, order.receipt, sentBy],
     );
@@ -125,7 +125,8 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     ],
     [
       /no payment is completed without a transaction/,
-      ({ payment }) => run('update public.payments set amount = amount + 100 where id = $1', [payment]),
+      ({ payment }) =>
+        run('update public.payments set charge_cents = charge_cents + 100 where id = $1', [payment]),
     ],
     [
       /an order is paid exactly when its money came/,
@@ -139,7 +140,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
       /one payment of an order keeps its money/,
       ({ id }) =>
         run(
-          `insert into public.payments (order_id, phone, amount, status) values ($1, '', 95000, 'completed')`,
+          `insert into public.payments (order_id, phone, charge_cents, status) values ($1, '', 95000, 'completed')`,
           [id],
         ),
     ],
@@ -210,7 +211,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     [
       /no more goes back than came/,
       ({ payment }) =>
-        run('update public.refunds set amount = amount + 100 where payment_id = $1', [payment]),
+        run('update public.refunds set refund_cents = refund_cents + 100 where payment_id = $1', [payment]),
     ],
     [
       /no money both pays an order and goes back/,

@@ -88,7 +88,7 @@ export async function findBrokenPromises(
 async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<string, number>): Promise<void> {
   const transactions = page.transactions.map(({ receipt, amount, reference, checkoutRequestId }) => ({
     receipt,
-    amount: amount * 100,
+    cents: amount * 100,
     checkout_request_id: checkoutRequestId,
     reference,
   }));
@@ -99,7 +99,7 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
     is_decided: prompt.state === 'decided',
   }));
   const reversals = page.transactions.flatMap(({ receipt, reversal }) =>
-    reversal ? [{ receipt, reversal_receipt: reversal.receipt, amount: reversal.amount * 100 }] : [],
+    reversal ? [{ receipt, reversal_receipt: reversal.receipt, cents: reversal.amount * 100 }] : [],
   );
   const requests = page.requests
     .filter(({ api }) => api === 'reversals')
@@ -107,9 +107,9 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
     .map(({ receipt, resultUrl }) => ({ receipt, address: new URL(resultUrl).pathname }));
   const units = [...stock].map(([product_id, count]) => ({ product_id, units: count }));
   const tables: [string, string, unknown][] = [
-    ['ledger', 'receipt text, amount integer, checkout_request_id text, reference text', transactions],
+    ['ledger', 'receipt text, cents integer, checkout_request_id text, reference text', transactions],
     ['prompts', 'checkout_request_id text, reference text, phone text, is_decided boolean', prompts],
-    ['reversals', 'receipt text, reversal_receipt text, amount integer', reversals],
+    ['reversals', 'receipt text, reversal_receipt text, cents integer', reversals],
     ['reversal_requests', 'receipt text, address text', requests],
     ['stock', 'product_id uuid, units integer', units],
   ];

@@ -167,7 +167,7 @@ begin
       'delivery_fee', o.delivery_fee,
       'total_amount', o.total_amount,
       -- M-PESA takes whole shillings only: a fraction is rounded up.
-      'charge_amount', (o.total_amount + 99) / 100 * 100,
+      'charge_cents', (o.total_amount + 99) / 100 * 100,
       'customer_phone', o.customer_phone,
       'reserved_until', o.reserved_until,
       'expires_at', o.expires_at,

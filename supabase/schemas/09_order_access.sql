@@ -30,7 +30,7 @@ begin
 end
 $$;
 comment on function public.track_order(text, text, text) is
-  'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_amount and part_paid. Null when there is none.';
+  'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_cents and part_paid. Null when there is none.';
 grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
 
 create function public.order_receipt(
@@ -72,7 +72,7 @@ begin
       select jsonb_agg(
         jsonb_build_object(
           'id', p.id,
-          'amount', p.amount,
+          'charge_cents', p.charge_cents,
           'receipt', p.receipt,
           'completed_at', p.completed_at,
           'is_surplus', p.needs_refund,
@@ -276,7 +276,7 @@ declare
   answer jsonb;
   doubt text;
   cancelled record;
-  amount bigint;
+  cents bigint;
 begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number,
@@ -329,25 +329,25 @@ begin
       answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
     end if;
   else
-    select sum(p.amount) into amount
+    select sum(p.charge_cents) into cents
     from public.payments as p
     where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
-    if amount > 0 then
-      answer := answer || jsonb_build_object('paid_amount', amount);
+    if cents > 0 then
+      answer := answer || jsonb_build_object('paid_cents', cents);
     end if;
   end if;
   -- Less than the charge that came under the order's number: shown to the customer alone, because anyone can send it.
-  select sum(t.amount) into amount
+  select sum(t.received_cents) into cents
   from public.mpesa_transactions as t
   where t.order_id = described.id and t.payment_id is null and t.resolution is null;
-  if amount > 0 then
-    answer := answer || jsonb_build_object('part_paid', amount);
+  if cents > 0 then
+    answer := answer || jsonb_build_object('part_paid_cents', cents);
   end if;
   return answer;
 end
 $$;
 comment on function private.order_facts(public.orders, boolean) is
-  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_amount) and what came in part (part_paid).';
+  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_cents) and what came in part (part_paid_cents).';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer

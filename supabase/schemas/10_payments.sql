@@ -4,7 +4,7 @@ create table public.payments (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id),
   phone text not null,
-  amount integer not null,
+  charge_cents integer not null,
   status text not null default 'initiating',
   result_code text,
   result_description text,
@@ -24,7 +24,7 @@ create table public.payments (
   refund_receipt text,
   constraint "a payment status is one of the life cycle"
     check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
-  constraint "M-PESA charges whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "M-PESA charges whole shillings" check (charge_cents >= 100 and charge_cents % 100 = 0),
   constraint "a checkout request belongs to one payment" unique (checkout_request_id),
   constraint "a receipt pays once" unique (receipt),
   constraint "a payment method is known" check (method in ('prompt', 'till')),
@@ -32,9 +32,9 @@ create table public.payments (
 );
 
 comment on table public.payments is
-  'Attempts to collect an order''s money by an M-PESA prompt. amount is what was charged, in cents. failed only on a code known to be final; unresolved when no answer can be had.';
+  'Attempts to collect an order''s money by an M-PESA prompt. charge_cents is what a prompt asks the payer for, or what came without one. failed only on a code known to be final; unresolved when no answer can be had.';
 comment on column public.payments.method is
-  'prompt: M-PESA asked the phone for amount. till: the money came without a prompt of ours, or beyond one; staff or M-PESA itself told of it; amount is what came, and the phone is not known ('''').';
+  'prompt: M-PESA asked the phone for charge_cents. till: the money came without a prompt of ours, or beyond one; staff or M-PESA itself told of it; charge_cents is what came, and the phone is not known ('''').';
 comment on column public.payments.confirmed_by is
   'The member of staff who confirmed the money by its receipt, or gave it to the order. Null where M-PESA told of it.';
 comment on column public.payments.presumption is
@@ -50,12 +50,12 @@ create policy "staff read every payment" on public.payments for select to authen
 create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
 create index payments_by_order on public.payments (order_id);
 create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
-create index payments_without_receipt on public.payments (amount, created_at) where receipt is null and method = 'prompt';
+create index payments_without_receipt on public.payments (charge_cents, created_at) where receipt is null and method = 'prompt';
 create index payments_by_completion on public.payments (completed_at) where status = 'completed';
 create index payments_in_review on public.payments (updated_at) where status = 'review';
 -- M-PESA takes the same amount from one phone only once in two minutes and calls anything else result 17: then no prompt is
 -- sent that would fail in the same way, and that might be paid twice if it did not.
-create index payments_of_the_same_amount on public.payments (phone, amount, updated_at) where result_code = '17';
+create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
 create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
 
 create table private.payment_secrets (
@@ -77,7 +77,7 @@ declare
 begin
   select max(p.updated_at) into told_at
   from public.payments as p
-  where p.phone = new.phone and p.amount = new.amount and p.result_code = '17' and p.status = 'failed'
+  where p.phone = new.phone and p.charge_cents = new.charge_cents and p.result_code = '17' and p.status = 'failed'
     and p.updated_at > now() - interval '2 minutes';
   if told_at is not null then
     perform private.refuse(429, 'same_amount_too_soon', format(
@@ -93,7 +93,7 @@ create function public.begin_payment(
   tracking_number text,
   phone text,
   notice_secret text,
-  expected_amount integer default null
+  expected_cents integer default null
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -123,7 +123,7 @@ begin
     -- Money that does not pay the order does not stop another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_decision' and p.amount = (paid_order.total_amount + 99) / 100 * 100)
+      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = (paid_order.total_amount + 99) / 100 * 100)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -145,7 +145,7 @@ begin
   if charge < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
   end if;
-  if begin_payment.expected_amount is not null and begin_payment.expected_amount not in (paid_order.total_amount, charge) then
+  if begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
@@ -165,7 +165,7 @@ begin
 
   -- Refused requests stay counted from here on.
   begin
-    insert into public.payments (order_id, phone, amount, next_query_at)
+    insert into public.payments (order_id, phone, charge_cents, next_query_at)
     values (paid_order.id, payer, charge, null)
     returning * into current_attempt;
     insert into private.payment_secrets (payment_id, notice_secret)

@@ -6,13 +6,13 @@ create type private.payment_report as (
   verdict text,
   result_code text,
   result_description text,
-  amount integer,
+  received_cents integer,
   receipt text,
   merchant_request_id text,
   checkout_request_id text
 );
 comment on type private.payment_report is
-  'What a message says about a payment attempt. amount in cents, null where the message names none. verdict: succeeded, failed or pending.';
+  'What a message says about a payment attempt. received_cents is null where the message names none. verdict: succeeded, failed or pending.';
 
 create type private.settlement as (
   decision text,
@@ -28,7 +28,7 @@ create function public.settle_payment(
   verdict text,
   result_code text default null,
   result_description text default null,
-  amount integer default null,
+  received_cents integer default null,
   receipt text default null,
   merchant_request_id text default null,
   checkout_request_id text default null,
@@ -41,7 +41,7 @@ as $$
 declare
   report private.payment_report := (
     settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
-    settle_payment.amount, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+    settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
   );
   message_id bigint;
   attempt public.payments;
@@ -99,7 +99,7 @@ begin
       perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
     when 'wrong_amount' then
       perform private.fail_attempt(attempt.id, 'review', report,
-        format('M-PESA reported %s cents, %s were charged', coalesce(report.amount::text, 'no'), attempt.amount));
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
       perform private.keep_unexplained_money(attempt, report);
     when 'superseded' then
       if report.verdict = 'succeeded' then
@@ -149,7 +149,7 @@ begin
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
-      and p.amount <> (paid_order.total_amount + 99) / 100 * 100
+      and p.charge_cents <> (paid_order.total_amount + 99) / 100 * 100
   ) then
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id);
@@ -206,7 +206,7 @@ set search_path = ''
 as $$
 declare
   is_completed boolean := attempt.status = 'completed';
-  names_other_amount boolean := report.amount <> attempt.amount or (report.amount is null and report.source = 'notice');
+  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
   -- A reference that anyone can type disproves nothing.
   is_by_reference boolean := report.source in ('confirmation', 'statement');
   parts_receipt boolean := coalesce(
@@ -226,7 +226,7 @@ declare
     when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
     when names_other_amount then 'wrong_amount'
     -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
-    when attempt.status = 'review' and report.amount is null then 'needs_review'
+    when attempt.status = 'review' and report.received_cents is null then 'needs_review'
     when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
       then 'receipt_replayed'
     -- The money of a payment test pays no order.
@@ -278,10 +278,10 @@ create function private.keep_unexplained_money(attempt public.payments, report p
 language sql
 set search_path = ''
 as $$
-  insert into public.mpesa_transactions as t (receipt, amount, reference, transacted_at, heard_by_notice_at, attempt_id)
-  select report.receipt, report.amount, o.tracking_number, now(), now(), attempt.id
+  insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, heard_by_notice_at, attempt_id)
+  select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
   from public.orders as o
-  where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.amount > 0
+  where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.received_cents > 0
     and report.receipt is not null
     and not exists (select from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id)
   on conflict (receipt) do update set
@@ -312,7 +312,7 @@ begin
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
       updated_at = now()
   where p.id = attempt.id;
-  if receipt_owner.amount <> attempt.amount and not receipt_owner.needs_refund
+  if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
     and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
   then
     -- Only the amount that staff typed needed review.
@@ -332,8 +332,8 @@ as $$
 declare
   own_id uuid;
 begin
-  insert into public.payments (order_id, phone, amount, status, method)
-  values (attempt.order_id, '', report.amount, 'unresolved', 'till')
+  insert into public.payments (order_id, phone, charge_cents, status, method)
+  values (attempt.order_id, '', report.received_cents, 'unresolved', 'till')
   returning id into own_id;
   update public.payments as p
   set status = 'completed',
@@ -393,9 +393,9 @@ begin
   pays_order := is_free and paid_order.payment_status = 'unpaid';
   if is_free and paid_order.payment_status = 'needs_decision' and not exists (
     select from public.payments as p
-    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.amount = charge
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.charge_cents = charge
   ) then
-    if attempt.amount = charge then
+    if attempt.charge_cents = charge then
       -- The whole charge settles an order that needed review; the part, or the surplus, is refunded.
       pays_order := true;
       update public.payments as p
@@ -405,7 +405,7 @@ begin
       where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
     elsif report.source = 'till' then
       -- Parts that staff give to one order pay it once they add up to its charge.
-      select attempt.amount + coalesce(sum(p.amount), 0) into part
+      select attempt.charge_cents + coalesce(sum(p.charge_cents), 0) into part
       from public.payments as p
       where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
         and not private.is_being_refunded(p.id);
@@ -441,7 +441,7 @@ begin
     update public.payments as p
     set needs_refund = true, updated_at = now()
     where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
-      and not p.needs_refund and p.amount = attempt.amount and not private.is_being_refunded(p.id);
+      and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
     if found then
       update public.payments as p set needs_refund = false where p.id = attempt.id;
     end if;

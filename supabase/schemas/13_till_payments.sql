@@ -10,7 +10,7 @@ comment on table private.till_secret is 'The unguessable part of the address at 
 
 alter table private.till_secret enable row level security;
 
-create function public.confirm_till_payment(order_id uuid, receipt text, amount integer) returns jsonb
+create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -21,7 +21,7 @@ declare
   confirmed_order public.orders;
   known public.payments;
   told public.mpesa_transactions;
-  came integer := confirm_till_payment.amount;
+  came integer := confirm_till_payment.received_cents;
   settled jsonb;
 begin
   perform private.expect_staff();
@@ -40,13 +40,13 @@ begin
   perform private.expect_free_receipt(code, known.id is null);
   -- M-PESA's amount counts.
   select * into told from public.mpesa_transactions as t where t.receipt = code;
-  if told.amount >= 100 and told.amount % 100 = 0
+  if told.received_cents >= 100 and told.received_cents % 100 = 0
     and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
   then
-    came := told.amount;
+    came := told.received_cents;
   end if;
 
-  insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
   -- Not an open attempt: a prompt may be on the phone at the same time, and its result is still expected.
   values (confirmed_order.id, '', came, 'unresolved', 'till', member)
   returning * into known;
@@ -56,12 +56,12 @@ begin
     source => 'till',
     body => jsonb_build_object(
       'receipt', code,
-      'amount', confirm_till_payment.amount,
+      'received_cents', confirm_till_payment.received_cents,
       'confirmed_by', member,
       'email', (select u.email from auth.users as u where u.id = member)
     )::text,
     verdict => 'succeeded',
-    amount => came,
+    received_cents => came,
     receipt => code
   );
   perform set_config('private.is_typed_by_staff', '', true);
@@ -101,18 +101,18 @@ comment on function public.list_till_messages_to_take_up(integer) is
   'Confirmations that were kept but not taken up: the process died in between, or the database was away.';
 grant execute on function public.list_till_messages_to_take_up(integer) to service_role;
 
-create function public.judge_till_payment(reference text, amount integer) returns text
+create function public.judge_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer
 set search_path = ''
 as $$
   select case
     when not s.refuses_unknown_payments then 'accepted'
-    when coalesce(judge_till_payment.amount, 0) < 100 or judge_till_payment.amount % 100 <> 0 then 'amount'
+    when coalesce(judge_till_payment.offered_cents, 0) < 100 or judge_till_payment.offered_cents % 100 <> 0 then 'amount'
     when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
     when exists (
       select from public.orders as o
       where o.id = private.order_of_reference(judge_till_payment.reference)
-        and judge_till_payment.amount <> (o.total_amount + 99) / 100 * 100
+        and judge_till_payment.offered_cents <> (o.total_amount + 99) / 100 * 100
     ) then 'amount'
     else 'accepted'
   end
@@ -134,7 +134,7 @@ $$;
 comment on function public.read_till_secret() is 'The secret of the till''s addresses; drawn when it is asked for the first time.';
 grant execute on function public.read_till_secret() to service_role;
 
-create function private.expect_till_receipt(receipt text, amount integer) returns void
+create function private.expect_till_receipt(receipt text, received_cents integer) returns void
 language plpgsql stable
 set search_path = ''
 as $$
@@ -142,7 +142,7 @@ begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
-  if amount is null or amount < 100 or amount % 100 <> 0 then
+  if received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
 end
@@ -166,7 +166,7 @@ end
 $$;
 comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being sent back.';
 
-create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_amount integer, receipt text, amount integer)
+create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer)
 returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -178,7 +178,7 @@ declare
   paid_order public.orders;
   known public.payments;
   told public.mpesa_transactions;
-  came integer := correct_till_payment.amount;
+  came integer := correct_till_payment.received_cents;
   charge integer;
 begin
   perform private.expect_staff();
@@ -192,7 +192,7 @@ begin
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   end if;
-  if (known.receipt, known.amount) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_amount) then
+  if (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
     perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
   end if;
   if exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
@@ -207,7 +207,7 @@ begin
     or not (
       paid_order.payment_status = 'needs_decision'
       -- An order that was handed over keeps its status.
-      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.amount))
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.charge_cents))
     )
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
@@ -219,17 +219,17 @@ begin
     perform private.expect_free_receipt(code, true);
     -- M-PESA's amount counts.
     select * into told from public.mpesa_transactions as t where t.receipt = code;
-    if told.amount >= 100 and told.amount % 100 = 0
+    if told.received_cents >= 100 and told.received_cents % 100 = 0
       and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
     then
-      came := told.amount;
+      came := told.received_cents;
     end if;
   end if;
-  if (code, came) = (known.receipt, known.amount) then
+  if (code, came) = (known.receipt, known.charge_cents) then
     return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
   end if;
 
-  update public.payments as p set receipt = code, amount = came, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  update public.payments as p set receipt = code, charge_cents = came, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
   where p.id = known.id;
   -- Messages about money follow its receipt; their bodies stay as they came.
   update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
@@ -237,18 +237,18 @@ begin
   values (
     known.id, 'till',
     jsonb_build_object(
-      'receipt', code, 'amount', correct_till_payment.amount, 'instead_of', jsonb_build_object('receipt', known.receipt, 'amount', known.amount),
+      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
       'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
     )::text,
     code, 'corrected'
   );
   perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
-    'payment_id', known.id, 'amount', came, 'receipt', code, 'amount_before', known.amount, 'receipt_before', known.receipt
+    'payment_id', known.id, 'charge_cents', came, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and came = charge and known.amount <> charge then
+  if paid_order.payment_status = 'needs_decision' and came = charge and known.charge_cents <> charge then
     perform private.mark_order_paid(paid_order.id);
-  elsif paid_order.payment_status = 'paid' and came <> known.amount then
+  elsif paid_order.payment_status = 'paid' and came <> known.charge_cents then
     -- As when M-PESA reports less than staff typed: an order that has not left the shop needs review.
     update public.orders as o
     set payment_status = 'needs_decision', status = 'pending', updated_at = now()

@@ -3,7 +3,7 @@
 -- Each receipt once, joined to its attempt or its order, else left for staff.
 create table public.mpesa_transactions (
   receipt text primary key,
-  amount integer not null,
+  received_cents integer not null,
   reference text not null default '',
   payer_phone text,
   payer_name text,
@@ -20,11 +20,11 @@ create table public.mpesa_transactions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint "a resolution is known" check (resolution in ('given', 'not_an_order', 'refund', 'accepted')),
-  constraint "money came" check (amount > 0)
+  constraint "money came" check (received_cents > 0)
 );
 
 comment on table public.mpesa_transactions is
-  'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. amount in cents. payment_id: the payment this money is; null while nobody knows what it was for.';
+  'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. payment_id: the payment this money is; null while nobody knows what it was for.';
 comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
 comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
 comment on column public.mpesa_transactions.order_id is
@@ -195,8 +195,8 @@ begin
   where p.id = attempt.id;
   update public.payments as p set next_query_at = null
   where p.id = attempt.id and p.status <> 'processing' and p.next_query_at is not null;
-  insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
-  values (attempt.order_id, '', attempt.amount, 'unresolved', 'till', told_by_staff)
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+  values (attempt.order_id, '', attempt.charge_cents, 'unresolved', 'till', told_by_staff)
   returning id into own_id;
   update public.payment_messages as m set payment_id = own_id
   where m.payment_id = attempt.id and m.receipt = attempt.receipt and m.source in ('confirmation', 'statement', 'till');
@@ -246,7 +246,7 @@ $$;
 comment on function private.absorb(uuid, uuid) is
   'Money told of by its receipt, and an attempt, are the same: one payment, and the attempt is the one that stays. The order must be locked.';
 
-create function private.attempt_for(order_id uuid, receipt text, amount integer, transacted_at timestamptz) returns uuid
+create function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
 language sql stable
 set search_path = ''
 as $$
@@ -255,7 +255,7 @@ as $$
   where p.order_id = attempt_for.order_id
     and p.method = 'prompt'
     and p.receipt is null
-    and p.amount = attempt_for.amount
+    and p.charge_cents = attempt_for.received_cents
     and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
     -- M-PESA's clock may differ by minutes.
     and p.created_at < attempt_for.transacted_at + interval '15 minutes'
@@ -277,7 +277,7 @@ set search_path = ''
 as $$
   select distinct p.order_id
   from public.mpesa_transactions as t
-  join public.payments as p on p.amount = t.amount and p.method = 'prompt' and p.receipt is null
+  join public.payments as p on p.charge_cents = t.received_cents and p.method = 'prompt' and p.receipt is null
     and p.status in ('initiating', 'processing', 'unresolved', 'completed')
     -- M-PESA's clock may differ by minutes.
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
@@ -297,7 +297,7 @@ declare
 begin
   -- A payment of its own with a receipt from M-PESA, and an attempt without a receipt, count as the same until disproved.
   for own in
-    select p.id, p.receipt, p.amount, t.transacted_at
+    select p.id, p.receipt, p.charge_cents, t.transacted_at
     from public.payments as p
     join public.mpesa_transactions as t on t.receipt = p.receipt
     where p.order_id = join_receipts.order_id and p.method = 'till' and p.status = 'completed'
@@ -306,7 +306,7 @@ begin
     order by p.needs_refund, t.transacted_at, p.receipt
   loop
     select a.* into attempt from public.payments as a
-    where a.id = private.attempt_for(join_receipts.order_id, own.receipt, own.amount, own.transacted_at);
+    where a.id = private.attempt_for(join_receipts.order_id, own.receipt, own.charge_cents, own.transacted_at);
     continue when attempt.id is null;
     perform private.absorb(own.id, attempt.id);
     update public.payments as p
@@ -321,7 +321,7 @@ comment on function private.join_receipts(uuid) is
 create function public.receive_mpesa_transaction(
   source text,
   receipt text,
-  amount integer,
+  received_cents integer,
   reference text default '',
   transacted_at timestamptz default null,
   payer_phone text default null,
@@ -347,7 +347,7 @@ begin
   if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
     perform private.refuse(400, 'source_unknown', 'Money without a prompt is told of by a confirmation or the statement');
   end if;
-  if coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.amount, 0) <= 0 then
+  if coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
     if kept_id is null then
       insert into public.payment_messages (source, body) values (receive_mpesa_transaction.source, receive_mpesa_transaction.body)
       returning id into kept_id;
@@ -373,9 +373,9 @@ begin
   end loop;
 
   insert into public.mpesa_transactions as t (
-    receipt, amount, reference, payer_phone, payer_name, transacted_at, heard_by_confirmation_at, heard_by_statement_at, payment_id
+    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, heard_by_confirmation_at, heard_by_statement_at, payment_id
   ) values (
-    code, receive_mpesa_transaction.amount, coalesce(trim(receive_mpesa_transaction.reference), ''),
+    code, receive_mpesa_transaction.received_cents, coalesce(trim(receive_mpesa_transaction.reference), ''),
     nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
     case when receive_mpesa_transaction.source = 'confirmation' then now() end,
     case when receive_mpesa_transaction.source = 'statement' then now() end,
@@ -383,10 +383,10 @@ begin
   )
   on conflict (receipt) do update set
     -- A statement outranks a confirmation, and a confirmation outranks a callback, which may be forged.
-    amount = case
+    received_cents = case
       when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
-        and t.heard_by_confirmation_at is null then excluded.amount
-      else t.amount
+        and t.heard_by_confirmation_at is null then excluded.received_cents
+      else t.received_cents
     end,
     reference = case
       when t.reference = '' or t.heard_by_confirmation_at is null and t.heard_by_statement_at is null then excluded.reference
@@ -414,18 +414,18 @@ begin
       update public.payment_messages as m
       set payment_id = known.id, receipt = code, outcome = 'already_completed' where m.id = kept_id;
     end if;
-    if known.method = 'till' and known.amount <> told.amount and told.amount >= 100 and told.amount % 100 = 0
+    if known.method = 'till' and known.charge_cents <> told.received_cents and told.received_cents >= 100 and told.received_cents % 100 = 0
       and not private.is_being_refunded(known.id)
       and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
     then
       -- Staff typed another amount. Where nothing was decided with it yet, M-PESA''s amount counts.
-      update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
-      if not known.needs_refund and told.amount = (
+      update public.payments as p set charge_cents = told.received_cents, updated_at = now() where p.id = known.id;
+      if not known.needs_refund and told.received_cents = (
         select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
       ) then
         perform private.mark_order_paid(known.order_id);
       end if;
-    elsif known.method = 'till' and told.amount < known.amount and not known.needs_refund
+    elsif known.method = 'till' and told.received_cents < known.charge_cents and not known.needs_refund
       and not private.is_being_refunded(known.id)
     then
       -- Less came than staff typed: an order that has not left the shop needs review.
@@ -435,8 +435,8 @@ begin
       if found then
         perform private.return_units(known.order_id);
         delete from public.deliveries as d where d.order_id = known.order_id;
-        if told.amount >= 100 and told.amount % 100 = 0 then
-          update public.payments as p set amount = told.amount, updated_at = now() where p.id = known.id;
+        if told.received_cents >= 100 and told.received_cents % 100 = 0 then
+          update public.payments as p set charge_cents = told.received_cents, updated_at = now() where p.id = known.id;
         end if;
       end if;
     end if;
@@ -449,7 +449,7 @@ begin
   if upper(trim(told.reference)) = 'TEST' then
     with lacking as (
       select t.id from public.payment_tests as t
-      where t.status = 'completed' and t.receipt is null and t.amount = told.amount
+      where t.status = 'completed' and t.receipt is null and t.charge_cents = told.received_cents
         and t.created_at between told.transacted_at - interval '15 minutes' and told.transacted_at + interval '15 minutes'
     )
     update public.payment_tests as t set receipt = code, updated_at = now()
@@ -457,10 +457,10 @@ begin
   end if;
 
   -- Anyone can type the number of an order. Less than its charge never pays it: staff decide.
-  is_part := told.amount < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  is_part := told.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
-  if for_order is null or is_part or told.resolution is not null or told.amount < 100 or told.amount % 100 <> 0
+  if for_order is null or is_part or told.resolution is not null or told.received_cents < 100 or told.received_cents % 100 <> 0
     or exists (select from public.payment_tests as t where t.receipt = code)
   then
     outcome := 'unmatched';
@@ -474,10 +474,10 @@ begin
   end if;
 
   select * into known from public.payments as p
-  where p.id = private.attempt_for(for_order, code, told.amount, told.transacted_at);
+  where p.id = private.attempt_for(for_order, code, told.received_cents, told.transacted_at);
   if known.id is null then
-    insert into public.payments (order_id, phone, amount, status, method)
-    values (for_order, '', told.amount, 'unresolved', 'till')
+    insert into public.payments (order_id, phone, charge_cents, status, method)
+    values (for_order, '', told.received_cents, 'unresolved', 'till')
     returning * into known;
   end if;
   settled := public.settle_payment(
@@ -486,7 +486,7 @@ begin
     body => receive_mpesa_transaction.body,
     verdict => 'succeeded',
     result_code => '0',
-    amount => told.amount,
+    received_cents => told.received_cents,
     receipt => code
   );
   -- It was stored before; now it belongs to its payment.

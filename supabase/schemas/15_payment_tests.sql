@@ -4,7 +4,7 @@
 create table public.payment_tests (
   id uuid primary key default gen_random_uuid(),
   phone text not null,
-  amount integer not null default 100,
+  charge_cents integer not null default 100,
   status text not null default 'initiating',
   result_code text,
   result_description text,
@@ -22,7 +22,7 @@ create table public.payment_tests (
   completed_at timestamptz,
   constraint "a test has a known status"
     check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
-  constraint "a test costs one shilling" check (amount = 100),
+  constraint "a test costs one shilling" check (charge_cents = 100),
   constraint "a checkout request belongs to one test" unique (checkout_request_id),
   constraint "a receipt belongs to one test" unique (receipt)
 );
@@ -147,7 +147,7 @@ create function public.settle_payment_test(
   verdict text,
   result_code text default null,
   result_description text default null,
-  amount integer default null,
+  received_cents integer default null,
   receipt text default null,
   merchant_request_id text default null,
   checkout_request_id text default null,
@@ -182,13 +182,13 @@ begin
     when settle_payment_test.verdict = 'failed' then
       case when test.status in ('completed', 'failed', 'review') then 'superseded' else 'failed' end
     when test.status = 'completed' and test.receipt is not null then 'already_completed'
-    when settle_payment_test.amount <> test.amount
-      or (settle_payment_test.amount is null and settle_payment_test.source = 'notice') then
+    when settle_payment_test.received_cents <> test.charge_cents
+      or (settle_payment_test.received_cents is null and settle_payment_test.source = 'notice') then
       case when test.status = 'completed' then 'superseded' else 'wrong_amount' end
     when exists (select from public.payments as p where p.receipt = settle_payment_test.receipt)
       or exists (select from public.payment_tests as t where t.receipt = settle_payment_test.receipt and t.id <> test.id)
       then 'receipt_replayed'
-    when test.status = 'review' and settle_payment_test.amount is null then 'needs_review'
+    when test.status = 'review' and settle_payment_test.received_cents is null then 'needs_review'
     else 'completed'
   end;
   if outcome in ('completed', 'failed', 'wrong_amount') then

@@ -22,7 +22,7 @@ create table public.refunds (
   test_id uuid references public.payment_tests (id),
   transaction_receipt text,
   receipt text,
-  amount integer not null,
+  refund_cents integer not null,
   reason text not null,
   method text not null,
   status text not null,
@@ -58,7 +58,7 @@ create table public.refunds (
   constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
   constraint "M-PESA sends back what it knows by its receipt" check (method = 'by_hand' or receipt is not null),
   constraint "a refund by hand has happened" check (method = 'reversal' or status = 'completed'),
-  constraint "a refund is of whole shillings" check (amount >= 100 and amount % 100 = 0),
+  constraint "a refund is of whole shillings" check (refund_cents >= 100 and refund_cents % 100 = 0),
   constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
   constraint "above the limit a second member approves" check (
     method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
@@ -76,7 +76,7 @@ comment on table public.refunds is
   'Money that is sent back: of a payment, of a test, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
 comment on column public.refunds.sent_twice_at is
   'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
-comment on column public.refunds.needs_approval is 'Whether its amount was above the limit when it was asked for.';
+comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when it was asked for.';
 comment on column public.refunds.sent_twice_note is
   'How a member of staff dealt with money that went back twice: the customer paid one of the two back, or it is given up.';
 
@@ -163,12 +163,12 @@ begin
     update public.payments as p
     set refunded_at = now(), updated_at = now()
     where p.order_id = new.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
-    returning p.id, p.amount, p.receipt
+    returning p.id, p.charge_cents, p.receipt
   )
   insert into public.refunds (
-    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, completed_at
+    payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
   )
-  select s.id, s.receipt, s.amount, 'Noted with the order', 'by_hand', 'completed', member,
+  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member,
     (select u.email from auth.users as u where u.id = member), now()
   from sent_back as s;
 end
@@ -284,7 +284,7 @@ end
 $$;
 
 create function private.open_refund(
-  payment_id uuid, test_id uuid, receipt text, amount integer, reason text, member uuid
+  payment_id uuid, test_id uuid, receipt text, refund_cents integer, reason text, member uuid
 ) returns public.refunds
 language plpgsql
 set search_path = ''
@@ -292,16 +292,16 @@ as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  must_wait boolean := open_refund.amount > private.refund_limit();
+  must_wait boolean := open_refund.refund_cents > private.refund_limit();
   member_email text := (select u.email from auth.users as u where u.id = open_refund.member);
 begin
   if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
-    payment_id, test_id, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+    payment_id, test_id, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
   ) values (
-    open_refund.payment_id, open_refund.test_id, open_refund.receipt, open_refund.amount, trim(open_refund.reason), 'reversal',
+    open_refund.payment_id, open_refund.test_id, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason), 'reversal',
     case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
   )
   returning * into opened;
@@ -324,12 +324,12 @@ begin
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  select t.amount into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
-  if told < paid.amount then
+  select t.received_cents into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if told < paid.charge_cents then
     perform private.refuse(409, 'amount_differs',
       'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
-  return private.open_refund(paid.id, null, paid.receipt, paid.amount, request_refund.reason, member);
+  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
 comment on function public.request_refund(uuid, text) is
@@ -361,7 +361,7 @@ begin
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  return private.open_refund(null, test.id, test.receipt, test.amount, 'Test with KSh 1', member);
+  return private.open_refund(null, test.id, test.receipt, test.charge_cents, 'Test with KSh 1', member);
 end
 $$;
 comment on function public.request_test_refund(uuid) is 'A staff member requests the refund of a payment test.';

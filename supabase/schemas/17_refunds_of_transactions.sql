@@ -46,7 +46,7 @@ begin
   end if;
   if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
     or exists (select from public.payment_tests as t where t.receipt = code)
-    or told.amount < 100 or told.amount % 100 <> 0
+    or told.received_cents < 100 or told.received_cents % 100 <> 0
   then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
   end if;
@@ -72,15 +72,15 @@ declare
     request_transaction_refund.receipt, request_transaction_refund.is_sure
   );
   asked public.refunds;
-  must_wait boolean := told.amount > private.refund_limit();
+  must_wait boolean := told.received_cents > private.refund_limit();
 begin
   if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
-    transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+    transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
   ) values (
-    told.receipt, told.receipt, told.amount, trim(request_transaction_refund.reason), 'reversal',
+    told.receipt, told.receipt, told.received_cents, trim(request_transaction_refund.reason), 'reversal',
     case when must_wait then 'requested' else 'approved' end, must_wait, member,
     (select u.email from auth.users as u where u.id = member)
   )
@@ -118,9 +118,9 @@ begin
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
-    transaction_receipt, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+    transaction_receipt, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
   ) values (
-    told.receipt, told.receipt, told.amount, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
+    told.receipt, told.receipt, told.received_cents, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
     (select u.email from auth.users as u where u.id = member),
     private.checked_refund_receipt(note_transaction_refund_by_hand.refund_receipt), now()
   )

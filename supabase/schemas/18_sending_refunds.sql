@@ -116,9 +116,9 @@ begin
   end if;
   code := private.checked_refund_receipt(note_refund_by_hand.refund_receipt);
   insert into public.refunds (
-    payment_id, receipt, amount, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
+    payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
   ) values (
-    paid.id, paid.receipt, paid.amount, trim(note_refund_by_hand.reason), 'by_hand', 'completed', member,
+    paid.id, paid.receipt, paid.charge_cents, trim(note_refund_by_hand.reason), 'by_hand', 'completed', member,
     (select u.email from auth.users as u where u.id = member), code, now()
   )
   returning * into noted;
@@ -175,17 +175,17 @@ begin
   -- Requested with the amount that staff typed, and then M-PESA reported less: no more is refunded than came. First, since it locks
   -- more than the refund.
   for too_much in
-    select r.id, told.amount
+    select r.id, told.received_cents
     from public.refunds as r
-    join public.mpesa_transactions as told on told.receipt = r.receipt and told.amount < r.amount
+    join public.mpesa_transactions as told on told.receipt = r.receipt and told.received_cents < r.refund_cents
     where r.status in ('requested', 'approved')
     order by r.id
   loop
     perform private.locked_refund(too_much.id);
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(),
-        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', too_much.amount, r.amount)
-    where r.id = too_much.id and r.status in ('requested', 'approved') and too_much.amount < r.amount;
+        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', too_much.received_cents, r.refund_cents)
+    where r.id = too_much.id and r.status in ('requested', 'approved') and too_much.received_cents < r.refund_cents;
   end loop;
 
   for leased in
@@ -304,7 +304,7 @@ create function public.settle_reversal(
   result_code text default null,
   result_description text default null,
   refund_receipt text default null,
-  amount integer default null,
+  refund_cents integer default null,
   originator_conversation_id text default null,
   source_address text default null
 ) returns jsonb
@@ -338,7 +338,7 @@ begin
       outcome := 'receipt_of_payment';
     -- A result of a reversal names the amount; a status without one may be of something else.
     elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
-      and settle_reversal.amount is distinct from settled.amount then
+      and settle_reversal.refund_cents is distinct from settled.refund_cents then
       outcome := 'pending';
     end if;
   end if;
@@ -353,18 +353,18 @@ begin
     if settled.status = 'completed' then
       outcome := 'already_completed';
       -- A result with another amount does not have this refund''s receipt.
-      if settled.refund_receipt is null and code is not null and settled.amount = settle_reversal.amount then
+      if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
         settled := private.complete_refund(settled.id, code);
       end if;
     elsif settled.tries = 0 then
       -- Nothing was sent yet: this result cannot be about the refund.
       outcome := 'not_sent';
-    elsif settle_reversal.amount <> settled.amount then
+    elsif settle_reversal.refund_cents <> settled.refund_cents then
       outcome := 'wrong_amount';
       update public.refunds as r
       set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
           result_code = settle_reversal.result_code,
-          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.amount, r.amount),
+          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.refund_cents, r.refund_cents),
           next_check_at = null, updated_at = now()
       where r.id = settled.id
       returning * into settled;
@@ -390,7 +390,7 @@ begin
           if settled.payment_id is not null then
             perform private.record_order_event(
               (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
-              jsonb_build_object('refund_id', settled.id, 'amount', settled.amount, 'receipt', settled.refund_receipt)
+              jsonb_build_object('refund_id', settled.id, 'refund_cents', settled.refund_cents, 'receipt', settled.refund_receipt)
             );
           end if;
         end if;
@@ -471,7 +471,7 @@ begin
   if seen.payment_id is not null then
     perform private.record_order_event(
       (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
-      jsonb_build_object('refund_id', seen.id, 'amount', seen.amount, 'reason', seen.sent_twice_note)
+      jsonb_build_object('refund_id', seen.id, 'refund_cents', seen.refund_cents, 'reason', seen.sent_twice_note)
     );
   end if;
   return seen;

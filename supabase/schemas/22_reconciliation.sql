@@ -44,8 +44,8 @@ returns table (
   kind text,
   is_open boolean,
   receipt text,
-  our_amount integer,
-  their_amount integer,
+  our_cents integer,
+  their_cents integer,
   payment_id uuid,
   payment_status text,
   method text,
@@ -56,7 +56,7 @@ returns table (
   order_number text,
   tracking_number text,
   customer_name text,
-  charge integer,
+  charge_cents integer,
   order_payment_status text,
   reference text,
   payer_name text,
@@ -74,7 +74,7 @@ declare
 begin
   return query
   with theirs as (
-    select t.receipt, t.amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
+    select t.receipt, t.received_cents, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
       t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
@@ -98,7 +98,7 @@ begin
       and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
   ),
   beside as (
-    select t.receipt as told, t.amount as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
+    select t.receipt as told, t.received_cents as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
       t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
     from theirs as t
     union all
@@ -110,7 +110,7 @@ begin
     from ours as o
   ),
   known as (
-    select b.*, p.id as p_id, p.receipt as p_receipt, p.amount as p_amount, p.status as p_status, p.method as p_method,
+    select b.*, p.id as p_id, p.receipt as p_receipt, p.charge_cents as p_charge, p.status as p_status, p.method as p_method,
       p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
       p.created_at as p_created_at, p.updated_at as p_updated_at,
       o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
@@ -133,7 +133,7 @@ begin
         when k.told is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
         when k.p_status in ('review', 'failed') then 'wrong_amount'
         when k.p_needs_refund then 'double'
-        when k.came <> k.p_amount or k.p_amount <> k.o_charge then 'wrong_amount'
+        when k.came <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
         when k.told is not null then 'matched'
         when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
@@ -149,11 +149,11 @@ begin
       when j.verdict in ('matched', 'not_compared') or j.is_refunding or j.resolution in ('accepted', 'not_an_order') then false
       when j.verdict = 'double' then j.p_refunded_at is null
       when j.verdict = 'wrong_amount' and j.money is not null and j.p_status = 'completed'
-        then j.came <> j.p_amount or j.o_payment_status = 'needs_decision'
+        then j.came <> j.p_charge or j.o_payment_status = 'needs_decision'
       else true
     end,
     coalesce(j.told, j.p_receipt),
-    case when j.p_status in ('completed', 'review') then j.p_amount end,
+    case when j.p_status in ('completed', 'review') then j.p_charge end,
     j.came,
     j.p_id,
     j.p_status,
@@ -232,8 +232,8 @@ begin
   return query
   select
     d.day::date,
-    coalesce(sum(r.our_amount) filter (where r.payment_status = 'completed'), 0),
-    coalesce(sum(r.their_amount), 0),
+    coalesce(sum(r.our_cents) filter (where r.payment_status = 'completed'), 0),
+    coalesce(sum(r.their_cents), 0),
     count(r.id),
     count(*) filter (where r.kind = 'matched'),
     count(*) filter (where r.kind = 'missing_here'),
@@ -271,7 +271,7 @@ begin
       from public.orders as o
       where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
         and (
-          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.amount)
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.received_cents)
           or o.id = private.order_of_reference(told.reference)
           or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
           -- Possibly paid by this money, whose receipt was lost.
@@ -366,7 +366,7 @@ begin
     if told.receipt is null or told.payment_id is not null or told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
     end if;
-    if told.amount < 100 or told.amount % 100 <> 0 then
+    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
     if exists (select from public.payment_tests as t where t.receipt = told.receipt) then
@@ -375,15 +375,15 @@ begin
     if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
-    insert into public.payments (order_id, phone, amount, status, method, confirmed_by)
-    values (resolve_difference.order_id, '', told.amount, 'unresolved', 'till', member)
+    insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', told.received_cents, 'unresolved', 'till', member)
     returning * into money;
     answer := public.settle_payment(
       payment_id => money.id,
       source => 'till',
-      body => jsonb_build_object('receipt', told.receipt, 'amount', told.amount, 'confirmed_by', member, 'email', member_email)::text,
+      body => jsonb_build_object('receipt', told.receipt, 'received_cents', told.received_cents, 'confirmed_by', member, 'email', member_email)::text,
       verdict => 'succeeded',
-      amount => told.amount,
+      received_cents => told.received_cents,
       receipt => told.receipt
     );
     money.id := (answer -> 'payment' ->> 'id')::uuid;
@@ -400,7 +400,7 @@ begin
     if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
-    if told.amount < 100 or told.amount % 100 <> 0 then
+    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
     if not coalesce(resolve_difference.is_sure, false) and exists (select private.orders_of_lost_receipts(told.receipt)) then
@@ -411,11 +411,11 @@ begin
       ));
     end if;
     insert into public.refunds (
-      transaction_receipt, receipt, amount, reason, method, status, needs_approval, requested_by, requested_by_email
+      transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
     )
-    select told.receipt, told.receipt, told.amount, coalesce(reason, 'Not for any order'), 'reversal',
-      case when told.amount > private.refund_limit() then 'requested' else 'approved' end,
-      told.amount > private.refund_limit(), member, member_email;
+    select told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), 'reversal',
+      case when told.received_cents > private.refund_limit() then 'requested' else 'approved' end,
+      told.received_cents > private.refund_limit(), member, member_email;
   elsif happened = 'reopened' then
     if exists (
       select from public.refunds as r

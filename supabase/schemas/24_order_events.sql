@@ -133,7 +133,7 @@ set search_path = ''
 as $$
 declare
   payment jsonb := jsonb_build_object(
-    'payment_id', new.id, 'phone', nullif(new.phone, ''), 'amount', new.amount,
+    'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
     'method', case when new.method <> 'prompt' then new.method end
   );
   answer jsonb := jsonb_build_object(
@@ -217,7 +217,7 @@ begin
     'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
     case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
     jsonb_build_object(
-      'refund_id', new.id, 'amount', new.amount, 'method', new.method,
+      'refund_id', new.id, 'refund_cents', new.refund_cents, 'method', new.method,
       'receipt', new.refund_receipt,
       'reason', case when old.id is null then new.reason end,
       'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,

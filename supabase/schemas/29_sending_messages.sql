@@ -30,7 +30,7 @@ begin
     ), '[]'::jsonb),
     'payment', (
       select jsonb_build_object(
-        'amount', p.amount, 'receipt', p.receipt, 'paid_at', p.completed_at,
+        'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
         -- Of a refund, if there is one.
         'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
       )

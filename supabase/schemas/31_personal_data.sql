@@ -366,7 +366,7 @@ as $$
 begin
   return (
     select jsonb_build_object(
-      'phone', p.phone, 'amount', p.amount, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
+      'phone', p.phone, 'charge_cents', p.charge_cents, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
       'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
       'refund_receipt', p.refund_receipt,
       'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),

@@ -198,10 +198,10 @@ declare
 begin
   perform private.expect_staff();
   return query
-  with money (amount, moved_at) as (
-    select p.amount, p.completed_at from public.payments as p where p.status = 'completed'
+  with money (cents, moved_at) as (
+    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed'
     union all
-    select -r.amount, r.completed_at from public.refunds as r where r.status = 'completed' and r.payment_id is not null
+    select -r.refund_cents, r.completed_at from public.refunds as r where r.status = 'completed' and r.payment_id is not null
   )
   select
     (select count(*) from public.products as p where p.is_active),
@@ -216,9 +216,9 @@ begin
   ) as o
   cross join (
     select
-      coalesce(sum(amount), 0)::bigint as in_all,
-      coalesce(sum(amount) filter (where moved_at >= monday), 0)::bigint as this_week,
-      coalesce(sum(amount) filter (where moved_at >= today), 0)::bigint as today
+      coalesce(sum(cents), 0)::bigint as in_all,
+      coalesce(sum(cents) filter (where moved_at >= monday), 0)::bigint as this_week,
+      coalesce(sum(cents) filter (where moved_at >= today), 0)::bigint as today
     from money
   ) as m;
 end

@@ -20,7 +20,7 @@ begin
         or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
     ) or exists (
       select from public.refunds as r
-      join public.mpesa_transactions as known on known.receipt = r.receipt and known.amount < r.amount
+      join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
       where r.status in ('requested', 'approved')
     ) or exists (
       select from public.payment_tests as t

@@ -46,8 +46,8 @@ const brokenPromises = `
   where o.payment_status in ('paid', 'needs_decision')
   group by o.id
   having count(p.id) = 0
-    or ((count(p.id) > 1 or sum(p.amount) <> ceil(o.total_amount / 100.0) * 100) and (
-      bool_or(p.method <> 'till') or sum(p.amount) > ceil(o.total_amount / 100.0) * 100 and count(p.id) > 1
+    or ((count(p.id) > 1 or sum(p.charge_cents) <> ceil(o.total_amount / 100.0) * 100) and (
+      bool_or(p.method <> 'till') or sum(p.charge_cents) > ceil(o.total_amount / 100.0) * 100 and count(p.id) > 1
       or (o.payment_status = 'paid' and not exists (
         select from public.order_events as e
         where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_decision'
@@ -127,7 +127,7 @@ const brokenPromises = `
   from public.payments as p
   join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
   group by p.id
-  having count(*) > 1 or sum(r.amount) > p.amount or p.status <> 'completed' or bool_or(r.receipt <> p.receipt)
+  having count(*) > 1 or sum(r.refund_cents) > p.charge_cents or p.status <> 'completed' or bool_or(r.receipt <> p.receipt)
 
   union all
   select 'money is sent back when and only when a refund of it is completed', p.id::text

@@ -41,7 +41,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const pay = async (order: PlacedOrder, verdict: 'succeeded' | 'failed' = 'succeeded') => {
     const secret = randomUUID();
     const phone = `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
-    const { payment } = await call<{ payment: { id: string; amount: number } }>(
+    const { payment } = await call<{ payment: { id: string; charge_cents: number } }>(
       database,
       'service',
       'begin_payment',
@@ -53,7 +53,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         source: 'notice',
         body: '{}',
         verdict,
-        amount: payment.amount,
+        received_cents: payment.charge_cents,
         receipt: verdict === 'succeeded' ? secret.slice(0, 10) : null,
       });
     return { settle };

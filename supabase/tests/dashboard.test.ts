@@ -87,15 +87,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     const isMonday = String(today) === String(monday);
     await database.query(
       `with money as (
-         insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
-         select $1, '254712345678', came.amount, 'completed', came.receipt, came.at from (values
+         insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
+         select $1, '254712345678', came.cents, 'completed', came.receipt, came.at from (values
            (100, 'UKLAAAAAA1', $2::timestamptz), (2000, 'UKLAAAAAA2', $2::timestamptz - interval '1 second'),
            (30000, 'UKLAAAAAA3', $3::timestamptz), (400000, 'UKLAAAAAA4', $3::timestamptz - interval '1 second')
-         ) as came (amount, receipt, at)
-         returning id, receipt, amount
+         ) as came (cents, receipt, at)
+         returning id, receipt, charge_cents
        )
-       insert into public.refunds (payment_id, receipt, amount, reason, method, status, completed_at)
-       select id, receipt, amount, 'Test', 'by_hand', 'completed', now() from money where receipt = 'UKLAAAAAA4'`,
+       insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status, completed_at)
+       select id, receipt, charge_cents, 'Test', 'by_hand', 'completed', now() from money where receipt = 'UKLAAAAAA4'`,
       [id, today, monday],
     );
     await database.query(
@@ -187,7 +187,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const product = await makeProduct(database, 10);
     const order = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
     await database.query(
-      `insert into public.payments (order_id, phone, amount, status) values ($1, '+254712345678', 95100, 'processing')`,
+      `insert into public.payments (order_id, phone, charge_cents, status) values ($1, '+254712345678', 95100, 'processing')`,
       [order.id],
     );
     const overdue = async () =>

@@ -95,7 +95,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
               service('receive_mpesa_transaction', {
                 source: 'confirmation',
                 receipt: receipt(),
-                amount: charge,
+                received_cents: charge,
                 reference: order.tracking_number,
                 body: '{}',
               }),
@@ -117,12 +117,12 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       const order = await place(product);
       // Nobody knows this money, and staff have asked to send it back.
       const unknown = receipt();
-      const amount = pick([charge, 190_000]);
+      const cents = pick([charge, 190_000]);
       const told = (source: string, reference: string, change: Record<string, unknown> = {}) =>
         service('receive_mpesa_transaction', {
           source,
           receipt: unknown,
-          amount,
+          received_cents: cents,
           reference,
           body: '{}',
           ...change,
@@ -197,18 +197,14 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
             service('receive_mpesa_transaction', {
               source: 'statement',
               receipt: second,
-              amount: charge - 100,
+              received_cents: charge - 100,
               reference: twice.tracking_number,
               body: '{}',
             }),
           () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [twice.id]),
           () => as(staff, `select public.decide_paid_order($1, 'refunded') as answer`, [twice.id]),
           () =>
-            as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [
-              order.id,
-              unknown,
-              amount,
-            ]),
+            as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [order.id, unknown, cents]),
         ])),
       );
     }
@@ -235,7 +231,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     let leasing: Promise<unknown> = Promise.resolve();
     await asRole(database, people.service, async (session) => {
       await session.query(
-        `select public.settle_payment($1, 'notice', '{}', 'succeeded', '0', amount => ${charge}, receipt => $2)`,
+        `select public.settle_payment($1, 'notice', '{}', 'succeeded', '0', received_cents => ${charge}, receipt => $2)`,
         [payment.id, receipt()],
       );
       let isOver = false;
@@ -286,7 +282,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
               source: 'notice',
               body: '{}',
               verdict: 'succeeded',
-              amount: 100,
+              received_cents: 100,
               receipt: code,
               checkout_request_id: checkout,
             }),
@@ -295,7 +291,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
               service('receive_mpesa_transaction', {
                 source,
                 receipt: code,
-                amount: 100,
+                received_cents: 100,
                 reference: 'TEST',
                 body: '{}',
               }),

@@ -90,7 +90,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await call(database, 'staff', 'confirm_till_payment', {
       order_id: order.id,
       receipt: 'UKL3AB12CD',
-      amount: order.charge_amount,
+      received_cents: order.charge_cents,
     });
     expect(await told(order)).toEqual(['order_paid mail amina@example.com', 'order_paid text +254712345678']);
   });
@@ -177,7 +177,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     }
     await database.query(
-      `insert into public.mpesa_transactions (receipt, amount, transacted_at, payer_name, payer_phone)
+      `insert into public.mpesa_transactions (receipt, received_cents, transacted_at, payer_name, payer_phone)
        values ('UKL0000OLD', 100, now() - interval '13 months', 'AMINA', '2547 ***** 126'),
               ('UKL0000NEW', 100, now() - interval '11 months', 'AMINA', '2547 ***** 126')`,
     );
@@ -284,7 +284,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('sends both when money had come, with the amount that goes back', async () => {
       const order = await placeOrder();
       await database.query(
-        `insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+        `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
          values ($1, '254712345678', 190100, 'completed', 'UKLCANCEL1', now())`,
         [order.id],
       );
@@ -394,7 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
     expect(rows).toHaveLength(7);
-    const payment = { amount: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
+    const payment = { charge_cents: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
     const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
     for (const template of rows) {
       const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');

@@ -75,7 +75,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: `{"receipt":"${code}"}`,
       verdict: 'succeeded',
       result_code: '0',
-      amount: payment.amount,
+      received_cents: payment.charge_cents,
       receipt: code,
       checkout_request_id: payment.checkout_request_id,
     });
@@ -91,13 +91,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   const receive = (
     code: string,
-    amount = charge,
+    cents = charge,
     reference = order.tracking_number,
     source = 'confirmation',
   ) =>
-    service<Settled>('receive_mpesa_transaction', { source, receipt: code, amount, reference, body: '{}' });
-  const confirm = (code: string, amount = charge, placed = order) =>
-    staff<Settled>('confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+    service<Settled>('receive_mpesa_transaction', {
+      source,
+      receipt: code,
+      received_cents: cents,
+      reference,
+      body: '{}',
+    });
+  const confirm = (code: string, cents = charge, placed = order) =>
+    staff<Settled>('confirm_till_payment', { order_id: placed.id, receipt: code, received_cents: cents });
   const give = (code: string, placed = order) =>
     staff<{ outcome: string }>('resolve_difference', {
       decision: 'give',
@@ -130,7 +136,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       verdict: 'succeeded',
       result_code: '0',
       refund_receipt: receipt(),
-      amount: refund?.amount,
+      refund_cents: refund?.refund_cents,
     });
   };
   const rowOf = async (code: string) =>
@@ -145,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   async function books(placed = order) {
     const { rows } = await database.query<{ money: string; payments: string[] }>(
       `select o.status || ', ' || o.payment_status as money,
-              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.amount / 100)
+              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.charge_cents / 100)
                 || case when p.needs_refund then ', needs refund' else '' end
                 || case when p.refunded_at is not null then ', sent back' else '' end order by p.created_at, p.id)
                 from public.payments as p where p.order_id = o.id), '[]') as payments
@@ -182,22 +188,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is told to its customer, and to nobody else who looks the order up', async () => {
       await receive(receipt(), 50_000);
       const look = (proof: Record<string, unknown>) =>
-        call<{ payment_status: string; part_paid?: number }>(database, 'visitor', 'track_order', {
+        call<{ payment_status: string; part_paid_cents?: number }>(database, 'visitor', 'track_order', {
           tracking_number: order.tracking_number,
           ...proof,
         });
       expect(await look({ access_key: order.access_key })).toMatchObject({
         payment_status: 'unpaid',
-        part_paid: 50_000,
+        part_paid_cents: 50_000,
       });
-      expect(await look({})).not.toHaveProperty('part_paid');
+      expect(await look({})).not.toHaveProperty('part_paid_cents');
     });
 
     test('is no answer to a customer who wants to pay', async () => {
       await receive(receipt(), 100);
       expect(await begin()).toMatchObject({
         is_new: true,
-        payment: { status: 'initiating', amount: charge },
+        payment: { status: 'initiating', received_cents: charge },
       });
     });
 
@@ -541,7 +547,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         body: '{}',
         verdict: 'succeeded',
         result_code: '0',
-        amount: 100,
+        received_cents: 100,
         receipt: code,
       });
       await expectRefusal(confirm(code), 409, 'receipt_of_test');

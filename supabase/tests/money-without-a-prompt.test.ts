@@ -72,30 +72,34 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{"raw":true}',
       verdict: 'succeeded',
       result_code: '0',
-      amount: payment.amount,
+      received_cents: payment.charge_cents,
       receipt: receipt(),
       checkout_request_id: payment.checkout_request_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
-  const query = { source: 'query', amount: null, receipt: null };
+  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+  const query = { source: 'query', received_cents: null, receipt: null };
   const receive = (code: string, change: Record<string, unknown> = {}, placed = order) =>
     call<Received>(database, 'service', 'receive_mpesa_transaction', {
       source: 'confirmation',
       receipt: code,
-      amount: charge,
+      received_cents: charge,
       reference: placed.tracking_number,
       body: `{"TransID":"${code}"}`,
       ...change,
     });
-  const confirm = (code: string, amount = charge, placed = order) =>
-    call<Received>(database, 'staff', 'confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+  const confirm = (code: string, cents = charge, placed = order) =>
+    call<Received>(database, 'staff', 'confirm_till_payment', {
+      order_id: placed.id,
+      receipt: code,
+      received_cents: cents,
+    });
 
   /** How an order stands, each of its payments, and the money nobody knows. */
   async function books(placed = order) {
     const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
       `select o.status as order, o.payment_status as money,
-              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.amount / 100) || case when p.needs_refund then ', needs refund' else '' end
+              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.charge_cents / 100) || case when p.needs_refund then ', needs refund' else '' end
                                         order by p.created_at, p.id)
                         from public.payments as p where p.order_id = o.id), '[]') as payments
        from public.orders as o where o.id = $1`,
@@ -180,7 +184,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('of too little stays for staff, and the order goes on as if nothing had come', async () => {
       const attempt = await prompt();
       const code = receipt();
-      expect(await receive(code, { amount: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
+      expect(await receive(code, { received_cents: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
       expect(await books()).toMatchObject({
         money: 'unpaid',
         payments: ['prompt processing 1901'],
@@ -193,7 +197,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('of too much waits for a decision, and holds no units; the whole charge settles it', async () => {
       const attempt = await prompt();
       const code = receipt();
-      expect(await receive(code, { amount: charge + 100 })).toMatchObject({ outcome: 'paid_needs_decision' });
+      expect(await receive(code, { received_cents: charge + 100 })).toMatchObject({
+        outcome: 'paid_needs_decision',
+      });
       expect(await books()).toMatchObject({ money: 'needs_decision', stock: 5 });
       // The prompt is still on the phone, and both may be paid.
       expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
@@ -201,9 +207,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(payments).toContain(`till completed ${code} 1902, needs refund`);
     });
 
-    test.each([50, 190_150])('of %i cents is no payment of ours and stays for staff', async (amount) => {
+    test.each([50, 190_150])('of %i cents is no payment of ours and stays for staff', async (cents) => {
       const code = receipt();
-      expect(await receive(code, { amount })).toMatchObject({ outcome: 'unmatched' });
+      expect(await receive(code, { received_cents: cents })).toMatchObject({ outcome: 'unmatched' });
       expect(await unmatched()).toContain(code);
     });
 
@@ -230,7 +236,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('without a receipt or an amount is kept and said to be unreadable', async () => {
       const before = await books();
-      expect(await receive('', { amount: null, body: 'nonsense' })).toMatchObject({ outcome: 'unreadable' });
+      expect(await receive('', { received_cents: null, body: 'nonsense' })).toMatchObject({
+        outcome: 'unreadable',
+      });
       expect(await books()).toEqual(before);
       const { rows } = await database.query(
         `select outcome from public.payment_messages where body = 'nonsense'`,
@@ -376,7 +384,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('of a wrong amount leaves its receipt for staff, until M-PESA confirms what came', async () => {
       const attempt = await prompt();
       const code = receipt();
-      await settle(attempt, { receipt: code, amount: 100 });
+      await settle(attempt, { receipt: code, received_cents: 100 });
       expect(await unmatched()).toContain(code);
       expect(await receive(code)).toMatchObject({ outcome: 'paid', payment: { id: attempt.id } });
       expect(await unmatched()).not.toContain(code);
@@ -385,8 +393,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('of a wrong amount that M-PESA confirms: the money waits for staff', async () => {
       const attempt = await prompt();
       const code = receipt();
-      await settle(attempt, { receipt: code, amount: 100 });
-      expect(await receive(code, { amount: 100 })).toMatchObject({ outcome: 'unmatched' });
+      await settle(attempt, { receipt: code, received_cents: 100 });
+      expect(await receive(code, { received_cents: 100 })).toMatchObject({ outcome: 'unmatched' });
       expect(await unmatched()).toContain(code);
       expect(await books()).toMatchObject({ money: 'unpaid', payments: ['prompt review 1901'] });
     });
@@ -396,7 +404,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await settle(attempt);
       const before = await books();
       const code = receipt();
-      expect(await settle(attempt, { receipt: code, amount: 100 })).toMatchObject({ outcome: 'superseded' });
+      expect(await settle(attempt, { receipt: code, received_cents: 100 })).toMatchObject({
+        outcome: 'superseded',
+      });
       expect(await books()).toEqual(before);
       expect(await unmatched()).toContain(code);
     });
@@ -418,7 +428,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('who type a wrong amount after M-PESA told of the money get the amount that came', async () => {
       const code = receipt();
       await receive(code, { reference: 'juice' });
-      expect(await confirm(code, 100)).toMatchObject({ outcome: 'paid', payment: { amount: charge } });
+      expect(await confirm(code, 100)).toMatchObject({ outcome: 'paid', payment: { charge_cents: charge } });
     });
 
     test('may not give a receipt to a second order', async () => {
@@ -454,7 +464,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectBalancedBooks(database, new Map([[product, 5]]));
     }
     const { rows } = await database.query<{ told: string }>(
-      `select p.status || ' ' || (p.amount / 100) || ' ' || coalesce(case p.receipt when $2 then 'own' when $3 then 'other' else 'unknown' end, 'no receipt') as told
+      `select p.status || ' ' || (p.charge_cents / 100) || ' ' || coalesce(case p.receipt when $2 then 'own' when $3 then 'other' else 'unknown' end, 'no receipt') as told
        from public.payments as p where p.order_id = $1 and p.status = 'completed' order by 1`,
       [order.id, own, other],
     );

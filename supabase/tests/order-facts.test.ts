@@ -41,16 +41,19 @@ describe.each(testDatabases())('on %s', (kind) => {
         notice_secret: randomBytes(32).toString('hex'),
       })
     ).payment.id;
-  const settle = (payment: string, outcome: 'failed' | 'succeeded', amount?: number) =>
+  const settle = (payment: string, outcome: 'failed' | 'succeeded', cents?: number) =>
     call(database, 'service', 'settle_payment', {
       payment_id: payment,
       source: 'notice',
       body: '{}',
       verdict: outcome,
       result_code: outcome === 'failed' ? '1032' : '0',
-      ...(amount === undefined
+      ...(cents === undefined
         ? {}
-        : { amount, receipt: `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}` }),
+        : {
+            received_cents: cents,
+            receipt: `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`,
+          }),
     });
   const messagesTo = async (order: PlacedOrder) => {
     const { rows } = await database.query<{ count: number }>(
@@ -77,21 +80,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       reserved_until: order.reserved_until,
       expires_at: order.expires_at,
     });
-    for (const name of ['reserved_until', 'expires_at', 'paid_amount']) {
+    for (const name of ['reserved_until', 'expires_at', 'paid_cents']) {
       expect(await asStranger(order)).not.toHaveProperty(name);
     }
     await settle(await prompt(order), 'succeeded', 95_100);
     const paid = await asCustomer(order);
-    expect(paid).toMatchObject({ payment_status: 'paid', paid_amount: 95_100 });
+    expect(paid).toMatchObject({ payment_status: 'paid', paid_cents: 95_100 });
     expect(paid).not.toHaveProperty('reserved_until');
-    expect(await asStranger(order)).not.toHaveProperty('paid_amount');
+    expect(await asStranger(order)).not.toHaveProperty('paid_cents');
   });
 
   test('what was charged is in whole shillings', async () => {
     const odd = await makeProduct(database, 5, 94_950);
     const order = await place({ product_id: odd, expected_total: 95_050 });
     await settle(await prompt(order), 'succeeded', 95_100);
-    expect(await asCustomer(order)).toMatchObject({ total_amount: 95_050, paid_amount: 95_100 });
+    expect(await asCustomer(order)).toMatchObject({ total_amount: 95_050, paid_cents: 95_100 });
   });
 
   test('why an order was cancelled is known', async () => {
@@ -125,8 +128,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await asStranger(order)).not.toHaveProperty('is_refunding');
     const insert = (status: string, needsApproval: boolean) =>
       database.query(
-        `insert into public.refunds (payment_id, receipt, amount, reason, method, status, needs_approval)
-         select id, receipt, amount, 'Customer cancelled', 'reversal', $2, $3 from public.payments where id = $1`,
+        `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status, needs_approval)
+         select id, receipt, charge_cents, 'Customer cancelled', 'reversal', $2, $3 from public.payments where id = $1`,
         [payment, status, needsApproval],
       );
     await insert('requested', true);

@@ -67,11 +67,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       verdict: 'succeeded',
       result_code: '0',
-      amount: payment.amount,
+      received_cents: payment.charge_cents,
       receipt: `UKL${randomBytes(4).toString('hex').toUpperCase()}`,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
   const pay = async (placed = order) => settle(await prompt(placed));
   const expire = () => call<number>(database, 'service', 'expire_reservations');
   const runOut = () =>
@@ -353,7 +353,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(events[0]?.details).toEqual({ total_amount: 190_100 });
       expect(events[2]?.details).toMatchObject({
         payment_id: payment.id,
-        amount: 190_100,
+        charge_cents: 190_100,
         result_code: '1032',
         result_description: 'Request cancelled by user',
       });
@@ -394,7 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(last).toMatchObject({ kind: 'payment_completed', details: { needs_refund: true } });
 
       order = await place(1);
-      await settle(await prompt(), { amount: 100 });
+      await settle(await prompt(), { received_cents: 100 });
       expect((await timeline()).at(-1)).toMatchObject({ kind: 'payment_in_review', actor: 'mpesa' });
 
       order = await place(1);
@@ -412,7 +412,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('tells the receipt when it comes after the money', async () => {
       const payment = await prompt();
-      await settle(payment, { source: 'query', amount: null, receipt: null });
+      await settle(payment, { source: 'query', received_cents: null, receipt: null });
       await settle(payment, { receipt: 'UKLLATE777' });
       await settle(payment, { receipt: 'UKLLATE777' });
       expect((await timeline()).filter((event) => event.kind === 'payment_receipt_known')).toEqual([

@@ -53,8 +53,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       quantity: 2,
       expected_total: charge,
     });
-  const confirm = (code: string, amount = charge, placed = order, person: Person = 'staff') =>
-    call<Settled>(database, person, 'confirm_till_payment', { order_id: placed.id, receipt: code, amount });
+  const confirm = (code: string, cents = charge, placed = order, person: Person = 'staff') =>
+    call<Settled>(database, person, 'confirm_till_payment', {
+      order_id: placed.id,
+      receipt: code,
+      received_cents: cents,
+    });
   /** An attempt whose prompt is on a phone. */
   async function prompt(placed = order): Promise<Payment> {
     const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
@@ -76,7 +80,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{"raw":true}',
       verdict: 'succeeded',
       result_code: '0',
-      amount: payment.amount,
+      received_cents: payment.charge_cents,
       receipt: receipt(),
       checkout_request_id: payment.checkout_request_id,
       ...change,
@@ -114,7 +118,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         status: 'completed',
         method: 'till',
         receipt: code,
-        amount: charge,
+        received_cents: charge,
         confirmed_by: personIds.staff,
       },
     });
@@ -137,7 +141,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       [order.id],
     );
     expect(rows.map(({ body }) => JSON.parse(body))).toEqual([
-      { receipt: code, amount: charge, confirmed_by: personIds.staff, email: 'staff@jani.example' },
+      { receipt: code, received_cents: charge, confirmed_by: personIds.staff, email: 'staff@jani.example' },
     ]);
   });
 
@@ -159,8 +163,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each([
     ['too little', charge - 100],
     ['too much', charge + 100],
-  ])('%s waits for a decision and holds no units; delivered, it takes them again', async (_, amount) => {
-    expect(await confirm(receipt(), amount)).toMatchObject({ outcome: 'paid_needs_decision' });
+  ])('%s waits for a decision and holds no units; delivered, it takes them again', async (_, cents) => {
+    expect(await confirm(receipt(), cents)).toMatchObject({ outcome: 'paid_needs_decision' });
     expect(await state()).toEqual({
       order: 'pending',
       money: 'needs_decision',
@@ -177,15 +181,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     const correct = (
       seen: Payment,
-      change: { receipt?: string; amount?: number },
+      change: { receipt?: string; received_cents?: number },
       person: Person = 'staff',
     ): Promise<Corrected> =>
       call<Corrected>(database, person, 'correct_till_payment', {
         payment_id: seen.id,
         seen_receipt: seen.receipt,
-        seen_amount: seen.amount,
+        seen_cents: seen.charge_cents,
         receipt: seen.receipt,
-        amount: seen.amount,
+        received_cents: seen.charge_cents,
         ...change,
       });
     const messages = async () =>
@@ -201,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('in the amount is corrected: the order is paid, and the customer hears only that', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
       expect(await messages()).toEqual(['order_payment_held 15']);
-      expect(await correct(payment, { amount: charge })).toMatchObject({ outcome: 'paid' });
+      expect(await correct(payment, { received_cents: charge })).toMatchObject({ outcome: 'paid' });
       expect(await state()).toEqual({
         order: 'processing',
         money: 'paid',
@@ -220,7 +224,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('that made the order look paid is corrected: it waits for a decision and holds no units', async () => {
       const { payment } = await confirm(receipt());
       expect(await messages()).toEqual(['order_paid 15']);
-      expect(await correct(payment, { amount: charge - 5000 })).toMatchObject({ outcome: 'needs_decision' });
+      expect(await correct(payment, { received_cents: charge - 5000 })).toMatchObject({
+        outcome: 'needs_decision',
+      });
       expect(await state()).toMatchObject({ order: 'pending', money: 'needs_decision', stock: 5 });
       expect(await messages()).toEqual(['order_payment_held 15']);
     });
@@ -232,10 +238,10 @@ describe.each(testDatabases())('on %s', (kind) => {
         outcome: 'paid',
       });
       const { rows } = await database.query(
-        'select receipt, amount from public.payments where order_id = $1',
+        'select receipt, charge_cents from public.payments where order_id = $1',
         [order.id],
       );
-      expect(rows).toEqual([{ receipt: right, amount: charge }]);
+      expect(rows).toEqual([{ receipt: right, charge_cents: charge }]);
       const other = await place(await newProduct(2));
       expect(await confirm(wrong, charge, other)).toMatchObject({ outcome: 'paid' });
       await expectRefusal(correct({ ...payment, receipt: right }, { receipt: wrong }), 409, 'receipt_used');
@@ -246,31 +252,31 @@ describe.each(testDatabases())('on %s', (kind) => {
       await call(database, 'service', 'receive_mpesa_transaction', {
         source: 'confirmation',
         receipt: payment.receipt,
-        amount: charge - 100,
+        received_cents: charge - 100,
         reference: order.tracking_number,
         transacted_at: new Date().toISOString(),
         body: '{}',
       });
-      await expectRefusal(correct(payment, { amount: charge }), 409, 'payment_confirmed');
+      await expectRefusal(correct(payment, { received_cents: charge }), 409, 'payment_confirmed');
     });
 
     test('cannot be corrected in another amount after the order was handed over; its receipt can', async () => {
       const { payment } = await confirm(receipt());
       await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
-      await expectRefusal(correct(payment, { amount: charge - 100 }), 409, 'payment_final');
+      await expectRefusal(correct(payment, { received_cents: charge - 100 }), 409, 'payment_final');
       expect(await correct(payment, { receipt: receipt() })).toMatchObject({ outcome: 'paid' });
     });
 
     test('is corrected by staff only, as it was seen, to a receipt and an amount', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
-      await expectRefusal(correct(payment, { amount: charge }, 'customer'), 403, 'staff_only');
+      await expectRefusal(correct(payment, { received_cents: charge }, 'customer'), 403, 'staff_only');
       await expectRefusal(
-        correct({ ...payment, amount: charge }, { amount: charge }),
+        correct({ ...payment, charge_cents: charge }, { received_cents: charge }),
         409,
         'payment_changed',
       );
       await expectRefusal(correct(payment, { receipt: 'UKL' }), 400, 'receipt_invalid');
-      await expectRefusal(correct(payment, { amount: 150 }), 400, 'amount_invalid');
+      await expectRefusal(correct(payment, { received_cents: 150 }), 400, 'amount_invalid');
       expect(await correct(payment, {})).toMatchObject({ outcome: 'unchanged' });
     });
   });
@@ -337,7 +343,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     async (when) => {
       const payment = await prompt();
       const code = receipt();
-      const query = () => notice(payment, { source: 'query', amount: null, receipt: null });
+      const query = () => notice(payment, { source: 'query', received_cents: null, receipt: null });
       if (when === 'before') await query();
       expect(await confirm(code)).toMatchObject({ outcome: when === 'before' ? 'paid_twice' : 'paid' });
       if (when === 'after') expect(await query()).toMatchObject({ outcome: 'paid_twice' });
@@ -352,7 +358,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a payment under review is ended by what staff saw arrive', async () => {
     const payment = await prompt();
-    await notice(payment, { amount: charge - 100 });
+    await notice(payment, { received_cents: charge - 100 });
     expect(await state()).toMatchObject({ money: 'unpaid', payments: ['prompt review'] });
     await confirm(receipt(), charge - 100);
     await decide('deliver');
@@ -362,12 +368,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each([
     ['a short receipt', { receipt: 'UKL12' }, 400, 'receipt_invalid'],
     ['no receipt', { receipt: null }, 400, 'receipt_invalid'],
-    ['no amount', { amount: null }, 400, 'amount_invalid'],
-    ['an amount of nothing', { amount: 0 }, 400, 'amount_invalid'],
-    ['cents', { amount: 190_150 }, 400, 'amount_invalid'],
+    ['no amount', { received_cents: null }, 400, 'amount_invalid'],
+    ['an amount of nothing', { received_cents: 0 }, 400, 'amount_invalid'],
+    ['cents', { received_cents: 190_150 }, 400, 'amount_invalid'],
     ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
   ])('%s is refused', async (_, change, status, code) => {
-    const given = { order_id: order.id, receipt: receipt(), amount: charge, ...change };
+    const given = { order_id: order.id, receipt: receipt(), received_cents: charge, ...change };
     await expectRefusal(call(database, 'staff', 'confirm_till_payment', given), status, code);
     expect(await state()).toMatchObject({ money: 'unpaid', payments: [] });
   });

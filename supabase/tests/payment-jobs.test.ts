@@ -60,7 +60,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        values ('JJ-20261121-0001', 'Wanjiku', 'wanjiku@mail.example', '+254712345678', 'Westlands', 100, 1100)`,
     );
     await database.query(
-      `insert into public.payments (order_id, phone, amount, status, checkout_request_id, next_query_at)
+      `insert into public.payments (order_id, phone, charge_cents, status, checkout_request_id, next_query_at)
        select id, '254712345678', 1100, 'processing', 'ws_CO_1', now() - interval '1 second' from public.orders`,
     );
     expect(await isDue('query-open')).toBe(true);

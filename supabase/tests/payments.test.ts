@@ -91,12 +91,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{"raw":true}',
       verdict: 'succeeded',
       result_code: '0',
-      amount: payment.amount,
+      received_cents: payment.charge_cents,
       receipt: receipt(),
       checkout_request_id: payment.checkout_request_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', amount: null, receipt: null };
+  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
   const expire = () => call<number>(database, 'service', 'expire_reservations');
   const runOut = (placed: PlacedOrder) =>
     database.query(
@@ -154,11 +154,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('beginning', () => {
     test('opens one attempt at the charge of the order, and gives the same one until it ends', async () => {
-      const first = await begin(order, { phone: '0712 345-678', expected_amount: order.total_amount });
+      const first = await begin(order, { phone: '0712 345-678', expected_cents: order.total_amount });
       expect(first).toMatchObject({
         is_new: true,
         tracking_number: order.tracking_number,
-        payment: { status: 'initiating', amount: 190_100, phone: '+254712345678' },
+        payment: { status: 'initiating', charge_cents: 190_100, phone: '+254712345678' },
       });
       const second = await begin(order, { phone: '0722222222' });
       expect(second).toMatchObject({ is_new: false, payment: { id: first.payment.id } });
@@ -174,14 +174,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         ...orderForm(odd),
         expected_total: 12_445,
       });
-      const { payment } = await begin(placed, { expected_amount: 12_445 });
-      expect(payment.amount).toBe(12_500);
+      const { payment } = await begin(placed, { expected_cents: 12_445 });
+      expect(payment.charge_cents).toBe(12_500);
     });
 
     test.each([
       ['a phone that is none', { phone: '12345' }, 400, 'phone_invalid'],
       ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
-      ["another amount than the order's", { expected_amount: 190_000 }, 409, 'amount_changed'],
+      ["another amount than the order's", { expected_cents: 190_000 }, 409, 'amount_changed'],
     ])('with %s is refused and opens nothing', async (_, change, status, code) => {
       await expectRefusal(begin(order, change), status, code);
       expect(await state()).toEqual({ ...unpaid, payments: [] });
@@ -408,7 +408,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await settle(payment);
       expect((await settle(payment, failed)).outcome).toBe('superseded');
       expect((await settle(payment, { ...failed, source: 'query' })).outcome).toBe('superseded');
-      expect((await settle(payment, { amount: 100 })).outcome).toBe('superseded');
+      expect((await settle(payment, { received_cents: 100 })).outcome).toBe('superseded');
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
@@ -417,7 +417,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { outcome, payment: after } = await settle(payment, {
         verdict: 'pending',
         result_code: '4999',
-        amount: null,
+        received_cents: null,
         receipt: null,
       });
       expect(outcome).toBe('pending');
@@ -434,21 +434,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['less than nothing', -190_100],
       ['the largest integer', 2_147_483_647],
       ['no amount', null],
-    ])('a notice that names %s goes to review and pays nothing', async (_, amount) => {
+    ])('a notice that names %s goes to review and pays nothing', async (_, cents) => {
       const payment = await prompt(order);
-      expect((await settle(payment, { amount })).outcome).toBe('wrong_amount');
+      expect((await settle(payment, { received_cents: cents })).outcome).toBe('wrong_amount');
       expect(await state()).toEqual({ ...unpaid, payments: ['review'] });
       expect((await begin(order)).is_new).toBe(false);
     });
 
     test('a query names no amount: it completes an open attempt, but not one under review', async () => {
       const asked = await prompt(order);
-      const query = { source: 'query', amount: null, receipt: null };
+      const query = { source: 'query', received_cents: null, receipt: null };
       expect((await settle(asked, query)).outcome).toBe('paid');
 
       const other = await place(product, 1);
       const doubtful = await prompt(other);
-      await settle(doubtful, { amount: 100 });
+      await settle(doubtful, { received_cents: 100 });
       expect((await settle(doubtful, query)).outcome).toBe('needs_review');
       expect((await state(other)).payments).toEqual(['review']);
       expect((await settle(doubtful)).outcome).toBe('paid');
@@ -456,7 +456,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('the receipt a query could not give is taken from the notice that comes later', async () => {
       const payment = await prompt(order);
-      await settle(payment, { source: 'query', amount: null, receipt: null });
+      await settle(payment, { source: 'query', received_cents: null, receipt: null });
       const { outcome, payment: after } = await settle(payment, { receipt: 'UKLLATE001' });
       expect([outcome, after.receipt]).toEqual(['already_completed', 'UKLLATE001']);
     });
@@ -522,9 +522,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const said = [
         failed,
         {},
-        { amount: 100 },
-        { source: 'query', amount: null, receipt: null },
-        { verdict: 'pending', amount: null, receipt: null },
+        { received_cents: 100 },
+        { source: 'query', received_cents: null, receipt: null },
+        { verdict: 'pending', received_cents: null, receipt: null },
       ];
       for (let turn = 0; turn < said.length; turn += 1) {
         const placed = await place(await newProduct(2));
@@ -562,7 +562,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['the push is unanswered', async () => void (await begin(order))],
       [
         'a person is looking at the payment',
-        async () => void (await settle(await prompt(order), { amount: 100 })),
+        async () => void (await settle(await prompt(order), { received_cents: 100 })),
       ],
       ['the order is paid', async () => void (await settle(await prompt(order)))],
     ])('stay when %s', async (_, happen) => {
@@ -852,7 +852,12 @@ describe.each(testDatabases())('on %s', (kind) => {
           if (index % 4 === 0) return recordPush(payment, { checkout_request_id });
           if (index % 4 === 1) return settle(payment, again);
           if (index % 4 === 2) return settle(payment, { ...failed, checkout_request_id });
-          return settle(payment, { source: 'query', amount: null, receipt: null, checkout_request_id });
+          return settle(payment, {
+            source: 'query',
+            received_cents: null,
+            receipt: null,
+            checkout_request_id,
+          });
         });
         expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
         await expectBalancedBooks(database, units);

@@ -59,7 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...customer });
   };
   const prompt = async ({ id, tracking_number, customer_phone }: PlacedOrder, phone = customer_phone) => {
-    const { payment } = await call<{ payment: { id: string; amount: number } }>(
+    const { payment } = await call<{ payment: { id: string; charge_cents: number } }>(
       database,
       'service',
       'begin_payment',
@@ -74,7 +74,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return { ...payment, checkout };
   };
   const pay = async (order: PlacedOrder, phone = order.customer_phone) => {
-    const { id, amount, checkout } = await prompt(order, phone);
+    const { id, charge_cents, checkout } = await prompt(order, phone);
     const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
     await call(database, 'service', 'settle_payment', {
       payment_id: id,
@@ -82,7 +82,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: JSON.stringify({ MSISDN: phone, MpesaReceiptNumber: receipt }),
       verdict: 'succeeded',
       result_code: '0',
-      amount,
+      received_cents: charge_cents,
       receipt,
       checkout_request_id: checkout,
     });
@@ -154,16 +154,16 @@ describe.each(testDatabases())('on %s', (kind) => {
         customer_name: 'Anonymised',
         anonymised_at: expect.anything(),
       });
-      const { rows } = await database.query<{ receipt: string; amount: number }>(
-        'select receipt, amount from public.payments where order_id = $1',
+      const { rows } = await database.query<{ receipt: string; charge_cents: number }>(
+        'select receipt, charge_cents from public.payments where order_id = $1',
         [order.id],
       );
-      expect(rows).toEqual([{ receipt, amount: order.charge_amount }]);
+      expect(rows).toEqual([{ receipt, charge_cents: order.charge_cents }]);
       const events = await database.query(
-        `select kind, details -> 'amount' as amount from public.order_events where order_id = $1 and kind = 'payment_completed'`,
+        `select kind, details -> 'charge_cents' as charge_cents from public.order_events where order_id = $1 and kind = 'payment_completed'`,
         [order.id],
       );
-      expect(events.rows).toEqual([{ kind: 'payment_completed', amount: order.charge_amount }]);
+      expect(events.rows).toEqual([{ kind: 'payment_completed', charge_cents: order.charge_cents }]);
       await expectBalancedBooks(database, units);
     });
 
@@ -300,7 +300,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           delivery_notes: customer.delivery_notes,
           reason_to_keep: null,
           items: [{ product: 'Test drink', quantity: 1, unit_price: 95_000 }],
-          payments: [{ receipt, amount: order.charge_amount }],
+          payments: [{ receipt, charge_cents: order.charge_cents }],
           delivery: { status: 'delivered', notes: 'At the gate' },
         },
       ]);
@@ -485,9 +485,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       async (order) => {
         await pay(order);
         await database.query(
-          `insert into public.payments (order_id, phone, amount, status, receipt, needs_refund, completed_at, created_at)
+          `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at, created_at)
              values ($1, $2, $3, 'completed', $4, true, now(), now() - interval '25 months')`,
-          [order.id, order.customer_phone, order.charge_amount, `TWICE${randomBytes(3).toString('hex')}`],
+          [order.id, order.customer_phone, order.charge_cents, `TWICE${randomBytes(3).toString('hex')}`],
         );
       },
       'Money is on its way back',

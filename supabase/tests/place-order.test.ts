@@ -304,7 +304,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       payment_status: 'unpaid',
       delivery_fee: 100,
       total_amount: 37_135,
-      charge_amount: 37_200,
+      charge_cents: 37_200,
       customer_phone: '+254712345678',
       tracking_number: expect.stringMatching(/^JJ-\d{8}-[1-9]\d{3}$/),
       access_key: expect.stringMatching(/^[0-9a-f]{32}$/),

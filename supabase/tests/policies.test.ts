@@ -165,7 +165,7 @@ const matrix: MatrixRow[] = [
     row: 'processing',
     where: `id = '${id(1)}'`,
     set: `status = 'completed'`,
-    insert: `(order_id, phone, amount, status) values ('${id(1)}', '+254712345678', 100, 'failed')`,
+    insert: `(order_id, phone, charge_cents, status) values ('${id(1)}', '+254712345678', 100, 'failed')`,
     select: staff,
     inserts: service,
     updates: service,
@@ -187,7 +187,7 @@ const matrix: MatrixRow[] = [
     row: 'nobody knows',
     where: `receipt = 'UKL1234567'`,
     set: `resolution = 'accepted'`,
-    insert: `(receipt, amount, transacted_at) values ('UKL7654321', 100, now())`,
+    insert: `(receipt, received_cents, transacted_at) values ('UKL7654321', 100, now())`,
     select: staff,
     inserts: service,
     updates: service,
@@ -231,7 +231,7 @@ const matrix: MatrixRow[] = [
     row: 'that waits for approval',
     where: `id = '${id(1)}'`,
     set: `reason = 'another'`,
-    insert: `(payment_id, receipt, amount, reason, method, status) values ('${id(1)}', 'UKL2222222', 200, 'again', 'reversal', 'failed')`,
+    insert: `(payment_id, receipt, refund_cents, reason, method, status) values ('${id(1)}', 'UKL2222222', 200, 'again', 'reversal', 'failed')`,
     select: staff,
     inserts: service,
     updates: service,
@@ -576,7 +576,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261121-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200
         from generate_series(1, 3) as n;
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
-      insert into public.payments (id, order_id, phone, amount, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
+      insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
       insert into private.order_networks (order_id, network, product_id, taken) values ('${id(1)}', '192.0.2.1', '${id(1)}', 1);
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
@@ -587,10 +587,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
-      insert into public.mpesa_transactions (receipt, amount, transacted_at) values ('UKL1234567', 100, now());
+      insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
       insert into public.payment_tests (id, phone, requested_by) values ('${id(1)}', '+254712345678', '${personIds.staff}');
       insert into private.payment_test_secrets (test_id, notice_secret) values ('${id(1)}', 'secret');
-      insert into public.refunds (id, payment_id, receipt, amount, reason, method, status)
+      insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into private.refund_secrets (refund_id, notice_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);

@@ -69,7 +69,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       verdict: code === '0' ? 'succeeded' : 'failed',
       result_code: code,
-      amount: code === '0' ? payment.amount : null,
+      received_cents: code === '0' ? payment.charge_cents : null,
       receipt: code === '0' ? receipt() : null,
     });
   const health = () =>
@@ -212,7 +212,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         body: '{}',
         verdict: 'succeeded',
         result_code: '0',
-        amount: 100,
+        received_cents: 100,
         receipt: receipt(),
         checkout_request_id: begun.checkout_request_id,
         ...change,
@@ -250,7 +250,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const asked = await Promise.allSettled([ask(), ask(), ask()]);
       expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const { refund } = await service<{ refund: Refund }>('lease_refunds');
-      expect(refund).toMatchObject({ test_id: begun.id, receipt: code, amount: 100 });
+      expect(refund).toMatchObject({ test_id: begun.id, receipt: code, refund_cents: 100 });
       await service('settle_reversal', {
         refund_id: refund.id,
         source: 'reversal_result',
@@ -268,7 +268,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('a success supersedes a failure, but not with a wrong amount, another request or a known receipt', async () => {
       const begun = await push(await start());
-      await tell(begun, { verdict: 'failed', result_code: '1037', receipt: null, amount: null });
+      await tell(begun, { verdict: 'failed', result_code: '1037', receipt: null, received_cents: null });
       expect(await tell(begun, { checkout_request_id: 'ws_CO_other' })).toMatchObject({
         outcome: 'other_request',
       });
@@ -279,7 +279,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         [paid.id],
       );
       expect(await tell(begun, { receipt: rows[0]?.receipt })).toMatchObject({ outcome: 'receipt_replayed' });
-      expect(await tell(begun, { amount: 101 })).toMatchObject({
+      expect(await tell(begun, { received_cents: 101 })).toMatchObject({
         outcome: 'wrong_amount',
         test: { status: 'review' },
       });
@@ -288,7 +288,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('a query that names no receipt completes it; the notice adds the receipt', async () => {
       const begun = await push(await start());
-      expect(await tell(begun, { source: 'query', amount: null, receipt: null })).toMatchObject({
+      expect(await tell(begun, { source: 'query', received_cents: null, receipt: null })).toMatchObject({
         outcome: 'completed',
       });
       await expectRefusal(

@@ -20,8 +20,8 @@ interface Row {
   kind: string;
   is_open: boolean;
   receipt: string | null;
-  our_amount: number | null;
-  their_amount: number | null;
+  our_cents: number | null;
+  their_cents: number | null;
   payment_id: string | null;
   resolution: string | null;
   refund_status: string | null;
@@ -66,13 +66,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       database,
       'service',
       'receive_mpesa_transaction',
-      { source: 'confirmation', receipt: code, amount: charge, reference: order.tracking_number, ...change },
+      {
+        source: 'confirmation',
+        receipt: code,
+        received_cents: charge,
+        reference: order.tracking_number,
+        ...change,
+      },
     );
-  const confirm = (code: string, amount = charge) =>
+  const confirm = (code: string, cents = charge) =>
     call<{ payment: { id: string } }>(database, 'staff', 'confirm_till_payment', {
       order_id: order.id,
       receipt: code,
-      amount,
+      received_cents: cents,
     });
   const readDay = (day = today()) => call<Day>(database, 'staff', 'reconciliation_day', { day });
   const rowOf = async (id: string, day?: string) => (await readDay(day)).rows.find((row) => row.id === id);
@@ -146,7 +152,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           body: '{}',
           verdict: 'succeeded',
           result_code: '0',
-          ...(how.startsWith('accepted') ? {} : { amount: charge - 100, receipt: code }),
+          ...(how.startsWith('accepted') ? {} : { received_cents: charge - 100, receipt: code }),
         });
         expect(await heard()).toBe(2);
         await runOut();
@@ -172,8 +178,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({
         kind: 'matched',
         is_open: false,
-        our_amount: charge,
-        their_amount: charge,
+        our_cents: charge,
+        their_cents: charge,
         order_id: order.id,
       });
     });
@@ -184,8 +190,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({
         kind: 'missing_here',
         is_open: true,
-        our_amount: null,
-        their_amount: charge,
+        our_cents: null,
+        their_cents: charge,
         reference: 'juice',
         payer_name: 'AMINA',
       });
@@ -199,8 +205,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(payment.id)).toMatchObject({
         kind: 'missing_there',
         is_open: true,
-        our_amount: charge,
-        their_amount: null,
+        our_cents: charge,
+        their_cents: null,
       });
       await receive(code, { source: 'statement' });
       expect(await rowOf(code)).toMatchObject({ kind: 'matched', is_open: false });
@@ -256,7 +262,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('shows a wrong amount until the order is decided', async () => {
       const code = receipt();
-      await receive(code, { amount: charge - 100 });
+      await receive(code, { received_cents: charge - 100 });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
       await resolve({ decision: 'give', receipt: code, order_id: order.id });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
@@ -268,12 +274,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       const { payment } = await confirm(code);
       await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
-      await receive(code, { amount: charge - 5000 });
+      await receive(code, { received_cents: charge - 5000 });
       expect(await rowOf(code)).toMatchObject({
         kind: 'wrong_amount',
         is_open: true,
-        our_amount: charge,
-        their_amount: charge - 5000,
+        our_cents: charge,
+        their_cents: charge - 5000,
       });
       await resolve({
         decision: 'accept',
@@ -313,7 +319,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         `insert into public.payment_tests (phone, requested_by, status, receipt) values ('+254712345678', $1, 'completed', $2)`,
         [personIds.staff, code],
       );
-      await receive(code, { amount: 100, reference: 'TEST' });
+      await receive(code, { received_cents: 100, reference: 'TEST' });
       expect(await rowOf(code)).toBeUndefined();
     });
 
@@ -347,7 +353,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('give money of another amount to an order, which waits for a decision', async () => {
       const code = receipt();
-      await receive(code, { reference: 'juice', amount: 50_000 });
+      await receive(code, { reference: 'juice', received_cents: 50_000 });
       expect(await resolve({ decision: 'give', receipt: code, order_id: order.id })).toMatchObject({
         outcome: 'paid_needs_decision',
       });
@@ -372,8 +378,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('queue money that nobody knows for refund, by the rules of refunds', async () => {
       const [small, large] = [receipt(), receipt()];
-      await receive(small, { reference: 'juice', amount: 50_000 });
-      await receive(large, { reference: 'juice', amount: 500_000 });
+      await receive(small, { reference: 'juice', received_cents: 50_000 });
+      await receive(large, { reference: 'juice', received_cents: 500_000 });
       await resolve({ decision: 'refund', receipt: small });
       await resolve({ decision: 'refund', receipt: large });
       expect(await rowOf(small)).toMatchObject({ is_open: false, refund_status: 'approved' });
@@ -417,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('cents pay no order', async () => {
       const code = receipt();
-      await receive(code, { amount: 150 });
+      await receive(code, { received_cents: 150 });
       for (const given of [{ decision: 'give', order_id: order.id }, { decision: 'refund' }]) {
         await expectRefusal(resolve({ ...given, receipt: code }), 409, 'amount_not_payable');
       }

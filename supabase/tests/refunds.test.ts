@@ -104,7 +104,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       verdict: 'succeeded',
       result_code: '0',
-      amount: code ? payment.amount : null,
+      received_cents: code ? payment.charge_cents : null,
       receipt: code,
       checkout_request_id: payment.checkout_request_id,
     });
@@ -153,11 +153,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       verdict: 'succeeded',
       result_code: '0',
       refund_receipt: receipt(),
-      amount: refund.amount,
+      refund_cents: refund.refund_cents,
       originator_conversation_id: refund.originator_conversation_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1', refund_receipt: null, amount: null };
+  const failed = { verdict: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
   const told = (refund: Refund, verdict: string) =>
     service<Settled>('settle_reversal', {
       refund_id: refund.id,
@@ -217,7 +217,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const refund = await sent();
       expect(refund).toMatchObject({
         status: 'sent',
-        amount: cheap,
+        refund_cents: cheap,
         needs_approval: false,
         receipt: paid.receipt,
       });
@@ -246,7 +246,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       paid = await pay();
       await setStatus('cancelled');
       const refund = await request();
-      expect(refund).toMatchObject({ status: 'requested', needs_approval: true, amount: dear });
+      expect(refund).toMatchObject({ status: 'requested', needs_approval: true, refund_cents: dear });
       expect(await workOf(refund)).toEqual([]);
       await expectRefusal(approve(refund, first), 403, 'second_member_needed');
       await expectRefusal(approve(refund, people.service), 403, 'staff_only');
@@ -375,7 +375,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
         order_id: order.id,
         receipt: receipt(),
-        amount: 90_000,
+        received_cents: 90_000,
       });
       const refund = await request(payment);
       for (const status of ['processing', 'shipped', 'out_for_delivery', 'delivered']) {
@@ -402,7 +402,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is sent back without touching the order, and the customer hears of it', async () => {
       order = await place(1);
       const open = await prompt();
-      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: receipt(), amount: cheap });
+      await as(first, 'confirm_till_payment', {
+        order_id: order.id,
+        receipt: receipt(),
+        received_cents: cheap,
+      });
       const twice = await notice(open);
       expect(twice).toMatchObject({ status: 'completed', needs_refund: true });
       const refund = await request(twice);
@@ -420,7 +424,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         as<{ payment: Payment }>(first, 'confirm_till_payment', {
           order_id: order.id,
           receipt: typed,
-          amount: cheap,
+          received_cents: cheap,
         });
       await confirm(receipt());
       const { payment: twice } = await confirm(code);
@@ -434,7 +438,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
         [order.id],
       );
-      expect(rows).toMatchObject([{ facts: { amount: cheap, receipt: code, refund_receipt: back } }]);
+      expect(rows).toMatchObject([{ facts: { charge_cents: cheap, receipt: code, refund_receipt: back } }]);
     });
 
     test.each([true, false])(
@@ -446,7 +450,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
           order_id: order.id,
           receipt: code,
-          amount: cheap,
+          received_cents: cheap,
         });
         await setStatus('cancelled');
         await withdraw(await request(payment));
@@ -573,8 +577,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           refund: { status: 'sent', refund_receipt: null },
         });
       }
-      for (const amount of [null, cheap - 100]) {
-        expect(await result(refund, { source: 'status_result', amount })).toMatchObject({
+      for (const cents of [null, cheap - 100]) {
+        expect(await result(refund, { source: 'status_result', refund_cents: cents })).toMatchObject({
           outcome: 'pending',
           refund: { status: 'sent' },
         });
@@ -594,8 +598,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         outcome: 'other_request',
       });
       expect(await result(refund, { refund_receipt: back })).toMatchObject({ outcome: 'receipt_replayed' });
-      for (const amount of [0, 1, -cheap, cheap * 100]) {
-        expect(await result(refund, { amount })).toMatchObject({
+      for (const cents of [0, 1, -cheap, cheap * 100]) {
+        expect(await result(refund, { refund_cents: cents })).toMatchObject({
           outcome: 'wrong_amount',
           refund: { status: 'unknown' },
         });
@@ -759,8 +763,13 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('money without an order', () => {
-    const told = async (code: string, amount: number, reference = 'who knows') =>
-      service('receive_mpesa_transaction', { source: 'statement', receipt: code, amount, reference });
+    const told = async (code: string, cents: number, reference = 'who knows') =>
+      service('receive_mpesa_transaction', {
+        source: 'statement',
+        receipt: code,
+        received_cents: cents,
+        reference,
+      });
     const ask = (code: string) =>
       as<Refund>(first, 'request_transaction_refund', {
         receipt: code,
@@ -785,7 +794,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const [{ work, refund } = { work: '', refund: {} as Refund }] = (await lease()).filter(
         (leased) => leased.refund.receipt === code,
       );
-      expect([work, refund.amount]).toEqual(['send', cheap]);
+      expect([work, refund.refund_cents]).toEqual(['send', cheap]);
       expect(await result(await pushed(refund))).toMatchObject({ outcome: 'completed' });
       await expectRefusal(ask(code), 409, 'refund_exists');
     });
@@ -855,7 +864,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           is_sure: true,
         });
       const noted = await note();
-      expect(noted).toMatchObject({ status: 'completed', amount: cheap });
+      expect(noted).toMatchObject({ status: 'completed', refund_cents: cheap });
       expect(await note()).toMatchObject({ id: noted.id });
       expect(await history(code)).toEqual([`refund By hand, receipt ${back}: By hand`]);
       await expectRefusal(ask(paid.receipt ?? ''), 404, 'payment_not_found');
@@ -869,7 +878,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
         order_id: order.id,
         receipt: code,
-        amount: cheap,
+        received_cents: cheap,
       });
       await setStatus('cancelled');
       const refund = await request(payment);
@@ -883,7 +892,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('no more goes back than M-PESA told of, whatever staff typed', async () => {
       order = await place(1);
       const code = receipt();
-      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, amount: cheap });
+      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, received_cents: cheap });
       await setStatus('cancelled');
       await told(code, 5_000);
       const { rows } = await database.query<{ id: string }>(
@@ -1029,18 +1038,21 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   // Positive controls: the promises about refunds are able to break.
-  const refundOf = (amount: string) =>
-    `insert into public.refunds (payment_id, receipt, amount, reason, method, status)
-     select id, receipt, ${amount}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;
+  const refundOf = (cents: string) =>
+    `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status)
+     select id, receipt, ${cents}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;
   const sentBack = 'update public.payments set refunded_at = now() where id = $1';
   test.each([
     ['money is sent back when and only when a refund of it is completed', [sentBack]],
-    ['money is sent back when and only when a refund of it is completed', [refundOf('amount')]],
-    ['no more is sent back than came in, and once', [refundOf('amount + 100')]],
-    ['an order is refunded when and only when its own money was sent back', [refundOf('amount'), sentBack]],
+    ['money is sent back when and only when a refund of it is completed', [refundOf('charge_cents')]],
+    ['no more is sent back than came in, and once', [refundOf('charge_cents + 100')]],
+    [
+      'an order is refunded when and only when its own money was sent back',
+      [refundOf('charge_cents'), sentBack],
+    ],
     [
       'a refund by M-PESA is completed by what M-PESA told, or by a person',
-      [refundOf('amount'), `update public.refunds set method = 'reversal' where payment_id = $1`],
+      [refundOf('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
     ],
   ])('that %s would be missed if it broke', async (promise, harm) => {
     await expectBalancedBooks(database, units);

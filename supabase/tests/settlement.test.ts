@@ -11,7 +11,7 @@ const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
 const prompted = {
   id: 'b0000000-0000-4000-8000-000000000001',
   order_id: orderId,
-  amount: 95_100,
+  received_cents: 95_100,
   status: 'processing',
   method: 'prompt',
   receipt: null,
@@ -34,12 +34,12 @@ const success = {
   source: 'notice',
   verdict: 'succeeded',
   result_code: '0',
-  amount: 95_100,
+  received_cents: 95_100,
   receipt: 'UKL2',
   checkout_request_id: 'ws_1',
 };
-const failure = { ...success, verdict: 'failed', result_code: '1032', amount: null, receipt: null };
-const query = { ...success, source: 'query', amount: null, receipt: null };
+const failure = { ...success, verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+const query = { ...success, source: 'query', received_cents: null, receipt: null };
 
 interface Facts {
   attempt: object;
@@ -78,11 +78,19 @@ const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boole
   ['a failure of a paid attempt', { attempt: paid, report: failure }, 'superseded'],
   [
     'another amount for an open attempt',
-    { attempt: prompted, report: { ...success, amount: 100 } },
+    { attempt: prompted, report: { ...success, received_cents: 100 } },
     'wrong_amount',
   ],
-  ['no amount in a callback', { attempt: prompted, report: { ...success, amount: null } }, 'wrong_amount'],
-  ['another amount for a paid attempt', { attempt: paid, report: { ...success, amount: 100 } }, 'superseded'],
+  [
+    'no amount in a callback',
+    { attempt: prompted, report: { ...success, received_cents: null } },
+    'wrong_amount',
+  ],
+  [
+    'another amount for a paid attempt',
+    { attempt: paid, report: { ...success, received_cents: 100 } },
+    'superseded',
+  ],
   [
     'a query of an attempt in review',
     { attempt: { ...prompted, status: 'review' }, report: query },

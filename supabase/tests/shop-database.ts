@@ -145,7 +145,7 @@ export interface PlacedOrder {
   payment_status: string;
   delivery_fee: number;
   total_amount: number;
-  charge_amount: number;
+  charge_cents: number;
   customer_phone: string;
   /** Null: the order holds no units. */
   reserved_until: string | null;

@@ -565,7 +565,7 @@ const settle = ({ database }: Real, payment: ModelPayment, change: Record<string
 
 const hearOfSuccess = (number: number, back: number, source: 'notice' | 'query') =>
   toPayment(`a ${source} tells of money`, number, back, async (order, payment, real) => {
-    const named = source === 'notice' ? { amount: chargeOf(order), receipt: payment.receipt } : {};
+    const named = source === 'notice' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
     await settle(real, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
     const isStuck = payment.status === 'review' && source === 'query';
     if (payment.status !== 'completed' && !isStuck) money(order, payment);
@@ -585,14 +585,14 @@ const hearNothing = (number: number, back: number) =>
 
 const hearOfOtherAmount = (number: number, back: number, by: number) =>
   toPayment(`a notice tells of ${by} cents more`, number, back, async (order, payment, real) => {
-    const amount = Math.max(chargeOf(order) + by, 0);
+    const cents = Math.max(chargeOf(order) + by, 0);
     await settle(real, payment, {
       verdict: 'succeeded',
       result_code: '0',
-      amount,
+      received_cents: cents,
       receipt: payment.receipt,
     });
-    if (amount > 0 && !payment.hasReceipt) payment.told ??= amount;
+    if (cents > 0 && !payment.hasReceipt) payment.told ??= cents;
     if (payment.status !== 'completed') payment.status = 'review';
   });
 
@@ -860,7 +860,7 @@ const hearThatItWentBack = (number: number, back: number, from: 'result' | 'stat
     await settleReversal(real, refund, {
       verdict: 'succeeded',
       ...(isNamed
-        ? { result_code: '0', refund_receipt: refund.receipt, amount: chargeOf(order) }
+        ? { result_code: '0', refund_receipt: refund.receipt, refund_cents: chargeOf(order) }
         : { source: 'status_result' }),
     });
     hearOfReversal(order, payment, refund, isNamed);
@@ -872,7 +872,7 @@ const hearOfOtherReversal = (number: number, back: number) =>
       verdict: 'succeeded',
       result_code: '0',
       refund_receipt: drawReceipt(),
-      amount: chargeOf(order) + 100,
+      refund_cents: chargeOf(order) + 100,
     });
     if (isAway(refund)) refund.status = 'unknown';
   });
@@ -1102,16 +1102,16 @@ describe.each(testDatabases())('on %s', (kind) => {
             form,
           );
           const receipts = new Map<string, number>();
-          const newReceipt = (amount: number) => {
+          const newReceipt = (cents: number) => {
             const receipt = drawReceipt();
-            receipts.set(receipt, amount);
+            receipts.set(receipt, cents);
             return receipt;
           };
-          const tell = (source: string, receipt: string, amount: number) => () =>
+          const tell = (source: string, receipt: string, cents: number) => () =>
             call(database, 'service', 'receive_mpesa_transaction', {
               source,
               receipt,
-              amount,
+              received_cents: cents,
               reference: order.tracking_number.replaceAll('-', '').replace(/^JJ20/, 'JJ'),
               transacted_at: new Date().toISOString(),
               body: '{}',
@@ -1120,11 +1120,11 @@ describe.each(testDatabases())('on %s', (kind) => {
             Array.from({ length: count }, () => message);
 
           const waiting: (() => Promise<unknown>)[] = payments.flatMap((payment) => {
-            const amount = payment.isWhole ? charge : charge - 100;
-            const receipt = newReceipt(amount);
+            const cents = payment.isWhole ? charge : charge - 100;
+            const receipt = newReceipt(cents);
             return [
-              ...again(payment.confirmations, tell('confirmation', receipt, amount)),
-              ...again(payment.statements + 1, tell('statement', receipt, amount)),
+              ...again(payment.confirmations, tell('confirmation', receipt, cents)),
+              ...again(payment.statements + 1, tell('statement', receipt, cents)),
             ];
           });
           const prompt = async (index: number): Promise<void> => {
@@ -1172,7 +1172,10 @@ describe.each(testDatabases())('on %s', (kind) => {
               settle({ database }, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
             const sure = (source: string) => (truth.surely === source ? 1 : 0);
             waiting.push(
-              ...again(truth.notices + sure('notice'), succeeds('notice', { amount: charge, receipt })),
+              ...again(
+                truth.notices + sure('notice'),
+                succeeds('notice', { received_cents: charge, receipt }),
+              ),
               ...again(truth.queries, succeeds('query', {})),
               ...again(truth.confirmations + sure('confirmation'), tell('confirmation', receipt, charge)),
               ...again(truth.statements + sure('statement'), tell('statement', receipt, charge)),
@@ -1185,18 +1188,18 @@ describe.each(testDatabases())('on %s', (kind) => {
             await message?.();
           }
 
-          const { rows: booked } = await database.query<{ receipt: string; amount: number; keeps: boolean }>(
-            `select receipt, amount, not needs_refund as keeps from public.payments where order_id = $1 and status = 'completed'`,
+          const { rows: booked } = await database.query<{ receipt: string; cents: number; keeps: boolean }>(
+            `select receipt, charge_cents as cents, not needs_refund as keeps from public.payments where order_id = $1 and status = 'completed'`,
             [order.id],
           );
           // Less than the charge may wait for staff instead.
-          const { rows: withStaff } = await database.query<{ receipt: string; amount: number }>(
-            `select receipt, amount from public.mpesa_transactions
-             where payment_id is null and amount < $2::text::integer and receipt = any (string_to_array($1, ','))`,
+          const { rows: withStaff } = await database.query<{ receipt: string; cents: number }>(
+            `select receipt, received_cents as cents from public.mpesa_transactions
+             where payment_id is null and received_cents < $2::text::integer and receipt = any (string_to_array($1, ','))`,
             [[...receipts.keys()].join(','), String(charge)],
           );
           const known = [...booked, ...withStaff];
-          expect(new Map(known.map(({ receipt, amount }) => [receipt, amount]))).toEqual(receipts);
+          expect(new Map(known.map(({ receipt, cents }) => [receipt, cents]))).toEqual(receipts);
           expect(known.length).toBe(receipts.size);
           expect(booked.filter(({ keeps }) => keeps)).toHaveLength(Math.min(booked.length, 1));
           await expectBalancedBooks(database, units);

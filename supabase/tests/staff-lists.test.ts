@@ -150,7 +150,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          ), item as (
            insert into public.order_items (order_id, product_name, quantity, unit_price) select id, $6, 2, 95000 from placed
          )
-         insert into public.payments (order_id, phone, amount, status, receipt, completed_at)
+         insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
          select id, $3, 95100, 'completed', $7, now() from placed where $7::text is not null`,
         [number, name, phone, address, minutes, drink, receipt],
       );
@@ -294,7 +294,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a payment that is to be sent back makes its order one with a refund due', async () => {
     await database.query(
-      `insert into public.payments (order_id, phone, amount, status, receipt, needs_refund, completed_at)
+      `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at)
        select id, '+254700000004', 95100, 'completed', 'UKL3AB12ZZ', true, now() from public.orders where order_number = 'A-5'`,
     );
     expect(await find({ payment: 'refund_due' })).toEqual(['A-5', 'A-6']);

@@ -45,8 +45,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-  async function pay(amount = order.charge_amount): Promise<void> {
-    await call(database, 'staff', 'confirm_till_payment', { order_id: order.id, receipt: receipt(), amount });
+  async function pay(cents = order.charge_cents): Promise<void> {
+    await call(database, 'staff', 'confirm_till_payment', {
+      order_id: order.id,
+      receipt: receipt(),
+      received_cents: cents,
+    });
     // What staff typed about the money can be corrected first; these tests are about what follows.
     await database.query(
       `update private.outbox_queue as q set due_at = now() from public.outbox_messages as m

@@ -444,7 +444,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('names what came and under which receipt, what came twice, and not what failed', async () => {
       const order = await place();
       await database.query(
-        `insert into public.payments (order_id, phone, amount, status, receipt, completed_at, needs_refund) values
+        `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at, needs_refund) values
            ($1, '+254712345678', 95100, 'failed', null, null, false),
            ($1, '+254712345678', 95100, 'completed', 'UKL3AB12C1', now(), false),
            ($1, '+254712345678', 95100, 'completed', 'UKL3AB12C2', now() + interval '1 second', true)`,
@@ -452,8 +452,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       const given = { tracking_number: order.tracking_number, access_key: order.access_key };
       expect((await receiptOf(given))?.payments).toMatchObject([
-        { amount: 95_100, receipt: 'UKL3AB12C1', is_surplus: false, refunded_at: null },
-        { amount: 95_100, receipt: 'UKL3AB12C2', is_surplus: true },
+        { charge_cents: 95_100, receipt: 'UKL3AB12C1', is_surplus: false, refunded_at: null },
+        { charge_cents: 95_100, receipt: 'UKL3AB12C2', is_surplus: true },
       ]);
     });
 

@@ -1,5 +1,5 @@
 // What a change of status means before it is saved: what cannot be chosen, what is confirmed first, and what needs consent.
-import { chargeAmount, formatKes } from '../../domain/money.ts';
+import { chargeCents, formatKes } from '../../domain/money.ts';
 import { statusWords } from './status-badge.tsx';
 
 /** What a change of an order's status depends on. */
@@ -80,7 +80,7 @@ export function confirmOrderStatus(order: OrderStanding, to: string): Confirmati
       title: `Cancel order ${order_number}?`,
       text: [
         payment_status === 'paid' &&
-          `${formatKes(chargeAmount(order.total_amount))} was paid: a refund becomes due.`,
+          `${formatKes(chargeCents(order.total_amount))} was paid: a refund becomes due.`,
         comesBack ? 'The drinks go back into stock.' : 'The drinks are not put back into stock.',
       ]
         .filter(Boolean)

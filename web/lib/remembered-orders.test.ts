@@ -32,7 +32,7 @@ const order = (number: number, changes: Partial<RememberedOrder> = {}): Remember
   productId: 'mango',
   total: 95100,
   phone: '+254712345678',
-  checkoutRequestId: null,
+  paymentReference: null,
   placedAt,
   isPaymentOpen: true,
   isSetAside: false,
@@ -62,19 +62,19 @@ test('the newest open payment of a product is interrupted, with its prompt', () 
   rememberOrder(order(1), storage);
   rememberOrder(order(2, { productId: 'passion' }), storage);
   rememberOrder(order(3), storage);
-  rememberPrompt('order-3', { checkoutRequestId: 'ws_CO_1', phone: '0112345678' }, storage);
+  rememberPrompt('order-3', { paymentReference: 'ws_CO_1', phone: '0112345678' }, storage);
   expect(interruptedOrderOf('mango', storage)).toMatchObject({
     orderId: 'order-3',
-    checkoutRequestId: 'ws_CO_1',
+    paymentReference: 'ws_CO_1',
     phone: '0112345678',
   });
   expect(interruptedOrderOf('hibiscus', storage)).toBeNull();
   rememberPrompt('order-3', null, storage);
-  expect(interruptedOrderOf('mango', storage)?.checkoutRequestId).toBeNull();
+  expect(interruptedOrderOf('mango', storage)?.paymentReference).toBeNull();
 });
 
 test('a closed payment is not interrupted, though its order is still known', () => {
-  rememberOrder(order(1, { checkoutRequestId: 'ws_CO_1' }), storage);
+  rememberOrder(order(1, { paymentReference: 'ws_CO_1' }), storage);
   closePayment('order-1', storage);
   expect(interruptedOrderOf('mango', storage)).toBeNull();
   expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
@@ -98,7 +98,7 @@ test('what an earlier version stored is read', () => {
 });
 
 test('a note about an unknown order changes nothing', () => {
-  rememberPrompt('order-1', { checkoutRequestId: 'ws_CO_1', phone: '0112345678' }, storage);
+  rememberPrompt('order-1', { paymentReference: 'ws_CO_1', phone: '0112345678' }, storage);
   closePayment('order-1', storage);
   expect(kept.size).toBe(0);
 });

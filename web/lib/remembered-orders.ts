@@ -13,7 +13,7 @@ export interface RememberedOrder {
   /** The one paid with last, at first the customer's. */
   phone: string;
   /** The prompt that was sent last, null when none is known. */
-  checkoutRequestId: string | null;
+  paymentReference: string | null;
   /** ISO date-time. */
   placedAt: string;
   /** False once the server reported that there is nothing left to pay. While true, only the server knows. */
@@ -69,15 +69,15 @@ export function rememberOrder(order: RememberedOrder, storage = deviceStorage())
  */
 export function rememberPrompt(
   orderId: string,
-  prompt: { checkoutRequestId: string; phone: string } | null,
+  prompt: { paymentReference: string; phone: string } | null,
   storage = deviceStorage(),
 ): void {
-  change(orderId, prompt ?? { checkoutRequestId: null }, storage);
+  change(orderId, prompt ?? { paymentReference: null }, storage);
 }
 
 /** Notes that there is nothing left to pay for an order. */
 export function closePayment(orderId: string, storage = deviceStorage()): void {
-  change(orderId, { isPaymentOpen: false, checkoutRequestId: null }, storage);
+  change(orderId, { isPaymentOpen: false, paymentReference: null }, storage);
 }
 
 /** What the device knows of the order with a tracking number, null when nothing. */
@@ -150,7 +150,7 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
   return (
     texts.every((text) => typeof text === 'string') &&
     Number.isInteger(order.total) &&
-    (order.checkoutRequestId === null || typeof order.checkoutRequestId === 'string') &&
+    (order.paymentReference === null || typeof order.paymentReference === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
     typeof order.isSetAside === 'boolean' &&
     (order.ordered === undefined || isOrdered(order.ordered))

@@ -219,7 +219,7 @@ describe('a notice', () => {
       verdict: 'succeeded',
       resultCode: '0',
       resultDescription: 'The service request is processed successfully.',
-      amount: 95_100,
+      receivedCents: 95_100,
       receipt: 'UKL1234567',
       merchantRequestId: 'm-1',
       checkoutRequestId: 'ws_CO_1',
@@ -277,7 +277,7 @@ describe('a notice', () => {
           expect(text ?? '').not.toMatch(/\0|\p{Surrogate}/u);
           expect((text ?? '').length).toBeLessThanOrEqual(500);
         }
-        if (read.amount !== null) expect(read.amount | 0).toBe(read.amount);
+        if (read.receivedCents !== null) expect(read.receivedCents | 0).toBe(read.receivedCents);
       }),
     );
     fc.assert(
@@ -311,7 +311,7 @@ describe('the result of a reversal', () => {
   test('may come with one parameter that is no list', () => {
     const parameter = { Key: 'Amount', Value: '951.00' };
     const text = result({ ResultCode: 0, ResultParameters: { ResultParameter: parameter } });
-    expect(readReversalResult(text).amountCents).toBe(95_100);
+    expect(readReversalResult(text).refundCents).toBe(95_100);
   });
 
   test('like every other answer, is read without throwing, and never names what a database cannot keep', () => {

@@ -128,7 +128,7 @@ describe('addresses for money that comes without a prompt', () => {
     await registerTillUrls(daraja, urls());
     const pushed = await sendPush(daraja, {
       phone: '+254712345678',
-      amount: 95_100,
+      chargeCents: 95_100,
       trackingNumber: 'JJ-20261121-1234',
       noticeUrl: `${world.own}/notice`,
     });
@@ -169,7 +169,7 @@ describe('addresses for money that comes without a prompt', () => {
 describe('a prompt', () => {
   const order = () => ({
     phone: '+254712345678',
-    amount: 95_100,
+    chargeCents: 95_100,
     trackingNumber: 'JJ-20261121-1234',
     noticeUrl: `${world.own}/notice`,
   });
@@ -217,14 +217,14 @@ describe('the statement', () => {
     for (const amount of [100, 200, 300]) paid.push(await world.pay(amount));
     await sendPush(world.daraja, {
       phone: '+254712345678',
-      amount: 40_000,
+      chargeCents: 40_000,
       trackingNumber: 'JJ-20261121-1234',
       noticeUrl: `${world.own}/notice`,
     });
     await world.hear('/notice');
     const statement = await pullStatement(world.daraja, lately());
     expect(statement).toMatchObject({ kind: 'pulled', unreadable: [] });
-    expect(statement.lines.map((line) => [line.amountCents, line.reference])).toEqual([
+    expect(statement.lines.map((line) => [line.receivedCents, line.reference])).toEqual([
       [10_000, 'JJ2611210001'],
       [20_000, 'JJ2611210001'],
       [30_000, 'JJ2611210001'],
@@ -254,13 +254,13 @@ describe('the statement', () => {
     });
     expect(await pullStatement(world.daraja, lately())).toMatchObject({
       kind: 'unknown',
-      lines: [{ amountCents: 10_000 }],
+      lines: [{ receivedCents: 10_000 }],
     });
   });
 });
 
 describe('a reversal', () => {
-  const whole = (receipt: string) => ({ receipt, amountCents: 95_100, remarks: 'Refund', ...results() });
+  const whole = (receipt: string) => ({ receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
 
   test('is accepted, carried out, and told to the result address', async () => {
     const { receipt } = await world.pay(951);
@@ -272,7 +272,7 @@ describe('a reversal', () => {
       verdict: 'reversed',
       resultCode: '0',
       originalReceipt: receipt,
-      amountCents: 95_100,
+      refundCents: 95_100,
       receipt: expect.stringMatching(/^[A-Z0-9]{10}$/),
     });
     if (asked.kind !== 'accepted') throw new Error(asked.kind);
@@ -334,7 +334,7 @@ describe('a reversal', () => {
     await world.hear('/result');
     await askTransactionStatus(daraja, { receipt, ...results() });
     const status = readTransactionStatus((await world.hear('/result', 2)).text);
-    expect(status).toMatchObject({ answered: true, receipt, status: 'Reversed', amountCents: 95_100 });
+    expect(status).toMatchObject({ answered: true, receipt, status: 'Reversed', transactionCents: 95_100 });
   });
 
   test('says nothing in a body that is none', () => {
@@ -347,7 +347,7 @@ describe('a reversal', () => {
 
 test('a reversal can be asked about by its conversation', async () => {
   const { receipt } = await world.pay(951);
-  const asked = await reverse(daraja, { receipt, amountCents: 95_100, remarks: 'Refund', ...results() });
+  const asked = await reverse(daraja, { receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
   if (asked.kind !== 'accepted') throw new Error(asked.kind);
   const reversed = readReversalResult((await world.hear('/result')).text);
   const { originatorConversationId } = asked;

@@ -14,10 +14,9 @@ const RECORDING_PAUSES_MS = [100, 400, 1500, 4000, 10_000];
 export type InitiateAnswer =
   | {
       success: true;
-      /** M-PESA's request id, or the payment's own id when the answer with it was lost. */
+      /** The specification's name for the payment's reference: M-PESA's request id, or the payment's own id while that is unknown. */
       checkoutRequestId: string;
-      /** Cents. */
-      chargedAmount: number;
+      chargeCents: number;
       /** Of a prompt that is open on another phone than the one asked for: where it is, such as `0712 ••• •••`. */
       promptedPhone?: string;
     }
@@ -69,7 +68,7 @@ export async function initiatePayment(
 
   const outcome = await sendPush(world.daraja, {
     phone: payment.phone,
-    amount: payment.amount,
+    chargeCents: payment.charge_cents,
     trackingNumber: begun.trackingNumber ?? asked.trackingNumber,
     noticeUrl: `${world.noticeBaseUrl()}/${noticeSecret}`,
   });
@@ -82,12 +81,12 @@ function answerWith(payment: Payment, checkoutRequestId: string | null) {
   return {
     success: true as const,
     checkoutRequestId: checkoutRequestId ?? payment.id,
-    chargedAmount: payment.amount,
+    chargeCents: payment.charge_cents,
   };
 }
 
 type Refusal = { code: string; error: string };
-type InitiateRequest = { phone: string; expectedAmount: number; trackingNumber: string; orderId: string };
+type InitiateRequest = { phone: string; expectedCents: number; trackingNumber: string; orderId: string };
 
 function readRequest({ phoneNumber, amount, trackingNumber, orderId }: Fields): InitiateRequest | Refusal {
   const phone = isShort(phoneNumber) ? normalisePhone(phoneNumber) : null;
@@ -102,7 +101,7 @@ function readRequest({ phoneNumber, amount, trackingNumber, orderId }: Fields): 
   if (typeof orderId !== 'string' || !UUID.test(orderId)) {
     return { code: 'order_not_found', error: 'This order does not exist' };
   }
-  return { phone, expectedAmount: amount, trackingNumber: number, orderId };
+  return { phone, expectedCents: amount, trackingNumber: number, orderId };
 }
 
 /** Length comes before patterns. A tracking number may be pasted with its link. */

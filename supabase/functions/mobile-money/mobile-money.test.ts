@@ -225,12 +225,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   afterEach(async () => {
     // What the simulator knows is the truth: an order is paid only with money that moved, and only once.
     const { prompts } = await shop.ledger();
-    const { rows } = await shop.database.query<{ checkout_request_id: string; amount: number }>(
-      `select checkout_request_id, amount from public.payments where status = 'completed' and checkout_request_id is not null`,
+    const { rows } = await shop.database.query<{ checkout_request_id: string; charge_cents: number }>(
+      `select checkout_request_id, charge_cents from public.payments where status = 'completed' and checkout_request_id is not null`,
     );
     for (const payment of rows) {
       const prompt = prompts.find((one) => one.checkoutRequestId === payment.checkout_request_id);
-      expect(prompt?.moneyMoved).toBe(payment.amount / 100);
+      expect(prompt?.moneyMoved).toBe(payment.charge_cents / 100);
     }
     const { rows: wrong } = await shop.database.query(
       `select o.id from public.orders as o
@@ -285,7 +285,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { status, body } = await shop.initiate(order, phoneNumber);
       expect([status, body]).toEqual([
         200,
-        { success: true, checkoutRequestId: expect.stringMatching(/^ws_CO_/), chargedAmount: 95_100 },
+        { success: true, checkoutRequestId: expect.stringMatching(/^ws_CO_/), chargeCents: 95_100 },
       ]);
       expect(await statusBecomes(body.checkoutRequestId, 'completed')).toEqual({
         status: 'completed',
@@ -331,7 +331,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       const odd = await shop.order(order.id, 12_445);
       const { body } = await shop.initiate(odd, shop.phone());
-      expect(body).toMatchObject({ success: true, chargedAmount: 12_500 });
+      expect(body).toMatchObject({ success: true, chargeCents: 12_500 });
       expect(await shop.prompts(odd)).toMatchObject([{ amount: 125 }]);
       await statusBecomes(body.checkoutRequestId, 'completed');
     });
@@ -519,7 +519,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const answers = await Promise.all(Array.from({ length: 10 }, () => shop.initiate(order, phoneNumber)));
       expect(await shop.prompts(order)).toHaveLength(1);
       for (const { body } of answers) {
-        expect(body).toMatchObject({ success: true, chargedAmount: 95_100 });
+        expect(body).toMatchObject({ success: true, chargeCents: 95_100 });
         await statusBecomes(body.checkoutRequestId, 'completed');
       }
     });

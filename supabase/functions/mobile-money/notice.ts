@@ -84,7 +84,7 @@ function settlementOf(paymentId: string, text: string, body: string, sender: str
     verdict: notice.verdict,
     result_code: notice.resultCode,
     result_description: notice.resultDescription,
-    amount: notice.amount,
+    received_cents: notice.receivedCents,
     receipt: notice.receipt,
     merchant_request_id: notice.merchantRequestId,
     checkout_request_id: notice.checkoutRequestId,

@@ -35,7 +35,7 @@ export interface PaymentStore {
     phone: string;
     noticeSecret: string;
     /** Cents. */
-    expectedAmount: number;
+    expectedCents: number;
     /** Where the customer is, to whom the limits apply; null when that is not known. */
     address: string | null;
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
@@ -70,13 +70,13 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
   });
 
   return {
-    async begin({ orderId, trackingNumber, phone, noticeSecret, expectedAmount, address }) {
+    async begin({ orderId, trackingNumber, phone, noticeSecret, expectedCents, address }) {
       const call = client.rpc('begin_payment', {
         order_id: orderId,
         tracking_number: trackingNumber,
         phone,
         notice_secret: noticeSecret,
-        expected_amount: expectedAmount,
+        expected_cents: expectedCents,
       });
       const begun = read(await forCaller(call, address)) as {
         is_new: boolean;

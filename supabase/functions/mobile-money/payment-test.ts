@@ -41,7 +41,7 @@ export async function startPaymentTest(
   }
   const outcome = await sendPush(world.daraja, {
     phone,
-    amount: test.amount,
+    chargeCents: test.charge_cents,
     trackingNumber: REFERENCE,
     noticeUrl: `${addressFor(world.noticeBaseUrl(), 'check')}/${noticeSecret}`,
   });
@@ -83,7 +83,7 @@ export async function receiveTestNotice(
       verdict: notice.verdict,
       result_code: notice.resultCode,
       result_description: notice.resultDescription,
-      amount: notice.amount,
+      received_cents: notice.receivedCents,
       receipt: notice.receipt,
       merchant_request_id: notice.merchantRequestId,
       checkout_request_id: notice.checkoutRequestId,

@@ -70,7 +70,7 @@ function read(kind: RefundNotice, text: string) {
     const word = told.answered ? (told.status ?? '') : '';
     const isCompleted = /^completed$/i.test(word.trim());
     // Only the reversal's own receipt and amount tell that it is the reversal that is completed.
-    const isOfReversal = isCompleted && told.receipt !== null && told.amountCents !== null;
+    const isOfReversal = isCompleted && told.receipt !== null && told.transactionCents !== null;
     const answer = {
       source: 'status_result',
       result_code: told.resultCode,
@@ -86,7 +86,7 @@ function read(kind: RefundNotice, text: string) {
           ...answer,
           verdict: isOfReversal ? 'succeeded' : 'pending',
           refund_receipt: isOfReversal ? told.receipt : null,
-          amount: isOfReversal ? told.amountCents : null,
+          refund_cents: isOfReversal ? told.transactionCents : null,
           originator_conversation_id: told.subjectConversationId,
         };
   }
@@ -97,7 +97,7 @@ function read(kind: RefundNotice, text: string) {
     result_code: result.resultCode,
     result_description: result.resultDescription,
     refund_receipt: result.receipt,
-    amount: result.amountCents,
+    refund_cents: result.refundCents,
     originator_conversation_id: result.originatorConversationId,
   };
 }

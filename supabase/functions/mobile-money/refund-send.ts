@@ -36,7 +36,7 @@ async function send(
   const base = `${addressFor(world.noticeBaseUrl(), 'reversal')}/${secret}`;
   const answer = await reverse(world.daraja, {
     receipt: refund.receipt ?? '',
-    amountCents: refund.amount,
+    refundCents: refund.refund_cents,
     resultUrl: `${base}/result`,
     timeoutUrl: `${base}/timeout`,
     remarks: 'Refund of an order',

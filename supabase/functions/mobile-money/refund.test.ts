@@ -406,7 +406,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('comes to the phone, is paid, and is sent back', async () => {
       const begun = await start();
-      expect(begun).toMatchObject({ status: 'processing', amount: 100 });
+      expect(begun).toMatchObject({ status: 'processing', charge_cents: 100 });
       const paid = await ended(begun.id, 'completed');
       expect(paid.receipt).toMatch(/^[A-Z0-9]{10}$/);
       const refund = await call<Refund>(shop.database, 'staff', 'request_test_refund', { test_id: begun.id });

@@ -10,7 +10,7 @@ export interface Reversal {
   /** M-PESA's receipt of the payment that is to be sent back. */
   receipt: string;
   /** Cents, a multiple of 100. */
-  amountCents: number;
+  refundCents: number;
   resultUrl: string;
   timeoutUrl: string;
   /** 2 to 100 characters, for M-PESA's own records. */
@@ -25,7 +25,7 @@ export function reverse(daraja: DarajaClient, reversal: Reversal): Promise<Initi
   return requestAsInitiator(daraja, REVERSAL_PATH, {
     CommandID: 'TransactionReversal',
     TransactionID: reversal.receipt,
-    Amount: reversal.amountCents / 100,
+    Amount: reversal.refundCents / 100,
     ReceiverParty: daraja.settings.shortcode,
     // Daraja knows it only in this spelling.
     RecieverIdentifierType: '11',
@@ -53,7 +53,7 @@ export interface ReversalResult {
   /** The receipt of the payment that was reversed; null when it is not told. */
   originalReceipt: string | null;
   /** Cents; null when it is not told. */
-  amountCents: number | null;
+  refundCents: number | null;
 }
 
 // Daraja, Reversal, result codes: nothing was reversed.
@@ -72,7 +72,7 @@ export function readReversalResult(text: string): ReversalResult {
     ...result,
     receipt: verdict === 'reversed' ? result.receipt : null,
     originalReceipt: storableText(parameters.OriginalTransactionID, 40)?.trim() || null,
-    amountCents: centsOf(parameters.Amount),
+    refundCents: centsOf(parameters.Amount),
   };
 }
 

@@ -69,7 +69,7 @@ async function settleLines(
       const { outcome, paymentId } = await world.till.receive({
         source: 'statement',
         receipt: line.receipt,
-        amount: line.amountCents,
+        received_cents: line.receivedCents,
         reference: line.reference,
         transacted_at: line.transactedAt.toISOString(),
         body: storableText(JSON.stringify(line.raw), 16_384) ?? '',

@@ -16,7 +16,7 @@ const MOST_PAGES = 500;
 export interface StatementLine {
   receipt: string;
   /** Cents. */
-  amountCents: number;
+  receivedCents: number;
   /** What the payer gave as account, or the prompt's AccountReference; '' for none. */
   reference: string;
   /** As M-PESA writes it: in full, masked, or null. */
@@ -123,12 +123,12 @@ function entriesOf(response: unknown): Fields[] {
  */
 export function readStatementLine(raw: Fields): StatementLine | null {
   const receipt = storableText(raw.transactionId, 40)?.trim();
-  const amountCents = centsOf(raw.amount);
+  const receivedCents = centsOf(raw.amount);
   const transactedAt = readDarajaTime(raw.trxDate);
-  if (!receipt || amountCents === null || !transactedAt) return null;
+  if (!receipt || receivedCents === null || !transactedAt) return null;
   return {
     receipt,
-    amountCents,
+    receivedCents,
     reference: storableText(raw.billreference, 100)?.trim() ?? '',
     msisdn: storableText(raw.msisdn, 40)?.trim() || null,
     sender: storableText(raw.sender, 200)?.trim() || null,

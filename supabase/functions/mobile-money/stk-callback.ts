@@ -11,7 +11,7 @@ export interface StkCallback {
   resultCode: string | null;
   resultDescription: string | null;
   /** Cents, within 32 bits; null when none is named or it cannot be read, which never counts as the right amount. */
-  amount: number | null;
+  receivedCents: number | null;
   receipt: string | null;
   merchantRequestId: string | null;
   checkoutRequestId: string | null;
@@ -30,7 +30,7 @@ export function readStkCallback(text: string): StkCallback {
     verdict: judgeResultCode(callback?.ResultCode, 'notice'),
     resultCode: storableText(callback?.ResultCode, 40),
     resultDescription: storableText(callback?.ResultDesc, 500),
-    amount: centsOf(itemValue('Amount')),
+    receivedCents: centsOf(itemValue('Amount')),
     receipt: storableText(itemValue('MpesaReceiptNumber'), 40) || null,
     merchantRequestId: storableText(callback?.MerchantRequestID, 200) || null,
     checkoutRequestId: storableText(callback?.CheckoutRequestID, 200) || null,

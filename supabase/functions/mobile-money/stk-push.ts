@@ -15,7 +15,7 @@ export interface PushOrder {
   /** `+254…`. */
   phone: string;
   /** Cents, a multiple of 100. */
-  amount: number;
+  chargeCents: number;
   trackingNumber: string;
   noticeUrl: string;
 }
@@ -36,7 +36,7 @@ export async function sendPush(daraja: DarajaClient, order: PushOrder): Promise<
   const reply = await daraja.post(PUSH_PATH, {
     ...merchantFields(settings, daraja.now()),
     TransactionType: settings.transactionType,
-    Amount: order.amount / 100,
+    Amount: order.chargeCents / 100,
     PartyA: payer,
     PartyB: settings.partyB ?? settings.shortcode,
     PhoneNumber: payer,

@@ -59,7 +59,7 @@ async function judge(world: MobileMoneyWorld, text: string): Promise<typeof acce
     const timer = setTimeout(() => resolve('accepted'), JUDGED_WITHIN_MS);
     (timer as { unref?: () => void }).unref?.();
   });
-  const verdict = await Promise.race([world.till.judge(payment.reference, payment.amount), late]);
+  const verdict = await Promise.race([world.till.judge(payment.reference, payment.receivedCents), late]);
   if (verdict === 'accepted') return accepted;
   world.log({ level: 'info', event: 'payment turned away before it was made', detail: verdict });
   return refusals[verdict];
@@ -73,7 +73,7 @@ async function takeUp(world: MobileMoneyWorld, id: number, body: string): Promis
       world.till.receive({
         source: 'confirmation',
         receipt: payment.receipt ?? '',
-        amount: payment.amount ?? 0,
+        received_cents: payment.receivedCents ?? 0,
         reference: payment.reference,
         body,
         message_id: id,

@@ -6,7 +6,7 @@ import { centsOf } from './stk-callback.ts';
 export interface TillPayment {
   receipt: string | null;
   /** Cents, within 32 bits; null when none can be read. */
-  amount: number | null;
+  receivedCents: number | null;
   /** What the payer typed as account; '' for none, as at a till. */
   reference: string;
   /** Whether the payer was asked for an account at all: a till asks for none. */
@@ -31,7 +31,7 @@ export function readTillPayment(text: string): TillPayment {
   const reference = word('BillRefNumber', 100) ?? '';
   return {
     receipt: word('TransID', 40),
-    amount: centsOf(fields.TransAmount),
+    receivedCents: centsOf(fields.TransAmount),
     reference,
     hasReference: reference !== '' || !/buy\s*goods/i.test(word('TransactionType', 60) ?? ''),
     transactedAt: readDarajaTime(fields.TransTime),

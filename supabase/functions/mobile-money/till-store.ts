@@ -27,7 +27,7 @@ export interface TillStore {
   left(atMost: number): Promise<{ id: number; body: string }[]>;
   receive(money: ToldMoney): Promise<{ outcome: string; paymentId: string | null }>;
   /** What is wrong with money that somebody is about to pay; `accepted` for nothing. */
-  judge(reference: string, amountCents: number | null): Promise<'accepted' | 'reference' | 'amount'>;
+  judge(reference: string, offeredCents: number | null): Promise<'accepted' | 'reference' | 'amount'>;
   registered(kind: 'till' | 'statement'): Promise<void>;
   leasePull(everyMinutes: number): Promise<StatementPull | null>;
   /** False when the pull was taken from us. */
@@ -77,9 +77,9 @@ export function openTillStore(settings: StoreSettings): TillStore {
       };
       return { outcome, paymentId: payment?.id ?? null };
     },
-    async judge(reference, amountCents) {
+    async judge(reference, offeredCents) {
       return read(
-        await client.rpc('judge_till_payment', { reference, amount: amountCents ?? 0 }),
+        await client.rpc('judge_till_payment', { reference, offered_cents: offeredCents ?? 0 }),
       ) as 'accepted';
     },
     async registered(kind) {

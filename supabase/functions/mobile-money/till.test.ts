@@ -204,10 +204,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { body } = await payByHand({ number: defaultMerchant.tillNumber, reference: '' });
     await vi.waitFor(async () => {
       const { rows } = await till.database.query(
-        'select receipt, amount, reference, payment_id from public.mpesa_transactions where receipt = $1',
+        'select receipt, received_cents, reference, payment_id from public.mpesa_transactions where receipt = $1',
         [body.receipt],
       );
-      expect(rows).toEqual([{ receipt: body.receipt, amount: 95_100, reference: '', payment_id: null }]);
+      expect(rows).toEqual([
+        { receipt: body.receipt, received_cents: 95_100, reference: '', payment_id: null },
+      ]);
     }, 5000);
   });
 
@@ -237,12 +239,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     await till.forgetPulls();
     await till.act('pull-statement');
     expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
-    const { rows } = await till.database.query<{ amount: number }>(
-      `select p.amount from public.payments as p
-       join public.mpesa_transactions as t on t.payment_id = p.id and t.amount = p.amount where p.order_id = $1`,
+    const { rows } = await till.database.query<{ charge_cents: number }>(
+      `select p.charge_cents from public.payments as p
+       join public.mpesa_transactions as t on t.payment_id = p.id and t.received_cents = p.charge_cents where p.order_id = $1`,
       [order.id],
     );
-    expect(rows).toEqual([{ amount: 95_100 }]);
+    expect(rows).toEqual([{ charge_cents: 95_100 }]);
   });
 
   test('what was lost altogether is found in the statement, page by page, once', async () => {
@@ -358,14 +360,14 @@ test('a confirmation is read leniently', () => {
     readTillPayment('{"TransID":" UKL1 ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500}'),
   ).toEqual({
     receipt: 'UKL1',
-    amount: 500,
+    receivedCents: 500,
     reference: '12',
     hasReference: true,
     transactedAt: new Date('2026-11-21T09:15:00Z'),
     payerPhone: null,
     payerName: null,
   });
-  expect(readTillPayment('nothing')).toMatchObject({ receipt: null, amount: null, reference: '' });
+  expect(readTillPayment('nothing')).toMatchObject({ receipt: null, receivedCents: null, reference: '' });
 });
 
 test.each([

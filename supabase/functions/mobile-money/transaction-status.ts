@@ -49,7 +49,7 @@ export interface TransactionStatus {
   /** M-PESA's word, such as `Completed`; null when it is not told. */
   status: string | null;
   /** Cents; null when it is not told. */
-  amountCents: number | null;
+  transactionCents: number | null;
   finishedAt: Date | null;
   /** Of the request that made the transaction asked about; null when it is not told. */
   subjectConversationId: string | null;
@@ -66,7 +66,7 @@ export function readTransactionStatus(text: string): TransactionStatus {
     ...result,
     receipt: storableText(parameters.ReceiptNo, 40)?.trim() || null,
     status: storableText(parameters.TransactionStatus, 100)?.trim() || null,
-    amountCents: centsOf(parameters.Amount),
+    transactionCents: centsOf(parameters.Amount),
     finishedAt: readDarajaTime(parameters.FinalisedTime),
     subjectConversationId: storableText(parameters.OriginatorConversationID, 200)?.trim() || null,
   };

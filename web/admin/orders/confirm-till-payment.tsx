@@ -2,7 +2,7 @@
 // correct what they typed until M-PESA confirms it.
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
-import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf } from '../table-answer.ts';
@@ -68,17 +68,17 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
   const [receipt, setReceipt] = useState('');
-  const [amount, setAmount] = useState('');
-  const [problems, setProblems] = useState<{ receipt?: string; amount?: string }>({});
+  const [shillings, setShillings] = useState('');
+  const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
   const [isAsked, setAsked] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  const save = useSave<{ receipt: string; amount: number }, string>({
+  const save = useSave<{ receipt: string; received_cents: number }, string>({
     async write(input) {
       const answer = payment
         ? await tables.rpc('correct_till_payment', {
             payment_id: payment.id,
             seen_receipt: payment.receipt ?? '',
-            seen_amount: payment.amount,
+            seen_cents: payment.charge_cents,
             ...input,
           })
         : await tables.rpc('confirm_till_payment', { order_id: order.id, ...input });
@@ -89,13 +89,13 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
     onSuccess: () => setOpen(false),
   });
-  const charge = chargeAmount(order.total_amount);
-  const cents = readAmount(amount);
-  const differs = cents !== null && cents !== charge && cents !== payment?.amount;
+  const charge = chargeCents(order.total_amount);
+  const cents = readAmount(shillings);
+  const differs = cents !== null && cents !== charge && cents !== payment?.charge_cents;
 
   function open() {
     setReceipt(payment?.receipt ?? '');
-    setAmount(payment ? String(payment.amount / 100) : '');
+    setShillings(payment ? String(payment.charge_cents / 100) : '');
     setProblems({});
     setAsked(false);
     setOpen(true);
@@ -106,14 +106,14 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
     if (!/^[A-Z0-9]{10}$/.test(readReceipt(receipt))) {
       found.receipt = 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
     }
-    if (cents === null) found.amount = 'Please enter the amount in whole shillings';
+    if (cents === null) found.shillings = 'Please enter the amount in whole shillings';
     setProblems(found);
     const [first] = Object.keys(found);
     const field = first && form.current?.elements.namedItem(first);
     if (field instanceof HTMLElement) field.focus();
     if (first || cents === null) return;
     if (differs) setAsked(true);
-    else save.mutate({ receipt: readReceipt(receipt), amount: cents });
+    else save.mutate({ receipt: readReceipt(receipt), received_cents: cents });
   }
 
   if (!isOpen) {
@@ -152,27 +152,27 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
       />
       <TextField
         label="Amount that came (KES)"
-        name="amount"
+        name="shillings"
         required
         inputMode="numeric"
         autoComplete="off"
         maxLength={9}
-        value={amount}
-        onChange={(event) => setAmount(event.target.value)}
+        value={shillings}
+        onChange={(event) => setShillings(event.target.value)}
         disabled={save.isPending || isAsked}
-        problem={problems.amount}
+        problem={problems.shillings}
         hint={`The order's charge is ${formatKes(charge)}.`}
       />
       {isAsked && cents !== null ? (
         <OtherAmount
-          amount={cents}
+          receivedCents={cents}
           charge={charge}
           isBusy={save.isPending}
-          onSave={() => save.mutate({ receipt: readReceipt(receipt), amount: cents })}
+          onSave={() => save.mutate({ receipt: readReceipt(receipt), received_cents: cents })}
           onBack={() => {
             setAsked(false);
             // Once it can be typed into again.
-            setTimeout(() => form.current?.querySelector<HTMLInputElement>('[name=amount]')?.select());
+            setTimeout(() => form.current?.querySelector<HTMLInputElement>('[name=shillings]')?.select());
           }}
         />
       ) : (
@@ -190,7 +190,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
 }
 
 interface OtherAmountProps {
-  amount: number;
+  receivedCents: number;
   charge: number;
   isBusy: boolean;
   onSave(): void;
@@ -198,10 +198,10 @@ interface OtherAmountProps {
 }
 
 /** Asks before an amount is saved that is not the order's. */
-function OtherAmount({ amount, charge, isBusy, onSave, onBack }: OtherAmountProps) {
+function OtherAmount({ receivedCents, charge, isBusy, onSave, onBack }: OtherAmountProps) {
   const back = useRef<HTMLButtonElement>(null);
   useEffect(() => back.current?.focus(), []);
-  const difference = formatKes(Math.abs(amount - charge));
+  const difference = formatKes(Math.abs(receivedCents - charge));
   return (
     <section
       aria-label="Another amount"
@@ -209,7 +209,8 @@ function OtherAmount({ amount, charge, isBusy, onSave, onBack }: OtherAmountProp
     >
       <div role="alert" className="text-danger">
         <p className="font-bold">
-          {formatKes(amount)} is {difference} {amount < charge ? 'less' : 'more'} than the order's charge
+          {formatKes(receivedCents)} is {difference} {receivedCents < charge ? 'less' : 'more'} than the
+          order's charge
         </p>
         <p className="text-sm">
           With this amount the order waits for your decision, and the customer hears that you will call.
@@ -220,7 +221,7 @@ function OtherAmount({ amount, charge, isBusy, onSave, onBack }: OtherAmountProp
           Change the amount
         </Button>
         <Button tone="danger" isBusy={isBusy} onClick={onSave}>
-          Save {formatKes(amount)}
+          Save {formatKes(receivedCents)}
         </Button>
       </div>
     </section>

@@ -239,10 +239,10 @@ function Parts({ order }: { order: WholeOrder }) {
   if (open.length === 0) return null;
   return (
     <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
-      {open.map(({ receipt, amount, transacted_at }) => (
+      {open.map(({ receipt, received_cents, transacted_at }) => (
         <li key={receipt}>
-          <span className="font-semibold tabular-nums">{formatKes(amount)}</span> came under this order's
-          number, less than its charge, and pays nothing by itself.{' '}
+          <span className="font-semibold tabular-nums">{formatKes(received_cents)}</span> came under this
+          order's number, less than its charge, and pays nothing by itself.{' '}
           <Link
             to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
             className="tap font-semibold underline"
@@ -274,8 +274,8 @@ function Payments({ order }: { order: WholeOrder }) {
               <li key={payment.id} className="border-t border-line pt-3 text-sm first:border-0 first:pt-0">
                 <p className="flex flex-wrap items-center justify-between gap-2">
                   <span>
-                    <span className="font-semibold tabular-nums">{formatKes(payment.amount)}</span> by M-PESA,{' '}
-                    {payment.method === 'till' ? 'paid by hand' : formatPhone(payment.phone)}
+                    <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span> by
+                    M-PESA, {payment.method === 'till' ? 'paid by hand' : formatPhone(payment.phone)}
                   </span>
                   <span className="flex gap-1.5">
                     {payment.refunded_at ? (

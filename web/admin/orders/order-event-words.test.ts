@@ -19,7 +19,7 @@ test.each([
   ['status_changed', { to: 'delivered' }, 'Status set to Delivered', undefined],
   [
     'payment_completed',
-    { amount: 95_100, phone: '+254712345678', receipt: 'UKL1' },
+    { charge_cents: 95_100, phone: '+254712345678', receipt: 'UKL1' },
     'Payment received',
     'KES 951 · 0712 345 678 · Receipt UKL1',
   ],

@@ -20,7 +20,8 @@ interface Details {
   reason?: string;
   total_amount?: number;
   holds_no_units?: boolean;
-  amount?: number;
+  charge_cents?: number;
+  refund_cents?: number;
   phone?: string;
   receipt?: string;
   result_code?: string;
@@ -32,7 +33,7 @@ interface Details {
   instead_of?: string;
   needs_approval?: boolean;
   although_unpaid?: boolean;
-  amount_before?: number;
+  charge_cents_before?: number;
   receipt_before?: string;
 }
 
@@ -54,8 +55,9 @@ const between = (...parts: (string | undefined | false)[]): string => parts.filt
 
 export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'details'>): EventWords {
   const told = (details ?? {}) as Details;
-  const { from, to = '', reason, amount, phone } = told;
-  const money = amount === undefined ? undefined : formatKes(amount);
+  const { from, to = '', reason, phone } = told;
+  const cents = told.charge_cents ?? told.refund_cents;
+  const money = cents === undefined ? undefined : formatKes(cents);
   const payer = phone && formatPhone(phone);
   switch (kind) {
     case 'order_placed':
@@ -105,8 +107,8 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         more: between(
           money,
           told.receipt && `Receipt ${told.receipt}`,
-          told.amount_before !== undefined &&
-            `Before: ${formatKes(told.amount_before)}, ${told.receipt_before ?? ''}`,
+          told.charge_cents_before !== undefined &&
+            `Before: ${formatKes(told.charge_cents_before)}, ${told.receipt_before ?? ''}`,
         ),
         tone: 'plain',
       };

@@ -1,6 +1,6 @@
 // What only a person can decide about money that came: deliver after all, or send it back.
 import { useState } from 'react';
-import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -43,11 +43,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const own = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
   // Paid in parts, it is sent back part by part.
   const paid = own.find(({ refunded_at }) => refunded_at === null) ?? own[0];
-  const came = own.reduce((sum, payment) => sum + payment.amount, 0);
+  const came = own.reduce((sum, payment) => sum + payment.charge_cents, 0);
   const amount = formatKes(paid ? came : order.total_amount);
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isUnderWay(refund);
-  const charge = chargeAmount(order.total_amount);
+  const charge = chargeCents(order.total_amount);
   const why =
     paid && came !== charge
       ? `${amount} came instead of ${formatKes(charge)}. Agree on it with the customer and deliver, or send the money back.`

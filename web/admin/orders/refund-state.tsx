@@ -12,7 +12,7 @@ import { reasonProblem, receiptProblem } from './refund-problems.ts';
 import { type Refund, touchedByRefunds } from './refund-queries.ts';
 
 export function RefundState({ refund }: { refund: Refund }) {
-  const amount = formatKes(refund.amount);
+  const amount = formatKes(refund.refund_cents);
   const by = refund.requested_by_email ?? 'somebody';
   if (refund.sent_twice_at) return <SentTwice refund={refund} />;
   switch (refund.status) {
@@ -83,7 +83,7 @@ export function RefundState({ refund }: { refund: Refund }) {
 }
 
 function SentTwice({ refund }: { refund: Refund }) {
-  const title = `${formatKes(refund.amount)} went back twice`;
+  const title = `${formatKes(refund.refund_cents)} went back twice`;
   const receipt = refund.refund_receipt ? ` (receipt ${refund.refund_receipt})` : '';
   if (refund.sent_twice_seen_at) {
     return (
@@ -201,7 +201,7 @@ export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
     <div className="flex flex-wrap items-center gap-3">
       {refund.status === 'requested' && !isOwn ? (
         <Button tone="danger" isBusy={isBusy} onClick={() => approve.mutate()}>
-          Approve {formatKes(refund.amount)}
+          Approve {formatKes(refund.refund_cents)}
         </Button>
       ) : null}
       <Button tone="quiet" isBusy={isBusy} onClick={() => withdraw.mutate()}>

@@ -22,7 +22,7 @@ export function RefundsToLookAt() {
           return (
             <li key={refund.id} className="flex flex-wrap items-center gap-x-4 gap-y-2">
               <span>
-                <span className="font-semibold tabular-nums">{formatKes(refund.amount)}</span> of{' '}
+                <span className="font-semibold tabular-nums">{formatKes(refund.refund_cents)}</span> of{' '}
                 {order ? (
                   <Link
                     to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}

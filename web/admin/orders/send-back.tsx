@@ -22,7 +22,7 @@ interface SendBackProps {
 export function SendBack({ order, payment }: SendBackProps) {
   const [asked, setAsked] = useState<'by M-PESA' | 'by hand' | null>(null);
   const setup = usePaymentSetup();
-  const amount = formatKes(payment.amount);
+  const amount = formatKes(payment.charge_cents);
   const why = whyNotByMpesa();
 
   function whyNotByMpesa(): string | null {
@@ -81,8 +81,8 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
     refresh: touchedByRefunds,
     onSuccess: onClose,
   });
-  const amount = formatKes(payment.amount);
-  const needsSecond = limit !== undefined && payment.amount > limit;
+  const amount = formatKes(payment.charge_cents);
+  const needsSecond = limit !== undefined && payment.charge_cents > limit;
   function submit(event: FormEvent) {
     event.preventDefault();
     const found = reasonProblem(reason);
@@ -157,7 +157,7 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
   return (
     <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
       <DialogHeading
-        title={`${formatKes(payment.amount)} were sent back by hand?`}
+        title={`${formatKes(payment.charge_cents)} were sent back by hand?`}
         description={`Note it only when the money of ${order.order_number} has left, with M-PESA's receipt of that. The shop moves no money now.`}
       />
       <DialogBody>

@@ -1,7 +1,7 @@
 // What is printed of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
 import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
-import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
@@ -34,7 +34,7 @@ function describeMoney({ payment_status, total_amount }: WholeOrder): string {
   if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
   return payment_status === 'needs_decision'
     ? 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'
-    : `NOT PAID. Collect ${formatKes(chargeAmount(total_amount))}.`;
+    : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
 }
 
 function PackingSlip({ order }: { order: WholeOrder }) {
@@ -129,7 +129,7 @@ function Receipt({ order }: { order: WholeOrder }) {
       ) : (
         paid.map((payment) => (
           <div key={payment.id}>
-            <Line name="Paid by M-PESA">{formatKes(payment.amount)}</Line>
+            <Line name="Paid by M-PESA">{formatKes(payment.charge_cents)}</Line>
             {payment.receipt ? <Line name="M-PESA receipt">{payment.receipt}</Line> : null}
             {payment.completed_at ? <p>{formatDateTime(payment.completed_at)}</p> : null}
             {payment.refunded_at ? (

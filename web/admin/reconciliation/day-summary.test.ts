@@ -3,20 +3,20 @@ import { sumsOf } from './day-summary.tsx';
 import type { BookRow } from './difference-words.ts';
 
 const row = (change: Partial<BookRow>) =>
-  ({ our_amount: null, their_amount: null, is_open: false, ...change }) as BookRow;
+  ({ our_cents: null, their_cents: null, is_open: false, ...change }) as BookRow;
 
 test('only money that came is summed up, and what is not compared is told apart', () => {
   expect(
     sumsOf([
-      row({ kind: 'matched', payment_status: 'completed', our_amount: 95_100, their_amount: 95_100 }),
-      row({ kind: 'not_compared', payment_status: 'completed', our_amount: 100_000 }),
-      row({ kind: 'missing_here', their_amount: 5_000, is_open: true }),
+      row({ kind: 'matched', payment_status: 'completed', our_cents: 95_100, their_cents: 95_100 }),
+      row({ kind: 'not_compared', payment_status: 'completed', our_cents: 100_000 }),
+      row({ kind: 'missing_here', their_cents: 5_000, is_open: true }),
       // Asked for, and another amount came.
       row({
         kind: 'wrong_amount',
         payment_status: 'review',
-        our_amount: 95_100,
-        their_amount: 100,
+        our_cents: 95_100,
+        their_cents: 100,
         is_open: true,
       }),
     ]),

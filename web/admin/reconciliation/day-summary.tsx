@@ -7,10 +7,10 @@ import type { BookRow } from './difference-words.ts';
 export function sumsOf(rows: readonly BookRow[]) {
   let [ours, theirs, open, uncompared] = [0, 0, 0, 0];
   for (const row of rows) {
-    if (row.payment_status === 'completed') ours += row.our_amount ?? 0;
-    theirs += row.their_amount ?? 0;
+    if (row.payment_status === 'completed') ours += row.our_cents ?? 0;
+    theirs += row.their_cents ?? 0;
     if (row.is_open) open += 1;
-    if (row.kind === 'not_compared') uncompared += row.our_amount ?? 0;
+    if (row.kind === 'not_compared') uncompared += row.our_cents ?? 0;
   }
   return { ours, theirs, open, uncompared };
 }

@@ -74,11 +74,11 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
       isNumber: true,
       show: (row) => (
         <span className="block">
-          {row.our_amount === null ? (
+          {row.our_cents === null ? (
             <span className="text-ink-soft">Nothing</span>
           ) : (
             <span className={row.payment_status === 'review' ? 'text-ink-soft' : ''}>
-              {formatKes(row.our_amount)}
+              {formatKes(row.our_cents)}
               {row.payment_status === 'review' ? ' asked for' : ''}
             </span>
           )}
@@ -95,17 +95,17 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
       isNumber: true,
       show: (row) => (
         <span className="block">
-          {row.their_amount === null ? (
+          {row.their_cents === null ? (
             <span className="text-ink-soft">Nothing</span>
           ) : (
-            formatKes(row.their_amount)
+            formatKes(row.their_cents)
           )}
           {row.payer_name ? (
             <span className="ml-auto block max-w-52 text-sm wrap-anywhere whitespace-normal text-ink-soft">
               {row.payer_name}
             </span>
           ) : null}
-          {row.their_amount !== null && row.reference ? (
+          {row.their_cents !== null && row.reference ? (
             <span className="ml-auto block max-w-52 text-sm break-all whitespace-normal text-ink-soft">
               for “{row.reference}”
             </span>
@@ -149,8 +149,8 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Comparison', value: (row) => kinds[kindOf(row)].label },
   { title: 'Open', value: ({ is_open }) => (is_open ? 'yes' : 'no') },
   { title: 'State', value: describeState },
-  { title: 'Our books (KES)', value: ({ our_amount }) => (our_amount === null ? null : our_amount / 100) },
-  { title: 'M-PESA (KES)', value: ({ their_amount }) => (their_amount === null ? null : their_amount / 100) },
+  { title: 'Our books (KES)', value: ({ our_cents }) => (our_cents === null ? null : our_cents / 100) },
+  { title: 'M-PESA (KES)', value: ({ their_cents }) => (their_cents === null ? null : their_cents / 100) },
   { title: 'Order #', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
   { title: 'Reference', value: ({ reference }) => reference },

@@ -1,7 +1,7 @@
 // A row of the reconciliation opened whole: both sides, its history, and every decision about it. Open while the address
 // says so: `?view=<receipt or payment>`.
 import { type ReactNode, useId, useRef, useState } from 'react';
-import { chargeAmount, formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -133,7 +133,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
       <DialogFooter>
         {isAsked ? (
           <p className="mb-3 text-sm font-semibold text-danger">
-            Send {formatKes(row.their_amount ?? row.our_amount ?? 0)} back to who paid? What M-PESA has sent
+            Send {formatKes(row.their_cents ?? row.our_cents ?? 0)} back to who paid? What M-PESA has sent
             back cannot be undone. Larger amounts wait for a second member of staff.
             {mayHavePaid
               ? ` It may be what order ${mayHavePaid.order_number} was paid with: then that order is delivered for nothing.`
@@ -204,13 +204,13 @@ function Sides({ row }: { row: BookRow }) {
         {row.payment_id ? (
           <Facts>
             <Fact term="Amount">
-              {row.our_amount === null ? 'None' : formatKes(row.our_amount)}
+              {row.our_cents === null ? 'None' : formatKes(row.our_cents)}
               {row.payment_status === 'review' ? ' asked for, not booked' : ''}
             </Fact>
             <Fact term="Order">
               <OrderLink row={row} /> {row.customer_name}
             </Fact>
-            <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
+            <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
             <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
           </Facts>
@@ -220,7 +220,7 @@ function Sides({ row }: { row: BookRow }) {
             <Fact term="Order">
               <OrderLink row={row} /> {row.customer_name}
             </Fact>
-            <Fact term="To be paid">{row.charge === null ? '' : formatKes(row.charge)}</Fact>
+            <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
             <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
           </Facts>
         ) : (
@@ -228,7 +228,7 @@ function Sides({ row }: { row: BookRow }) {
         )}
       </Side>
       <Side title="M-PESA">
-        {row.their_amount === null ? (
+        {row.their_cents === null ? (
           <p className="mt-2 text-sm text-ink-soft">
             {row.kind === 'not_compared'
               ? 'Its statement of that time is not read yet.'
@@ -236,7 +236,7 @@ function Sides({ row }: { row: BookRow }) {
           </p>
         ) : (
           <Facts>
-            <Fact term="Amount">{formatKes(row.their_amount)}</Fact>
+            <Fact term="Amount">{formatKes(row.their_cents)}</Fact>
             <Fact term="Time">{formatDateTime(row.happened_at)}</Fact>
             <Fact term="Payer">
               {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Not told'}
@@ -280,7 +280,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
   const [search, setSearch] = useState('');
   const [chosen, setChosen] = useState<Candidate | null>(null);
   const { data: orders, error, isPending, refetch } = useCandidates(row.receipt ?? '', search);
-  const amount = row.their_amount ?? 0;
+  const amount = row.their_cents ?? 0;
   return (
     <section aria-labelledby={id} className="grid gap-3">
       <h3 id={id} className="text-base">
@@ -312,7 +312,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
               <p className="min-w-0 text-sm break-words">
                 <span className="font-semibold">{order.order_number}</span> {order.customer_name}
                 <span className="block text-ink-soft">
-                  {formatKes(chargeAmount(order.total_amount))}, {statusWords(order.payment_status)},{' '}
+                  {formatKes(chargeCents(order.total_amount))}, {statusWords(order.payment_status)},{' '}
                   {formatDateTime(order.created_at)}
                 </span>
               </p>
@@ -349,13 +349,13 @@ function consequence({ total_amount, payment_status, lacks_receipt }: Candidate,
   if (lacks_receipt && payment_status !== 'unpaid') {
     return 'This order was paid by a prompt without a receipt: this becomes its receipt, and nothing is sent back.';
   }
-  if (payment_status === 'needs_decision' && amount < chargeAmount(total_amount)) {
+  if (payment_status === 'needs_decision' && amount < chargeCents(total_amount)) {
     return 'With what the order has already it is paid once that makes up its charge; what is more is flagged to be sent back.';
   }
   if (payment_status !== 'unpaid') {
     return 'This order has its money already: what you give it now is flagged to be sent back.';
   }
-  return amount === chargeAmount(total_amount)
+  return amount === chargeCents(total_amount)
     ? 'The order becomes paid, and its customer is told.'
     : 'The amount is not what the order costs: it will wait for your decision.';
 }

@@ -8,8 +8,8 @@ export interface BookRow {
   kind: string;
   is_open: boolean;
   receipt: string | null;
-  our_amount: number | null;
-  their_amount: number | null;
+  our_cents: number | null;
+  their_cents: number | null;
   payment_id: string | null;
   payment_status: string | null;
   method: string | null;
@@ -20,7 +20,7 @@ export interface BookRow {
   order_number: string | null;
   tracking_number: string | null;
   customer_name: string | null;
-  charge: number | null;
+  charge_cents: number | null;
   order_payment_status: string | null;
   reference: string | null;
   payer_name: string | null;
@@ -108,8 +108,8 @@ export function decisionsFor(row: BookRow): Decision[] {
 }
 
 /** Whether M-PESA has it and no payment of ours is it. */
-export const isUnknown = ({ their_amount, payment_status }: BookRow): boolean =>
-  their_amount !== null && payment_status !== 'completed';
+export const isUnknown = ({ their_cents, payment_status }: BookRow): boolean =>
+  their_cents !== null && payment_status !== 'completed';
 
 export const decisionWords: Record<Decision, string> = {
   give: 'Give to an order',

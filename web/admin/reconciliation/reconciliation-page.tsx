@@ -130,7 +130,7 @@ export default function ReconciliationPage() {
         title="Send this money back?"
         text={
           asked
-            ? `${formatKes(asked.their_amount ?? asked.our_amount ?? 0)} of ${asked.receipt} go back to who paid. What M-PESA has sent back cannot be undone; larger amounts wait for a second member of staff.`
+            ? `${formatKes(asked.their_cents ?? asked.our_cents ?? 0)} of ${asked.receipt} go back to who paid. What M-PESA has sent back cannot be undone; larger amounts wait for a second member of staff.`
             : ''
         }
         confirm="Send it back"

@@ -141,7 +141,7 @@ export function useResolve(onSaved?: () => void) {
         await tables.rpc('resolve_difference', {
           decision,
           // What only we have is named by its payment: its receipt is unknown to M-PESA's book.
-          receipt: row.their_amount === null ? null : row.receipt,
+          receipt: row.their_cents === null ? null : row.receipt,
           payment_id: isUnknown(row) ? null : row.payment_id,
           order_id: orderId ?? null,
           note: note?.trim() || null,

@@ -64,7 +64,7 @@ export function SentByHand({ id, row, isSure, note }: SentByHandProps) {
     >
       <p className="text-sm">
         <span className="font-semibold">
-          {formatKes(row.their_amount ?? row.our_amount ?? 0)} were sent back by hand?
+          {formatKes(row.their_cents ?? row.our_cents ?? 0)} were sent back by hand?
         </span>{' '}
         Note it only when the money has left, with M-PESA's receipt of that. The shop moves no money now.
       </p>

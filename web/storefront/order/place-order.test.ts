@@ -54,7 +54,7 @@ test('the order is sent with its key and the total that was seen, and remembered
       accessKey: 'secret',
       total: 190100,
       phone: '+254712345678',
-      checkoutRequestId: null,
+      paymentReference: null,
       isPaymentOpen: true,
     },
   });

@@ -188,7 +188,7 @@ function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | 
     productId,
     total: total_amount,
     phone: customer_phone,
-    checkoutRequestId: null,
+    paymentReference: null,
     placedAt: created_at,
     isPaymentOpen: true,
     isSetAside: false,

@@ -10,10 +10,10 @@ function memory(): DeviceStorage {
     removeItem: (key) => void kept.delete(key),
   };
 }
-const order = (checkoutRequestId: string | null) =>
-  ({ checkoutRequestId, orderId: 'order-1', trackingNumber: 'JJ-20261121-1001' }) as RememberedOrder;
-const idsOf = (payments: { checkoutRequestId: string }[]) =>
-  payments.map((payment) => payment.checkoutRequestId);
+const order = (paymentReference: string | null) =>
+  ({ paymentReference, orderId: 'order-1', trackingNumber: 'JJ-20261121-1001' }) as RememberedOrder;
+const idsOf = (payments: { paymentReference: string }[]) =>
+  payments.map((payment) => payment.paymentReference);
 
 test('each tab reports a payment once, also after a reload and when another tab has removed the prompt', () => {
   const [one, other] = [memory(), memory()];
@@ -42,9 +42,9 @@ test('an order counts as shown until the last dialog about it ends', () => {
 
 test('unreadable storage counts as empty', () => {
   const tab = memory();
-  for (const kept of ['', 'no json', '{}', '[null, 1, {"checkoutRequestId": 5}]']) {
+  for (const kept of ['', 'no json', '{}', '[null, 1, {"paymentReference": 5}]']) {
     tab.setItem('jani.payments', kept);
-    expect(paymentsToFollow([], tab).filter(({ checkoutRequestId }) => checkoutRequestId !== 'ws_2')).toEqual(
+    expect(paymentsToFollow([], tab).filter(({ paymentReference }) => paymentReference !== 'ws_2')).toEqual(
       [],
     );
   }

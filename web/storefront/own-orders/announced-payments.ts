@@ -3,7 +3,7 @@ import type { DeviceStorage, RememberedOrder } from '../../lib/remembered-orders
 import { tabStorage } from '../order/order-memory.ts';
 
 export interface FollowedPayment {
-  checkoutRequestId: string;
+  paymentReference: string;
   orderId: string;
   trackingNumber: string;
   isReported: boolean;
@@ -18,9 +18,9 @@ export function paymentsToFollow(
   storage: DeviceStorage | null = tabStorage(),
 ): FollowedPayment[] {
   const known = read(storage);
-  const added = orders.flatMap(({ checkoutRequestId, orderId, trackingNumber }) =>
-    checkoutRequestId !== null && !known.some((payment) => payment.checkoutRequestId === checkoutRequestId)
-      ? [{ checkoutRequestId, orderId, trackingNumber, isReported: false }]
+  const added = orders.flatMap(({ paymentReference, orderId, trackingNumber }) =>
+    paymentReference !== null && !known.some((payment) => payment.paymentReference === paymentReference)
+      ? [{ paymentReference, orderId, trackingNumber, isReported: false }]
       : [],
   );
   if (added.length > 0) write([...added, ...known], storage);
@@ -29,15 +29,15 @@ export function paymentsToFollow(
 
 export const announcedPayments = {
   /** @returns whether it was reported for the first time */
-  add(checkoutRequestId: string, storage: DeviceStorage | null = tabStorage()): boolean {
+  add(paymentReference: string, storage: DeviceStorage | null = tabStorage()): boolean {
     const known = read(storage);
     const isFirst = !known.some(
-      (payment) => payment.checkoutRequestId === checkoutRequestId && payment.isReported,
+      (payment) => payment.paymentReference === paymentReference && payment.isReported,
     );
     write(
       [
-        { checkoutRequestId, orderId: '', trackingNumber: '', isReported: true },
-        ...known.filter((payment) => payment.checkoutRequestId !== checkoutRequestId),
+        { paymentReference, orderId: '', trackingNumber: '', isReported: true },
+        ...known.filter((payment) => payment.paymentReference !== paymentReference),
       ],
       storage,
     );
@@ -85,9 +85,9 @@ function write(payments: FollowedPayment[], storage: DeviceStorage | null): void
 
 function isFollowedPayment(value: unknown): value is FollowedPayment {
   if (typeof value !== 'object' || value === null) return false;
-  const { checkoutRequestId, orderId, trackingNumber, isReported } = value as Record<string, unknown>;
+  const { paymentReference, orderId, trackingNumber, isReported } = value as Record<string, unknown>;
   return (
-    [checkoutRequestId, orderId, trackingNumber].every((text) => typeof text === 'string') &&
+    [paymentReference, orderId, trackingNumber].every((text) => typeof text === 'string') &&
     typeof isReported === 'boolean'
   );
 }

@@ -75,21 +75,21 @@ function usePaymentAnnouncements(pathname: string) {
     let isOver = false;
 
     async function ask(payment: FollowedPayment) {
-      const { checkoutRequestId, orderId, trackingNumber } = payment;
-      asking.add(checkoutRequestId);
-      asked.set(checkoutRequestId, (asked.get(checkoutRequestId) ?? 0) + 1);
+      const { paymentReference, orderId, trackingNumber } = payment;
+      asking.add(paymentReference);
+      asked.set(paymentReference, (asked.get(paymentReference) ?? 0) + 1);
       // Without an answer it is asked again.
-      const answer = await checkPayment(functions, checkoutRequestId).catch(() => null);
-      asking.delete(checkoutRequestId);
+      const answer = await checkPayment(functions, paymentReference).catch(() => null);
+      asking.delete(paymentReference);
       const toast = answer && toastOf(payment, answer.status, answer.resultCode);
-      if (isOver || !toast || shownPayments.has(orderId) || !announcedPayments.add(checkoutRequestId)) return;
-      const isCurrent = rememberedOrders().some((order) => order.checkoutRequestId === checkoutRequestId);
+      if (isOver || !toast || shownPayments.has(orderId) || !announcedPayments.add(paymentReference)) return;
+      const isCurrent = rememberedOrders().some((order) => order.paymentReference === paymentReference);
       if (isCurrent) rememberPrompt(orderId, null);
       else void askForOrders(config);
       const path = `/track-order/${trackingNumber}`;
       // That page announces by itself that the order is paid.
       if (answer.status === 'completed' && page.current === path) return;
-      const topic = `payment ${checkoutRequestId}`;
+      const topic = `payment ${paymentReference}`;
       showToast({
         ...toast,
         topic,
@@ -118,9 +118,9 @@ function usePaymentAnnouncements(pathname: string) {
     function follow() {
       ticks += 1;
       for (const payment of paymentsToFollow(rememberedOrders())) {
-        const times = asked.get(payment.checkoutRequestId) ?? 0;
+        const times = asked.get(payment.paymentReference) ?? 0;
         const isDue = times < frequentQuestions || (times < mostQuestions && ticks % 5 === 0);
-        if (isDue && !asking.has(payment.checkoutRequestId) && !shownPayments.has(payment.orderId)) {
+        if (isDue && !asking.has(payment.paymentReference) && !shownPayments.has(payment.orderId)) {
           void ask(payment);
         }
       }

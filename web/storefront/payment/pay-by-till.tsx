@@ -1,5 +1,5 @@
 // How to pay by hand when the prompt cannot come: what to enter in M-PESA, each figure to be copied.
-import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 
@@ -18,7 +18,7 @@ export function useTakesTill(): boolean {
 export function PayByTill({ order }: { order: HandPaidOrder }) {
   const { settings } = useShop();
   const { till_number: till, paybill_number: paybill } = settings;
-  const charge = chargeAmount(order.total);
+  const charge = chargeCents(order.total);
   const amount = { name: 'Amount', value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
   const message = `I have paid order ${order.trackingNumber} by hand. The M-PESA receipt is `;
   return (

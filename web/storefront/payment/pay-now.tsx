@@ -12,7 +12,7 @@ const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PayNowProps {
   /** orderId is null until the customer has shown that the order is theirs, total where it is hidden. */
-  order: Omit<PayableOrder, 'checkoutRequestId' | 'orderId' | 'total'> & {
+  order: Omit<PayableOrder, 'paymentReference' | 'orderId' | 'total'> & {
     orderId: string | null;
     total: number | null;
   };
@@ -51,7 +51,7 @@ export function PayNow({
       trackingNumber: order.trackingNumber,
       total,
       phone: known?.phone ?? order.phone,
-      checkoutRequestId: known?.checkoutRequestId ?? null,
+      paymentReference: known?.paymentReference ?? null,
       ordered: known?.ordered,
     });
     setOpen(true);

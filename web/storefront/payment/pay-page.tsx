@@ -1,7 +1,7 @@
 // Paying as a page of its own: for who has no scripts, and for a tap that scripts never came to answer. It cannot hear of
 // the outcome by itself: who pays asks again.
 import { data, Form, redirect, useNavigation } from 'react-router';
-import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { describeOrder } from '../../../domain/order-meaning.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
@@ -61,7 +61,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   if (answer?.status === 'completed' || answer?.status === 'review')
     throw redirect(orderLink('', order.trackingNumber, accessKey));
   return {
-    order: { ...order, checkoutRequestId: request },
+    order: { ...order, paymentReference: request },
     phone: formatPhone(customerPhone).replaceAll(' ', ''),
     accessKey,
     isAwaited: request !== null,
@@ -94,7 +94,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   }
   const known = new URLSearchParams({
     ...(accessKey ? { key: accessKey } : {}),
-    request: prompt.checkoutRequestId,
+    request: prompt.paymentReference,
   });
   throw redirect(`/track-order/${trackingNumber}/pay?${known}`);
 }
@@ -117,7 +117,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
   const phone = actionData?.phone ?? loaderData.phone;
   const problem = actionData?.refusal ?? failure;
   const isWaiting = isAwaited && failure === null && !actionData;
-  const charge = chargeAmount(order.total);
+  const charge = chargeCents(order.total);
   return (
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
       <header className="grid gap-1">
@@ -141,7 +141,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             </p>
             <Form className="grid">
               {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
-              <input type="hidden" name="request" value={order.checkoutRequestId ?? ''} />
+              <input type="hidden" name="request" value={order.paymentReference ?? ''} />
               <Button type="submit" size="large" isBusy={isBusy}>
                 I have entered my PIN
               </Button>

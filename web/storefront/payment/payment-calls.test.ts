@@ -30,9 +30,9 @@ const refusal = (work: Promise<unknown>) =>
 
 test('initiating sends the phone, the total, the number and the order, and gives the request', async () => {
   const { functions, asked } = answering(() =>
-    Response.json({ success: true, checkoutRequestId: 'ws_CO_1', chargedAmount: 95100 }),
+    Response.json({ success: true, checkoutRequestId: 'ws_CO_1', chargeCents: 95100 }),
   );
-  expect(await initiatePayment(functions, request)).toEqual({ checkoutRequestId: 'ws_CO_1' });
+  expect(await initiatePayment(functions, request)).toEqual({ paymentReference: 'ws_CO_1' });
   expect(asked).toEqual([{ action: 'initiate', ...request }]);
 });
 
@@ -60,7 +60,7 @@ test('a prompt that is open on another phone is given with where it is', async (
     Response.json({ success: true, checkoutRequestId: 'ws_CO_1', promptedPhone: '0712 ••• •••' }),
   );
   const prompt = await initiatePayment(functions, request);
-  expect(prompt).toEqual({ checkoutRequestId: 'ws_CO_1', promptedPhone: '0712 ••• •••' });
+  expect(prompt).toEqual({ paymentReference: 'ws_CO_1', promptedPhone: '0712 ••• •••' });
   expect(advancePayment({ phase: 'initiating' }, { type: 'initiated', ...prompt })).toMatchObject(prompt);
 });
 
@@ -99,7 +99,7 @@ test('a broken connection is asked over again, since it may have broken after th
       ? Promise.reject(new TypeError('fetch failed'))
       : Response.json({ success: true, checkoutRequestId: 'ws_CO_1' });
   });
-  expect(await initiatePayment(functions, request, [0, 0])).toEqual({ checkoutRequestId: 'ws_CO_1' });
+  expect(await initiatePayment(functions, request, [0, 0])).toEqual({ paymentReference: 'ws_CO_1' });
   expect(asked).toHaveLength(3);
 });
 

@@ -57,7 +57,8 @@ const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
 const patience = [1000, 3000, 6000];
 
 export interface OpenPrompt {
-  checkoutRequestId: string;
+  /** `checkoutRequestId` of the answer: M-PESA's id, or the payment's own while M-PESA's is unknown. */
+  paymentReference: string;
   /** Where the prompt is, in part, when it was already open on another phone than the one asked for. */
   promptedPhone?: string;
 }
@@ -87,12 +88,12 @@ export async function initiatePayment(
   // What the client says about a connection that broke is no sentence for a shopper.
   const answer = record(error ? await response?.json().catch(() => null) : data);
   if (error) throw new PaymentRefusal(text(answer.error) ?? unanswered, text(answer.code));
-  const checkoutRequestId = text(answer.checkoutRequestId);
-  if (answer.success !== true || !checkoutRequestId) {
+  const paymentReference = text(answer.checkoutRequestId);
+  if (answer.success !== true || !paymentReference) {
     throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));
   }
   const promptedPhone = text(answer.promptedPhone);
-  return { checkoutRequestId, ...(promptedPhone ? { promptedPhone } : {}) };
+  return { paymentReference, ...(promptedPhone ? { promptedPhone } : {}) };
 }
 
 /**
@@ -101,10 +102,10 @@ export async function initiatePayment(
  */
 export async function checkPayment(
   functions: FunctionsClient,
-  checkoutRequestId: string,
+  paymentReference: string,
 ): Promise<{ status: string; resultCode: string | null }> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
-    body: { action: 'check-status', checkoutRequestId },
+    body: { action: 'check-status', checkoutRequestId: paymentReference },
     timeout: longest.question,
   });
   if (error) throw error;

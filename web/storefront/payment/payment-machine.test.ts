@@ -10,22 +10,22 @@ import {
 const after = (state: PaymentState, ...events: PaymentEvent[]) => events.reduce(advancePayment, state);
 const told = (status: string, resultCode: string | null = null): PaymentEvent => ({
   type: 'told',
-  checkoutRequestId: 'ws_CO_1',
+  paymentReference: 'ws_CO_1',
   status,
   resultCode,
 });
 const pay: PaymentEvent = { type: 'pay' };
-const initiated: PaymentEvent = { type: 'initiated', checkoutRequestId: 'ws_CO_1' };
+const initiated: PaymentEvent = { type: 'initiated', paymentReference: 'ws_CO_1' };
 const waiting = after(beginPayment(null), pay, initiated);
 
 test('a new payment is idle and one with an open prompt is processing', () => {
   expect(beginPayment(null).phase).toBe('idle');
-  expect(beginPayment('ws_CO_1')).toMatchObject({ phase: 'processing', checkoutRequestId: 'ws_CO_1' });
+  expect(beginPayment('ws_CO_1')).toMatchObject({ phase: 'processing', paymentReference: 'ws_CO_1' });
 });
 
 test('it goes by initiating and processing to completed', () => {
   expect(after(beginPayment(null), pay).phase).toBe('initiating');
-  expect(waiting).toMatchObject({ phase: 'processing', checkoutRequestId: 'ws_CO_1' });
+  expect(waiting).toMatchObject({ phase: 'processing', paymentReference: 'ws_CO_1' });
   expect(after(waiting, told('completed', '0'))).toEqual({ phase: 'completed' });
 });
 
@@ -33,7 +33,7 @@ test('an initiation that is refused fails with its message', () =>
   expect(after(beginPayment(null), pay, { type: 'refused', error: 'No network', isUnreached: true })).toEqual(
     {
       phase: 'failed',
-      checkoutRequestId: null,
+      paymentReference: null,
       error: 'No network',
       isUnreached: true,
       holdSeconds: 0,
@@ -90,7 +90,7 @@ test('when the prompt on another phone ends without payment, this one can be pai
 test('an answer about an earlier prompt changes nothing', () => {
   const second = after(waiting, told('failed', '1037'), { type: 'retry' }, pay, {
     type: 'initiated',
-    checkoutRequestId: 'ws_CO_2',
+    paymentReference: 'ws_CO_2',
   });
   expect(after(second, told('completed'))).toBe(second);
 });

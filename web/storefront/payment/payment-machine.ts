@@ -13,7 +13,7 @@ export type PaymentState =
   | { phase: 'initiating' }
   | {
       phase: 'processing';
-      checkoutRequestId: string;
+      paymentReference: string;
       standing: Standing;
       timesAsked: number;
       /** Where the prompt is, in part, when that is not the phone asked for. */
@@ -26,7 +26,7 @@ export type PaymentState =
   | { phase: 'cancelled' }
   | {
       phase: 'failed';
-      checkoutRequestId: string | null;
+      paymentReference: string | null;
       error: string;
       /** The prompt did not come to the phone, so that paying by hand is the way on. */
       isUnreached: boolean;
@@ -36,12 +36,12 @@ export type PaymentState =
 
 export type PaymentEvent =
   | { type: 'pay' }
-  | { type: 'initiated'; checkoutRequestId: string; promptedPhone?: string }
+  | { type: 'initiated'; paymentReference: string; promptedPhone?: string }
   | { type: 'refused'; error: string; isUnreached: boolean }
   | { type: 'held' }
   | { type: 'cancelled' }
   | { type: 'asked' }
-  | { type: 'told'; checkoutRequestId: string; status: string; resultCode: string | null }
+  | { type: 'told'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
 /** How often the status is asked for while processing, in milliseconds (specification §9). */
@@ -53,9 +53,9 @@ const unreachable = '1037';
 /** Asked this often without an end (a minute and a half), a person is told that waiting here is not needed. */
 const patience = 30;
 
-/** @param checkoutRequestId of a prompt that is already open, null for a new payment */
-export function beginPayment(checkoutRequestId: string | null): PaymentState {
-  return checkoutRequestId === null ? { phase: 'idle' } : processing(checkoutRequestId);
+/** @param paymentReference of a prompt that is already open, null for a new payment */
+export function beginPayment(paymentReference: string | null): PaymentState {
+  return paymentReference === null ? { phase: 'idle' } : processing(paymentReference);
 }
 
 /** The state after an event. An event that does not belong to the state (a late answer, a second click) changes nothing. */
@@ -64,12 +64,12 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
     case 'pay':
       return state.phase === 'idle' ? { phase: 'initiating' } : state;
     case 'initiated':
-      return state.phase === 'initiating' ? processing(event.checkoutRequestId, event.promptedPhone) : state;
+      return state.phase === 'initiating' ? processing(event.paymentReference, event.promptedPhone) : state;
     case 'refused':
       return state.phase === 'initiating'
         ? {
             phase: 'failed',
-            checkoutRequestId: null,
+            paymentReference: null,
             error: event.error,
             isUnreached: event.isUnreached,
             holdSeconds: 0,
@@ -81,7 +81,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
     case 'asked':
       return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
     case 'told':
-      if (state.phase !== 'processing' || state.checkoutRequestId !== event.checkoutRequestId) return state;
+      if (state.phase !== 'processing' || state.paymentReference !== event.paymentReference) return state;
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
         // The prompt of another phone: what is asked for here can be paid now.
@@ -101,17 +101,17 @@ export function takesLong(state: PaymentState): boolean {
   return state.phase === 'processing' && (state.standing === 'unresolved' || state.timesAsked >= patience);
 }
 
-const processing = (checkoutRequestId: string, promptedPhone?: string): PaymentState => ({
+const processing = (paymentReference: string, promptedPhone?: string): PaymentState => ({
   phase: 'processing',
-  checkoutRequestId,
+  paymentReference,
   standing: 'pending',
   timesAsked: 0,
   ...(promptedPhone ? { promptedPhone } : {}),
 });
 
-const end = (state: { checkoutRequestId: string }) => ({
+const end = (state: { paymentReference: string }) => ({
   phase: 'failed' as const,
-  checkoutRequestId: state.checkoutRequestId,
+  paymentReference: state.paymentReference,
 });
 
 const standingOf = (status: string): Standing =>

@@ -1,7 +1,7 @@
 // The states of the payment dialog, one component each.
 import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -60,7 +60,7 @@ export function ReadyToPay({
   const phoneField = useRef<HTMLInputElement>(null);
   const payButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
-  const charge = chargeAmount(order.total);
+  const charge = chargeCents(order.total);
 
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -168,7 +168,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
               {promptedElsewhere(state.promptedPhone)}
             </p>
           ) : (
-            <Steps phone={phone} charge={chargeAmount(order.total)} />
+            <Steps phone={phone} charge={chargeCents(order.total)} />
           )}
           <div role="status" className="grid w-full justify-items-center gap-5">
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
@@ -277,7 +277,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
           </span>
           <p className="grid justify-items-center">
             <span className="text-sm text-ink-soft">You paid</span>
-            <Price cents={chargeAmount(order.total)} className="text-3xl" />
+            <Price cents={chargeCents(order.total)} className="text-3xl" />
           </p>
           <TrackingNumber number={order.trackingNumber} />
         </div>

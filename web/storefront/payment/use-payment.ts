@@ -23,7 +23,7 @@ export interface PayableOrder {
   /** Prefills the phone to pay with; '' when it is not known here. */
   phone: string;
   /** Of a prompt that is already open, so that its outcome is waited for; null otherwise. */
-  checkoutRequestId: string | null;
+  paymentReference: string | null;
   /** What was ordered, to order it again; where this device knows it. */
   ordered?: RememberedOrder['ordered'];
 }
@@ -36,7 +36,7 @@ export function usePayment(order: PayableOrder): {
   retry(): void;
 } {
   const { config } = useShop();
-  const [state, tell] = useReducer(advancePayment, order.checkoutRequestId, beginPayment);
+  const [state, tell] = useReducer(advancePayment, order.paymentReference, beginPayment);
   const isInitiating = useRef(false);
 
   const pay = useCallback(
@@ -54,8 +54,8 @@ export function usePayment(order: PayableOrder): {
         });
         // The prompt of another phone is not this device's to go on with.
         if (!prompt.promptedPhone) {
-          const { checkoutRequestId } = prompt;
-          rememberPrompt(order.orderId, { checkoutRequestId, phone: phoneNumber.trim() });
+          const { paymentReference } = prompt;
+          rememberPrompt(order.orderId, { paymentReference, phone: phoneNumber.trim() });
         }
         tell({ type: 'initiated', ...prompt });
       } catch (error) {
@@ -76,20 +76,20 @@ export function usePayment(order: PayableOrder): {
     [config, order.orderId, order.total, order.trackingNumber],
   );
 
-  const openRequest = state.phase === 'processing' ? state.checkoutRequestId : null;
-  const isResumed = openRequest !== null && openRequest === order.checkoutRequestId;
+  const openRequest = state.phase === 'processing' ? state.paymentReference : null;
+  const isResumed = openRequest !== null && openRequest === order.paymentReference;
   useEffect(() => {
     if (!openRequest) return;
     const { functions } = createStore(config);
     let isAsking = false;
     let isOver = false;
-    async function ask(checkoutRequestId: string) {
+    async function ask(paymentReference: string) {
       if (isAsking) return;
       isAsking = true;
       tell({ type: 'asked' });
       try {
-        const answer = await checkPayment(functions, checkoutRequestId);
-        if (!isOver) tell({ type: 'told', checkoutRequestId, ...answer });
+        const answer = await checkPayment(functions, paymentReference);
+        if (!isOver) tell({ type: 'told', paymentReference, ...answer });
       } catch (error) {
         console.warn('The payment status could not be fetched; asking again', error);
       } finally {
@@ -111,9 +111,9 @@ export function usePayment(order: PayableOrder): {
 
   // What the dialog shows is not announced once more.
   useEffect(() => shownPayments.show(order.orderId), [order.orderId]);
-  const endedRequest = useRef<string | null>(order.checkoutRequestId);
+  const endedRequest = useRef<string | null>(order.paymentReference);
   useEffect(() => {
-    if (state.phase === 'processing') endedRequest.current = state.checkoutRequestId;
+    if (state.phase === 'processing') endedRequest.current = state.paymentReference;
     const isOver = ['completed', 'held', 'cancelled', 'failed'].includes(state.phase);
     if (isOver && endedRequest.current) announcedPayments.add(endedRequest.current);
     if (state.phase === 'completed' || state.phase === 'held' || state.phase === 'cancelled') {

@@ -8,12 +8,12 @@ interface OrderBarProps {
   after: React.RefObject<HTMLElement | null>;
   name: string;
   /** Cents, for all that is ordered. */
-  amount: number;
+  cents: number;
   onOrder(): void;
   onPrepare(): void;
 }
 
-export function OrderBar({ after, name, amount, onOrder, onPrepare }: OrderBarProps) {
+export function OrderBar({ after, name, cents, onOrder, onPrepare }: OrderBarProps) {
   const isShown = useIsPast(after);
   return (
     <section
@@ -26,7 +26,7 @@ export function OrderBar({ after, name, amount, onOrder, onPrepare }: OrderBarPr
       <div className="page flex items-center justify-between gap-4 pt-2.5 pb-[max(0.625rem,env(safe-area-inset-bottom))]">
         <p className="min-w-0">
           <span className="block truncate text-sm text-ink-soft">{name}</span>
-          <Price cents={amount} className="text-xl" />
+          <Price cents={cents} className="text-xl" />
         </p>
         <Button
           size="large"

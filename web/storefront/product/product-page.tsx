@@ -276,7 +276,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
         <OrderBar
           after={form}
           name={quantity > 1 ? `${quantity} × ${product.name}` : product.name}
-          amount={product.price * quantity}
+          cents={product.price * quantity}
           onOrder={() => void open(true)}
           onPrepare={prepareOrderDialog}
         />

@@ -18,7 +18,7 @@ const answer = {
   customer_phone: '+254712345678',
   shipping_address: 'Westlands',
   order_items: [{ id: 'i', name: 'Mango', quantity: 1, unit_price: 95_000 }],
-  payments: [{ id: 'p', amount: 95_100, receipt: 'UKL3AB12CD', completed_at: '2026-11-21T06:05:00Z' }],
+  payments: [{ id: 'p', charge_cents: 95_100, receipt: 'UKL3AB12CD', completed_at: '2026-11-21T06:05:00Z' }],
 };
 
 test('a receipt names what was bought and what was paid', () => {
@@ -26,7 +26,7 @@ test('a receipt names what was bought and what was paid', () => {
     orderNumber: 'ORD-1042',
     customerName: 'Amina Kamau',
     items: [{ name: 'Mango', quantity: 1, unitPrice: 95_000 }],
-    payments: [{ amount: 95_100, receipt: 'UKL3AB12CD', refundedAt: null, isSurplus: false }],
+    payments: [{ chargeCents: 95_100, receipt: 'UKL3AB12CD', refundedAt: null, isSurplus: false }],
   });
 });
 

@@ -22,7 +22,7 @@ interface ReceiptItem {
 export interface ReceiptPayment {
   id: string;
   /** Cents. */
-  amount: number;
+  chargeCents: number;
   /** Of M-PESA; null while it has not told it. */
   receipt: string | null;
   /** ISO date-times. */
@@ -97,11 +97,11 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
         : [],
     ),
     payments: records(answer.payments).flatMap((payment) =>
-      typeof payment.amount === 'number'
+      typeof payment.charge_cents === 'number'
         ? [
             {
               id: String(payment.id),
-              amount: payment.amount,
+              chargeCents: payment.charge_cents,
               receipt: text(payment.receipt),
               completedAt: text(payment.completed_at),
               refundedAt: text(payment.refunded_at),

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatOrderDate } from '../../../domain/order-date.ts';
-import { chargedAmount, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
+import { chargedCents, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -54,7 +54,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
     />
   );
   const meaning = describeOrder(order, useNow(readAt));
-  const charged = chargedAmount(order);
+  const charged = chargedCents(order);
 
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid gap-6">

@@ -1,7 +1,7 @@
 // The receipt of a paid order, to keep or to print: what was bought, what was paid and when, what was sent back.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
-import { chargeAmount, formatKsh } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { formatOrderDate } from '../../../domain/order-date.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { describeOrder } from '../../../domain/order-meaning.ts';
@@ -271,13 +271,13 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
           </th>
           <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(receipt.total)}</td>
         </tr>
-        {chargeAmount(receipt.total) === receipt.total ? null : (
+        {chargeCents(receipt.total) === receipt.total ? null : (
           <tr>
             <th scope="row" className="pt-1 font-normal text-ink-soft">
               Charged, in whole shillings
             </th>
             <td className="pt-1 pl-3 text-right whitespace-nowrap">
-              {formatKsh(chargeAmount(receipt.total))}
+              {formatKsh(chargeCents(receipt.total))}
             </td>
           </tr>
         )}
@@ -287,12 +287,12 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
 }
 
 function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded: boolean }) {
-  const { amount, receipt, completedAt, refundedAt, refundReceipt, isSurplus } = payment;
+  const { chargeCents: paidCents, receipt, completedAt, refundedAt, refundReceipt, isSurplus } = payment;
   const wasSentBack = refundedAt !== null || (isRefunded && !isSurplus);
   return (
     <li className="grid gap-1 rounded-lg bg-paper px-4 py-3.5">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <span className="font-bold tabular-nums">{formatKsh(amount)} by M-PESA</span>
+        <span className="font-bold tabular-nums">{formatKsh(paidCents)} by M-PESA</span>
         {completedAt ? (
           <time dateTime={completedAt} className="text-sm text-ink-soft">
             {formatOrderDate(completedAt)}

@@ -116,8 +116,8 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     isRefunding: answer.is_refunding === true,
     cancelledBecause: reason === 'not_paid_in_time' || reason === 'by_shop' ? reason : null,
     total: cents(answer.total_amount),
-    paid: cents(answer.paid_amount),
-    partPaid: cents(answer.part_paid),
+    paid: cents(answer.paid_cents),
+    partPaid: cents(answer.part_paid_cents),
     reservedUntil: text(answer.reserved_until),
     expiresAt: text(answer.expires_at),
   };
