@@ -203,7 +203,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await receive(receipt(), 100);
       expect(await begin()).toMatchObject({
         is_new: true,
-        payment: { status: 'initiating', received_cents: charge },
+        payment: { status: 'initiating', charge_cents: charge },
       });
     });
 

@@ -118,7 +118,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         status: 'completed',
         method: 'till',
         receipt: code,
-        received_cents: charge,
+        charge_cents: charge,
         confirmed_by: personIds.staff,
       },
     });

@@ -11,7 +11,7 @@ const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
 const prompted = {
   id: 'b0000000-0000-4000-8000-000000000001',
   order_id: orderId,
-  received_cents: 95_100,
+  charge_cents: 95_100,
   status: 'processing',
   method: 'prompt',
   receipt: null,
