@@ -14,11 +14,13 @@ grant select on public.admin_profiles to authenticated;
 create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function public.is_admin() returns boolean
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = ''
 as $$
-  select exists (
+begin
+  return exists (
     select from public.admin_profiles as profile
     join auth.users as account on account.id = profile.user_id
     where profile.user_id = (select auth.uid()) and profile.is_active
@@ -38,6 +40,7 @@ as $$
         and (session.not_after is null or session.not_after > now())
     )
   );
+end
 $$;
 comment on function public.is_admin() is
   'Whether the request comes from active staff, neither banned nor deleted, in a session that goes on, who have passed their second factor if they have one. Every staff policy asks this.';

@@ -140,16 +140,26 @@ alter table private.order_keys enable row level security;
 create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
 
-create function private.draw_tracking_number(attempt integer) returns text
+create function private.draw_tracking_number() returns text
 language plpgsql volatile
 set search_path = ''
+set enable_seqscan = off
 as $$
+declare
+  prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
+  lowest integer;
+  drawn text;
 begin
-  -- Four digits while a free number is easily found; when most of the day's are taken, five.
-  return 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-' ||
-    case when attempt <= 20 then 1000 + floor(random() * 9000)::integer else 10000 + floor(random() * 90000)::integer end;
+  -- Four digits while a free number is easily found. When most of the day's are taken, five, then six.
+  foreach lowest in array '{1000,1000,1000,1000,10000,10000,10000,10000,100000,100000,100000,100000}'::integer[] loop
+    drawn := prefix || lowest + floor(random() * 9 * lowest)::integer;
+    exit when not exists (select from public.orders as o where o.tracking_number = drawn);
+  end loop;
+  return drawn;
 end
 $$;
+comment on function private.draw_tracking_number() is
+  'A tracking number of today that no order has. A concurrent order may still take it first.';
 
 create function private.placed_order(order_id uuid) returns jsonb
 language plpgsql stable
@@ -210,6 +220,10 @@ create function public.place_order(
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
+-- A plan that was made for a few orders must not scan or join many.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -355,8 +369,8 @@ begin
     update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
   end if;
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
-  for attempt in 1 .. 60 loop
-    drawn := private.draw_tracking_number(attempt);
+  for attempt in 1 .. 10 loop
+    drawn := private.draw_tracking_number();
     insert into public.orders (
       tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms

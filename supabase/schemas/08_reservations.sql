@@ -32,10 +32,15 @@ create index order_networks_by_product on private.order_networks (network, produ
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
 create function private.return_units(order_id uuid) returns void
-language sql
+language plpgsql
 set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
-  select from public.products as p
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p
   join public.order_items as i on i.product_id = p.id and i.order_id = return_units.order_id
   order by p.id
   for update of p;
@@ -43,6 +48,7 @@ as $$
   set stock_quantity = p.stock_quantity + i.quantity
   from public.order_items as i
   where i.order_id = return_units.order_id and p.id = i.product_id;
+end
 $$;
 
 -- Reads only orders that are due.
@@ -50,6 +56,11 @@ create function public.expire_reservations() returns integer
 language plpgsql security definer
 set search_path = ''
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- Due orders come in the order of an index that has no others.
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
@@ -125,6 +136,9 @@ grant execute on function public.expire_reservations() to service_role;
 create function private.take_units(order_id uuid) returns void
 language plpgsql
 set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
@@ -180,6 +194,9 @@ $$;
 create function private.end_reviews() returns void
 language plpgsql
 set search_path = ''
+-- Reads the few attempts under review, then their orders: not all orders in the order of their ids.
+set enable_sort = on
+set enable_bitmapscan = on
 as $$
 #variable_conflict use_column
 declare
@@ -225,6 +242,8 @@ create function private.count_held_units(old public.orders, new public.orders) r
 language plpgsql
 set search_path = ''
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
@@ -290,6 +309,8 @@ create function private.expect_few_unpaid_orders(networks text[], phone text, pe
 language plpgsql
 set search_path = ''
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -375,6 +396,8 @@ create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql
 set search_path = ''
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare

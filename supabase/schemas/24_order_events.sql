@@ -53,9 +53,11 @@ end
 $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
-language sql
+language plpgsql
 set search_path = ''
 as $$
+#variable_conflict use_column
+begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select
     record_order_event.order_id,
@@ -76,6 +78,7 @@ as $$
     join auth.users as u on u.id = a.user_id
     where a.user_id = (select auth.uid())
   ) as member on true;
+end
 $$;
 comment on function private.record_order_event(uuid, text, text, jsonb) is
   'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
