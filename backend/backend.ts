@@ -45,8 +45,8 @@ export interface BackendOptions {
   visitorLimits?: Partial<SizeLimits>;
   /** Sides in pixels of the image renderings that visitors may ask for. Default: any. */
   visitorImageSides?: readonly number[];
-  /** Receives errors whose details no caller gets. */
-  onFault?: (error: unknown, where: string) => void;
+  /** Receives errors whose details no caller gets, and the `x-request-id` of the request that caused it, if it has one. */
+  onFault?: (error: unknown, where: string, requestId?: string) => void;
 }
 
 export interface Backend {
@@ -74,8 +74,9 @@ export interface Backend {
  */
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
-  const onFault = (error: unknown, where: string) => {
-    if (!isClientDisconnect(error)) options.onFault?.(error, where);
+  const onFault = (error: unknown, where: string, request?: Pick<PlainRequest, 'headers'>) => {
+    if (!isClientDisconnect(error))
+      options.onFault?.(error, where, request?.headers.get('x-request-id') ?? undefined);
   };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
   const authSettings = completeSettings({
@@ -93,7 +94,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     keys,
     settings: authSettings,
     messages: givenAuth.messages ?? noMessages,
-    onFault: (error) => onFault(error, 'auth'),
+    onFault: (error, request) => onFault(error, 'auth', request),
     ...(givenAuth.now ? { now: givenAuth.now } : {}),
   });
   const data = await createDataService({
@@ -105,7 +106,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     anonymousLimits: options.visitorLimits ?? {},
     cachesDescriptions: true,
     statementTimeout: 8000,
-    onFault: (error) => onFault(error, 'data'),
+    onFault: (error, request) => onFault(error, 'data', request),
   });
   const realtime = createRealtimeService({
     ...options.realtime,
@@ -123,7 +124,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
           anonymousSides: options.visitorImageSides ?? null,
         },
         ...(fairShare ? { imageQueue: fairShare.images } : {}),
-        onFault: (error) => onFault(error, 'storage'),
+        onFault: (error, request) => onFault(error, 'storage', request),
       })
     : null;
   const services: Record<string, Service> = {
@@ -131,7 +132,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     '/functions/v1': createFunctionsService({
       functions,
       anonymousBodyBytes: visitorBodyBytes,
-      onFault: (error) => onFault(error, 'functions'),
+      onFault: (error, _name, request) => onFault(error, 'functions', request),
     }),
     '/realtime/v1': realtime,
     ...(storage ? { '/storage/v1': storage } : {}),
@@ -209,7 +210,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       });
       return withCors(answered, request, allowedOrigins);
     } catch (error) {
-      onFault(error, 'backend');
+      onFault(error, 'backend', request);
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
     }
   };

@@ -1,8 +1,9 @@
 // Where a request really comes from: what proxies of ours say, never what the client says.
 import type { IncomingMessage } from 'node:http';
 
-// A hosted project's network sets it, and the database trusts it there. Here only a client can have written it.
-const untrusted = new Set(['cf-connecting-ip']);
+// A hosted project's network sets cf-connecting-ip, and the database trusts it there. Here only a client can have written it. Request ids
+// are made here (`request-id.ts`).
+const untrusted = new Set(['cf-connecting-ip', 'x-request-id']);
 
 /**
  * Replaces X-Forwarded-For of a request by the one address that can be trusted.

@@ -61,4 +61,7 @@ test('jobs run without errors, and the shop is not ready while its project is aw
   await project.kill();
   expect((await fetch(`${shop.url}/readyz`)).status).toBe(503);
   expect((await fetch(`${shop.url}/healthz`)).status).toBe(200);
+  const page = await fetch(`${shop.url}/shop/passion-bottle`);
+  expect(page.status).toBe(503);
+  expect(await page.text()).toContain(`>Reference: ${page.headers.get('x-request-id')}</p>`);
 });

@@ -400,3 +400,49 @@ test('returns metrics to a caller with the secret key alone, and counts cached p
     .poll(() => count('http_request_duration_seconds_count{route="file",status="2xx"}'))
     .toBeGreaterThan(0);
 });
+
+test('gives each request an id of its own, which joins the response, the log and the error page', async () => {
+  const lines: Record<string, unknown>[] = [];
+  const failing = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: async (request) => {
+      if (new URL(request.url).pathname === '/contact') throw new Error('spilled');
+      return compressPage(200, {}, Buffer.from(String(request.headers.get('x-request-id'))), 'quick');
+    },
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
+    isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log: openLog('debug', { write: (line) => void lines.push(JSON.parse(line)) }),
+  });
+  await new Promise<void>((done) => failing.listen(0, '127.0.0.1', () => done()));
+  const url = `http://127.0.0.1:${(failing.address() as AddressInfo).port}`;
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const answer = await fetch(url + path, { ...init, headers: { 'x-request-id': 'chosen by a stranger' } });
+    const id = answer.headers.get('x-request-id') ?? '';
+    expect(id).toMatch(/^[0-9a-f]{12}$/);
+    return { id, text: await answer.text() };
+  };
+  const failed = await ask('/contact');
+  expect(failed.text).toContain(`Reference: ${failed.id}`);
+  expect(lines).toContainEqual(
+    expect.objectContaining({ msg: 'a page could not be answered', requestId: failed.id }),
+  );
+  const refused = await ask('/order', { method: 'PUT' });
+  expect(lines).toContainEqual(expect.objectContaining({ msg: 'request refused', requestId: refused.id }));
+  await expect
+    .poll(() => lines)
+    .toContainEqual(expect.objectContaining({ msg: 'request', status: 405, requestId: refused.id }));
+  const personal = await ask('/track-order/JJ-20261121-1234');
+  expect(personal.text).toBe(personal.id);
+  expect(new Set([failed.id, refused.id, personal.id]).size).toBe(3);
+  // Cached pages and files are the same for everyone.
+  expect((await fetch(`${url}/assets/letters.js`)).headers.has('x-request-id')).toBe(false);
+  failing.closeAllConnections();
+  await new Promise((done) => failing.close(done));
+});

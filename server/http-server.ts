@@ -22,6 +22,7 @@ import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
 import { readPlain } from './read-plain.ts';
 import { createRefusalLog } from './refused-requests.ts';
+import { giveRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
 export interface HttpServerOptions {
@@ -107,6 +108,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       status,
       address: addressOf(request),
       reason,
+      requestId: requestIdOf(request),
     });
 
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
@@ -118,7 +120,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (key)
         return pages.getOrRender(key, () => {
           metrics.renderedPages += 1;
-          return renderPage(new Request(new URL(key, publicUrl)), 'cached');
+          const headers = { [requestIdHeader]: requestIdOf(request) ?? '' };
+          return renderPage(new Request(new URL(key, publicUrl), { headers }), 'cached');
         });
       // A function may wait for M-PESA: the page's place is for others in the meantime.
       return renderPage(webRequest, 'once', (call) =>
@@ -129,13 +132,24 @@ export function createHttpServer(options: HttpServerOptions): Server {
     sendPage(request, response, page);
   };
 
+  const failed = (error: unknown, requestId?: string) => {
+    log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
+    const reference = requestId ? `Reference: ${requestId}\n` : '';
+    return new Response(`Something went wrong on our side. Please try again.\n${reference}`, {
+      status: 500,
+    });
+  };
+
   /** The answer to a page or image, or to a client that too many others wait with. */
   const turnedAwayOr = async (answer: () => Promise<Response>, request: IncomingMessage) => {
     try {
       return await answer();
     } catch (error) {
       if (error instanceof ClientGone) return new Response(null, { status: 503 });
-      if (!(error instanceof QueueFull)) throw error;
+      if (!(error instanceof QueueFull)) {
+        if (isClientDisconnect(error)) throw error;
+        return failed(error, requestIdOf(request));
+      }
       const status = error.isOwn ? 429 : 503;
       noteRefusal(request, status, 'queue full');
       return new Response('Many people are here right now. Please try again in a moment.\n', {
@@ -222,8 +236,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         if (error instanceof RequestError || isClientDisconnect(error)) {
           return new Response('Bad request\n', { status: 400 });
         }
-        log.error({ error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
-        return new Response('Something went wrong on our side. Please try again.\n', { status: 500 });
+        return failed(error);
       },
     },
   );
@@ -259,7 +272,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
       response.once('finish', () => {
         const ms = Math.round(performance.now() - started);
         log.debug(
-          { method: request.method, path: maskPath(path), status: response.statusCode, ms },
+          {
+            requestId: requestIdOf(request),
+            method: request.method,
+            path: maskPath(path),
+            status: response.statusCode,
+            ms,
+          },
           'request',
         );
       });
@@ -268,10 +287,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (backend && path.startsWith('/rest/v1/')) {
       measure(response, () => routeOf(path));
       arrive(request);
+      giveRequestId(request, response);
       const read = readPlain(request);
       if (read) {
         answerPlain(request, response, read).catch((error) => {
-          log.error({ error: (error as Error).stack ?? String(error) }, 'a read could not be answered');
+          const requestId = requestIdOf(request);
+          log.error(
+            { requestId, error: (error as Error).stack ?? String(error) },
+            'a read could not be answered',
+          );
           response.destroy();
         });
       } else enter(request, response);
@@ -294,11 +318,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
         isFile = true;
         files(request, response, () => {
           isFile = false;
+          giveRequestId(request, response);
           enter(request, response);
         });
         return;
       }
     }
+    giveRequestId(request, response);
     enter(request, response);
   });
   server.maxHeadersCount = 100;

@@ -7,6 +7,7 @@ import { preloadFirstPicture } from './first-picture.ts';
 import { bootLate } from './late-boot.ts';
 import type { Log } from './log.ts';
 import { type CachedPage, compressPage } from './page-cache.ts';
+import { requestIdHeader, showRequestId } from './request-id.ts';
 
 export interface PageRendererOptions {
   /** The built storefront; a function where it changes while we run (development). */
@@ -43,6 +44,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   const connectTo = connectOrigins(config);
   return async (request, use, callFunction = (call) => call()) => {
     const address = request.headers.get('x-forwarded-for');
+    const requestId = request.headers.get(requestIdHeader);
     const facts = new Set<string>();
     const tables = new Set<string>();
     let reads = 0;
@@ -57,7 +59,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           return addressOf(input).startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
         },
         // A cached page must not depend on the client that requested it first.
-        headers: address && use === 'once' ? nameVisitor(address) : {},
+        headers:
+          address && use === 'once'
+            ? { ...nameVisitor(address), ...(requestId ? { [requestIdHeader]: requestId } : {}) }
+            : {},
       },
     );
     const context = new RouterContextProvider();
@@ -65,7 +70,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       store,
       config,
       onFault: (error) =>
-        log.error({ error: (error as Error)?.stack ?? String(error) }, 'a page could not be answered'),
+        log.error(
+          { requestId, error: (error as Error)?.stack ?? String(error) },
+          'a page could not be answered',
+        ),
       madeFrom: (...names) => names.forEach((name) => void facts.add(name)),
     });
     const response = await handle(request, context);
@@ -75,7 +83,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     delete headers['content-length'];
     // The development server talks to its pages in ways that no policy of the shop allows for.
     if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      const html = isStaffPage(request) ? body.toString() : bootLate(preloadFirstPicture(body.toString()));
+      const rendered = isStaffPage(request)
+        ? body.toString()
+        : bootLate(preloadFirstPicture(body.toString()));
+      const html = response.status >= 500 && requestId ? showRequestId(rendered, requestId) : rendered;
       body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }

@@ -12,6 +12,7 @@ export interface RefusedRequest {
   address: string;
   /** Why, in a few words. */
   reason: string;
+  requestId?: string | undefined;
 }
 
 export interface RefusalLogOptions extends LineLimitOptions {
@@ -27,14 +28,22 @@ const maxPathLength = 200;
 export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedRequest) => void {
   const { log } = options;
   const countLine = createLineLimit(options);
-  return ({ method, path, status, address, reason }) => {
+  return ({ method, path, status, address, reason, requestId }) => {
     const more = countLine();
     if (more === null) return;
     // The network is enough to block it, and no personal data.
     const from = networksOf(address).at(-1);
     const masked = maskPath(path.slice(0, maxPathLength));
     log.info(
-      { method: method.slice(0, 10), path: masked, status, from, reason, ...(more > 0 ? { more } : {}) },
+      {
+        method: method.slice(0, 10),
+        path: masked,
+        status,
+        from,
+        reason,
+        requestId,
+        ...(more > 0 ? { more } : {}),
+      },
       'request refused',
     );
   };

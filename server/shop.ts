@@ -41,6 +41,7 @@ import { createPageViews } from './page-views.ts';
 import { paymentJobs } from './payment-jobs.ts';
 import { givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { createReadiness } from './readiness.ts';
+import { requestIdHeader } from './request-id.ts';
 import { createShareImages } from './share-images/share-images.ts';
 import { shopRealtime } from './shop-realtime.ts';
 import { staffSignIn } from './staff-sign-in.ts';
@@ -91,8 +92,8 @@ async function wire(
   { config, root, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
-  const onFault = (error: unknown, where: string) =>
-    log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
+  const onFault = (error: unknown, where: string, requestId?: string) =>
+    log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'fault');
 
   const metrics = createMetrics();
   const database = config.supabase
@@ -131,6 +132,7 @@ async function wire(
       noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
       publicNoticeBaseUrl: () =>
         `${config.port === 0 ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
+      requestIdOf: ({ headers }) => headers.get(requestIdHeader),
       log: ({ level, ...event }) => log[level](event, 'mobile money'),
     });
     backend = await createBackend({

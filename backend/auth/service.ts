@@ -31,7 +31,7 @@ export interface AuthServiceOptions {
   settings: GivenAuthSettings;
   messages: Messages;
   /** Told of faults no caller is told the details of. */
-  onFault?: (error: unknown) => void;
+  onFault?: (error: unknown, request?: Request) => void;
   /** The clock. Default: the machine's. */
   now?: () => Date;
 }
@@ -118,7 +118,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
               'Too many concurrent requests for the same thing, please try again',
             )
           : thrown;
-        if (!(fault instanceof AuthFault) && !(fault instanceof OAuthFault)) onFault(fault);
+        if (!(fault instanceof AuthFault) && !(fault instanceof OAuthFault)) onFault(fault, request);
         return answerFault(fault, request.headers.get('x-supabase-api-version'));
       }
     },

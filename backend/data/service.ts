@@ -82,7 +82,7 @@ export interface DataServiceOptions {
   /** The channel on which the database announces that its schema changed; null for none. Default: `pgrst`. */
   schemaChannel?: string | null;
   /** Told about faults that are not the client's, and about a schema that could not be read again. */
-  onFault?: (error: unknown) => void;
+  onFault?: (error: unknown, request?: Pick<PlainRequest, 'headers'>) => void;
 }
 
 const root = '/rest/v1';
@@ -255,7 +255,7 @@ export async function createDataService(
     } catch (error) {
       if (isTurnedAway(error)) throw error;
       const fault = faultOf(error, caller.claims.role === anonymousRole);
-      if (fault.status >= 500) onFault(error);
+      if (fault.status >= 500) onFault(error, request);
       return respondFault(fault, request.method);
     }
   }

@@ -29,7 +29,7 @@ export interface FunctionsOptions {
   /** By name, as in `/functions/v1/{name}`. */
   functions: Readonly<Record<string, DeployedFunction>>;
   /** Receives what functions throw, also after a timeout. Callers never see it. */
-  onFault?: (error: unknown, functionName: string) => void;
+  onFault?: (error: unknown, functionName: string, request: Request) => void;
   /** Maximum bytes of a request's body. Default: 1 MiB. */
   bodyBytes?: number;
   /** Bytes of a body that an anonymous caller sends. Default: `bodyBytes`. */
@@ -90,16 +90,16 @@ export function createFunctionsService(options: FunctionsOptions): Service {
     const running = (async () => handler(request, { caller, signal: call.signal }))();
     // After a timeout no one waits for the result, but an error is still reported.
     running.catch((error) => {
-      if (isAnswered) onFault(error, name);
+      if (isAnswered) onFault(error, name, request);
     });
     try {
       return readable(await Promise.race([running, aborted(call.signal)]));
     } catch (error) {
       if (error === call.signal) {
-        onFault(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name);
+        onFault(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name, request);
         return refusal(504, 'TIMEOUT', 'Function took too long to answer');
       }
-      onFault(error, name);
+      onFault(error, name, request);
       return withCors(Response.json({ error: 'Internal Server Error' }, { status: 500 }));
     } finally {
       isAnswered = true;

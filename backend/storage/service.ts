@@ -31,7 +31,7 @@ export interface StorageOptions {
   /** The queue of work on images. Default: one of its own. */
   imageQueue?: FairQueue;
   /** Receives errors whose details no caller gets. */
-  onFault?: (error: unknown) => void;
+  onFault?: (error: unknown, request?: Request) => void;
 }
 
 export interface StorageService extends Service {
@@ -87,7 +87,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     sweeping = (async () => {
       await sweepOrphans(database, files, context.installation, new Date(Date.now() - orphanAgeMs));
       await removeOlderThan(resumableFolder(files), new Date(Date.now() - settings.resumableSeconds * 1000));
-    })().catch(onFault);
+    })().catch((error) => onFault(error));
   };
   sweep();
   const timer = setInterval(sweep, sweepEveryMs);
@@ -113,8 +113,12 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
   };
 }
 
-function unexpected(error: unknown, request: Request, onFault: (error: unknown) => void): StorageFault {
-  if (!request.signal.aborted) onFault(error);
+function unexpected(
+  error: unknown,
+  request: Request,
+  onFault: (error: unknown, request: Request) => void,
+): StorageFault {
+  if (!request.signal.aborted) onFault(error, request);
   // A row that SQL has written, or a file that was lost.
   if (error instanceof FileMissing) return faults.noSuchKey();
   return new StorageFault({

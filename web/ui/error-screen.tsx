@@ -54,6 +54,7 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
             </p>
           </>
         )}
+        {isMissing || isOffline ? null : <RequestId />}
         <div className="flex flex-wrap justify-center gap-3">
           {isMissing ? null : (
             <Link reloadDocument to={pathname + search} className={buttonStyle('ember', 'large')}>
@@ -71,5 +72,18 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
         </div>
       </div>
     </section>
+  );
+}
+
+/** Filled in by the server, for staff to find the request in the log (`server/request-id.ts`). */
+function RequestId() {
+  return (
+    <p
+      data-request-id=""
+      suppressHydrationWarning
+      className="text-sm text-dusk-100 empty:hidden"
+      // React keeps what the server wrote only in such an element.
+      dangerouslySetInnerHTML={{ __html: '' }}
+    />
   );
 }

@@ -12,7 +12,7 @@ import { sendRefunds } from './refund-send.ts';
 import { openRefundStore } from './refund-store.ts';
 import { createSecretKeyCheck, redactor } from './secret.ts';
 import { createSenderOf } from './sender.ts';
-import type { MobileMoneySettings } from './settings.ts';
+import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReach, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
 import { pullDueStatement } from './statement-pull.ts';
@@ -71,7 +71,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     daraja.passkey,
     daraja.initiator?.password ?? '',
   ]);
-  const world: MobileMoneyWorld = {
+  const shared: MobileMoneyWorld = {
     store: openPaymentStore(store),
     till: openTillStore(store),
     daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(store, daraja) }),
@@ -87,6 +87,10 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
   };
 
   return async (request) => {
+    const requestId = settings.requestIdOf?.(request);
+    const world = requestId
+      ? { ...shared, log: (event: MobileMoneyEvent) => shared.log({ ...event, requestId }) }
+      : shared;
     try {
       const path = PATH.exec(new URL(request.url).pathname);
       if (!path) return refuse(404, 'Not found');

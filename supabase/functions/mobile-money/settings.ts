@@ -41,6 +41,8 @@ export interface DarajaSettings {
 export interface MobileMoneyEvent {
   level: 'info' | 'warn' | 'error';
   event: string;
+  /** Of the request that caused it. */
+  requestId?: string;
   paymentId?: string;
   detail?: string;
 }
@@ -59,4 +61,6 @@ export interface MobileMoneySettings {
   fetch?: typeof fetch;
   now?: () => Date;
   log?: (event: MobileMoneyEvent) => void;
+  /** The id of a request, from a header that only the runtime can have set. Default: requests have none. */
+  requestIdOf?: (request: Request) => string | null;
 }
