@@ -14,7 +14,7 @@ import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { endBroken } from './end-broken.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
-import { givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { claimDatabase, givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { describeStartFailure } from './start-failure.ts';
 import { watchLoop } from './watch-loop.ts';
 
@@ -53,6 +53,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       ...(migrations ? [{ name: 'application', folder: migrations }] : []),
     ]);
     const keys = await loadApiKeys(config.dataDir, givenKeys(config));
+    await claimDatabase(database, keys);
     const backend = await createBackend({
       database,
       keys,

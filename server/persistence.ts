@@ -1,6 +1,7 @@
 // What outlives the process, where a person says it is: the database, uploaded files, keys.
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { GivenKeys } from '../backend/api-keys.ts';
+import type { ApiKeys, GivenKeys } from '../backend/api-keys.ts';
 import type { Database, DatabaseError } from '../backend/database/database.ts';
 import { receivesNotifications } from '../backend/database/receives-notifications.ts';
 import { createDiskFiles } from '../backend/storage/disk-files.ts';
@@ -12,6 +13,43 @@ import type { Config } from './config.ts';
 /** Every key a person may set. */
 export function givenKeys({ givenKeys: keys, backend }: Config): GivenKeys {
   return { ...keys, signingKeys: backend.signingKeys, sharedSecret: backend.sharedSecret };
+}
+
+// Any constants below 2³¹: they only have to be the same in every process.
+const apiKeysGroup = 1_204_517_331;
+const signingKeysGroup = 1_204_517_332;
+
+const hash31 = (text: string) => createHash('sha256').update(text).digest().readUInt32BE() >>> 1;
+
+/**
+ * Claims the database for processes with these keys, for as long as it is open. Processes agree when they have the same API keys and at
+ * least one signing key in common, so that signing keys can be replaced while others run.
+ * @throws WrongSetting when a process with other keys uses the database: each would refuse the other's tokens
+ */
+export async function claimDatabase(database: Database, keys: ApiKeys): Promise<void> {
+  const { publishable, secret, signingKeys, sharedSecret } = keys;
+  const apiKeys = hash31(`${publishable} ${secret}`);
+  const own = [...signingKeys.map(({ kid }) => `key ${kid}`), ...(sharedSecret ? [sharedSecret] : [])];
+  const signing = own.map(hash31);
+  const held = await database.shareLocks?.([
+    { group: apiKeysGroup, value: apiKeys },
+    ...signing.map((value) => ({ group: signingKeysGroup, value })),
+  ]);
+  const valuesOf = (group: number) => {
+    const byHolder = new Map<number, number[]>();
+    for (const lock of held ?? []) {
+      if (lock.group === group) byHolder.set(lock.holder, [...(byHolder.get(lock.holder) ?? []), lock.value]);
+    }
+    return [...byHolder.values()];
+  };
+  const agrees =
+    valuesOf(apiKeysGroup).every((values) => values.includes(apiKeys)) &&
+    valuesOf(signingKeysGroup).every((values) => values.some((value) => signing.includes(value)));
+  if (!agrees) {
+    throw new WrongSetting(
+      'Another process with other keys uses this database. Give all processes the same DATA_DIR, or the same SUPABASE_PUBLISHABLE_KEY, SUPABASE_SECRET_KEY and JWT_KEYS; to change the keys, stop all processes first.',
+    );
+  }
 }
 
 /** Where uploaded files are. */

@@ -39,7 +39,7 @@ import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { paymentJobs } from './payment-jobs.ts';
-import { givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { claimDatabase, givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { createReadiness } from './readiness.ts';
 import { requestIdHeader } from './request-id.ts';
 import { createShareImages } from './share-images/share-images.ts';
@@ -109,6 +109,7 @@ async function wire(
   const keys: ApiKeys = config.supabase
     ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey, signingKeys: [] }
     : await loadApiKeys(config.dataDir, givenKeys(config));
+  if (database) await claimDatabase(database, keys);
 
   // The port is known only once we listen, and the simulator must know where to send its notices.
   let ownUrl = '';

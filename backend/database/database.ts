@@ -43,6 +43,12 @@ export interface TransactionOptions {
 /** Takes a notification's payload ('' when it has none). */
 export type NotificationListener = (payload: string) => void;
 
+/** An advisory lock, named by two numbers from 0 to 2³¹ - 1. */
+export interface AdvisoryLock {
+  group: number;
+  value: number;
+}
+
 export interface Database extends Session {
   readonly kind: 'pglite' | 'postgresql';
 
@@ -76,6 +82,13 @@ export interface Database extends Session {
     onGap?: () => void,
     onLost?: () => void,
   ): Promise<() => Promise<void>>;
+
+  /**
+   * Holds shared advisory locks for as long as this database is open, also after the connection was lost and made again. Absent where
+   * only one process can open the database.
+   * @returns the advisory locks of two numbers that other connections to this database hold
+   */
+  shareLocks?(locks: readonly AdvisoryLock[]): Promise<(AdvisoryLock & { holder: number })[]>;
 
   /** Connections of the pool by state, and callers that wait for one. Absent where there is no pool. */
   connections?(): { busy: number; idle: number; waiting: number };

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import {
+  type AdvisoryLock,
   asDatabaseError,
   type Database,
   DatabaseError,
@@ -113,6 +114,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     async execute(script: string) {
       await pool.query(script).catch(rethrow);
     },
+    shareLocks: (locks) => notifications.shareLocks(locks),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,
@@ -250,6 +252,14 @@ function rethrow(error: unknown): never {
   throw asDatabaseError(error);
 }
 
+async function takeLocks(client: pg.Client, locks: readonly AdvisoryLock[]): Promise<void> {
+  if (locks.length === 0) return;
+  await client.query(
+    'select pg_advisory_lock_shared(taken.a, taken.b) from unnest($1::integer[], $2::integer[]) as taken (a, b)',
+    [locks.map(({ group }) => group), locks.map(({ value }) => value)],
+  );
+}
+
 interface Subscription {
   channel: string;
   listener: NotificationListener;
@@ -263,6 +273,7 @@ class NotificationConnection {
   readonly #checkEveryMs: number;
   readonly #onFault: (error: Error) => void;
   readonly #subscriptions = new Set<Subscription>();
+  #locks: readonly AdvisoryLock[] = [];
   #client: Promise<pg.Client> | null = null;
   #retry: NodeJS.Timeout | null = null;
   #isClosed = false;
@@ -285,6 +296,21 @@ class NotificationConnection {
         await (await this.#client).query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(this.#onFault);
       }
     };
+  }
+
+  async shareLocks(locks: readonly AdvisoryLock[]) {
+    this.#locks = locks;
+    const client = await this.#connected();
+    await takeLocks(client, locks).catch(rethrow);
+    const { rows } = await client
+      .query<AdvisoryLock & { holder: number }>(
+        `select classid::integer as group, objid::integer as value, pid as holder from pg_locks
+         where locktype = 'advisory' and objsubid = 2 and granted and pid <> pg_backend_pid()
+           and database = (select oid from pg_database where datname = current_database())
+           and classid::bigint < 2147483648 and objid::bigint < 2147483648`,
+      )
+      .catch(rethrow);
+    return rows;
   }
 
   async close() {
@@ -327,6 +353,7 @@ class NotificationConnection {
     client.on('end', () => onLost());
     try {
       await client.connect();
+      await takeLocks(client, this.#locks);
     } catch (error) {
       onLost();
       throw asDatabaseError(error);

@@ -1,0 +1,67 @@
+// Processes on one PostgreSQL: each must know the keys of the others.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type ApiKeys, loadApiKeys, rotateSigningKey } from '../backend/api-keys.ts';
+import { openPostgresql } from '../backend/database/postgresql.ts';
+import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
+import { claimDatabase } from './persistence.ts';
+
+const refusal = 'Another process with other keys uses this database';
+
+describe.runIf(testDatabases().includes('postgresql'))('a database with several processes', () => {
+  test('takes processes with the same keys, and refuses others while one of those runs', async () => {
+    const folders = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), 'jani-keys-'))));
+    const [ours = '', others = ''] = folders;
+    const empty = await throwawayDatabase('postgresql', []);
+    const start = async (keys: ApiKeys) => {
+      const database = openPostgresql(empty.url ?? '', { poolSize: 1 });
+      const claimed = await claimDatabase(database, keys).then(
+        () => null,
+        (error: Error) => error.message,
+      );
+      if (claimed !== null) await database.close();
+      return { problem: claimed, close: () => database.close() };
+    };
+    const keys = await loadApiKeys(ours);
+    const [first, second] = [await start(keys), await start(keys)];
+    expect([first.problem, second.problem]).toEqual([null, null]);
+    const stranger = await loadApiKeys(others);
+    expect((await start(stranger)).problem).toContain(refusal);
+    // The same API keys, set by hand, but tokens that the others cannot verify.
+    const { publishable, secret } = keys;
+    expect((await start({ ...stranger, publishable, secret })).problem).toContain(refusal);
+    expect(
+      (await start({ ...keys, signingKeys: [], sharedSecret: 'of another application' })).problem,
+    ).toContain(refusal);
+
+    // A new signing key is taken up by one process after the other.
+    await first.close();
+    await rotateSigningKey(ours);
+    const renewed = await start(await loadApiKeys(ours));
+    expect(renewed.problem).toBeNull();
+    await second.close();
+
+    // The claim outlives a lost connection.
+    const lost = await empty.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'backend notifications' and datname = current_database()`,
+    );
+    expect(lost.rowCount).toBe(1);
+    await expect
+      .poll(async () => {
+        const attempt = await start(stranger);
+        if (attempt.problem === null) await attempt.close();
+        return attempt.problem;
+      })
+      .toContain(refusal);
+
+    await renewed.close();
+    const next = await start(stranger);
+    expect(next.problem).toBeNull();
+    await next.close();
+    await empty.close();
+    for (const folder of folders) await rm(folder, { recursive: true });
+  });
+});
