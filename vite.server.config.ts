@@ -6,13 +6,14 @@ export default defineConfig({
   build: {
     ssr: true,
     rolldownOptions: {
-      input: [
-        'server/main.ts',
-        'server/backend-alone.ts',
-        'server/watch-loop-thread.mjs',
-        'server/backups/backup-command.ts',
-        'server/backups/check-program.ts',
-      ],
+      input: {
+        main: 'server/main.ts',
+        'backend-alone': 'server/backend-alone.ts',
+        'watch-loop-thread': 'server/watch-loop-thread.mjs',
+        'backup-command': 'server/backups/backup-command.ts',
+        'check-program': 'server/backups/check-program.ts',
+        simulator: 'simulators/daraja/main.ts',
+      },
       // Programs are found beside the code that starts them.
       output: { chunkFileNames: '[name]-[hash].js' },
     },
