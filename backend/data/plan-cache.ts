@@ -16,7 +16,7 @@ export interface PlannedRequest {
   cost: number;
 }
 
-const mostKept = 500;
+const maxCachedPlans = 500;
 const longestKey = 2000;
 /** The headers a plan depends on. */
 const headers = ['accept', 'prefer', 'range', 'accept-profile'];
@@ -45,7 +45,7 @@ export class PlanCache {
       this.#schema = schema;
     }
     this.#plans.set(key, planned);
-    if (this.#plans.size <= mostKept) return;
+    if (this.#plans.size <= maxCachedPlans) return;
     const [oldest] = this.#plans.keys();
     if (oldest !== undefined) this.#plans.delete(oldest);
   }

@@ -49,13 +49,13 @@ function namesIn({ names }: Appearance, columns: readonly number[]): string[][] 
   for (const column of columns) {
     const shown = names.get(column) ?? [];
     ways = ways.flatMap((way) => shown.map((name) => [...way, name]));
-    if (ways.length > mostWays) ways.length = mostWays;
+    if (ways.length > maxWays) ways.length = maxWays;
   }
   return ways;
 }
 
 // A view that shows the same columns over and over would multiply the relationships without end.
-const mostWays = 16;
+const maxWays = 16;
 
 /** Primary keys by relation; a view has those of the tables whose key it shows. */
 export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<number, Appearance[]>) {

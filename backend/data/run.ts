@@ -7,7 +7,7 @@ import { checkAnswer, respond, respondDocument } from './respond.ts';
 import { type Answer, writeEstimate, writeExplanation, writeRows } from './sql.ts';
 import { type DescribedSchema, writeDescription } from './sql-description.ts';
 import type { Statement } from './sql-writer.ts';
-import { mostRowsAtOnce, streamRows } from './stream-rows.ts';
+import { maxBufferedRows, streamRows } from './stream-rows.ts';
 
 /** How a plan is run. */
 export interface RunOptions {
@@ -47,7 +47,7 @@ export async function runOneRead(
 ): Promise<PlainResponse | null> {
   const answer = answerOf(await read(statement));
   checkAnswer(plan, answer);
-  if (isFirstPart && answer.page_total > mostRowsAtOnce) return null;
+  if (isFirstPart && answer.page_total > maxBufferedRows) return null;
   return respond(parsed, plan, answer, search, isRolledBack);
 }
 
@@ -78,7 +78,7 @@ export async function runPlan(
   const answer = answerOf(await session.query<Answer>(statement.sql, statement.parameters));
   if (plan.kind === 'read' && plan.count) await estimateTotal(session, plan, answer, fill);
   checkAnswer(plan, answer);
-  if (deliver && plan.kind === 'read' && answer.page_total > mostRowsAtOnce) {
+  if (deliver && plan.kind === 'read' && answer.page_total > maxBufferedRows) {
     const stream = await streamRows(session, fill(writeRows(plan)));
     const ofRows = { ...answer, ...stream.answer };
     checkAnswer(plan, ofRows);

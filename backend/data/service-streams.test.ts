@@ -4,10 +4,10 @@ import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
 import { createDataService } from './service.ts';
-import { mostRowsAtOnce } from './stream-rows.ts';
+import { maxBufferedRows } from './stream-rows.ts';
 
 const sources = [{ name: 'platform', folder: 'backend/platform' }];
-const many = mostRowsAtOnce * 2;
+const many = maxBufferedRows * 2;
 
 describe.each(testDatabases())('long answers on %s', (kind) => {
   let database: Database & { url?: string };
@@ -49,8 +49,8 @@ describe.each(testDatabases())('long answers on %s', (kind) => {
   });
 
   test('read as the same answer in one piece would', async () => {
-    const limit = mostRowsAtOnce + 1;
-    const whole = (await (await send(`/rows?order=id&limit=${mostRowsAtOnce}`)).text()).slice(0, -1);
+    const limit = maxBufferedRows + 1;
+    const whole = (await (await send(`/rows?order=id&limit=${maxBufferedRows}`)).text()).slice(0, -1);
     const long = await (await send(`/rows?order=id&limit=${limit}`)).text();
     expect(long).toBe(`${whole}, \n {"id":${limit},"label":"row ${limit}","nothing":null}]`);
     const stripped = await send(`/rows?order=id&offset=1&limit=${limit}`, {

@@ -1,7 +1,7 @@
 // Guesses what a misspelt name may have meant.
 
 /** How many of the names that share letters are compared letter by letter. */
-const mostCompared = 50;
+const maxCompared = 50;
 /** Characters of a name that is compared at all: the work grows with them, and a stranger may send any number. */
 const maxLength = 300;
 
@@ -21,7 +21,7 @@ export function mostSimilar(name: string, candidates: Iterable<string>, atLeast:
       .map((candidate) => ({ candidate, score: cosine(grams, gramsOf(candidate.toLowerCase(), size)) }))
       .filter(({ score }) => score > 0)
       .sort((a, b) => b.score - a.score)
-      .slice(0, mostCompared);
+      .slice(0, maxCompared);
     let best: string | null = null;
     let bestScore = 0;
     for (const { candidate } of near) {

@@ -5,7 +5,7 @@ import { type RowsAnswer, writeRowSettings } from './sql.ts';
 import type { Statement } from './sql-writer.ts';
 
 /** Up to how many rows an answer is built as a whole, in one statement. */
-export const mostRowsAtOnce = 2000;
+export const maxBufferedRows = 2000;
 const rowsAtATime = 100;
 /** Milliseconds a client may take for what is read at a time: it holds a connection to the database. */
 const longestPause = 30_000;
@@ -25,13 +25,13 @@ export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
     hasBody &&
     media.format === 'json' &&
     !media.explanation &&
-    (node.limit === null || node.limit > mostRowsAtOnce)
+    (node.limit === null || node.limit > maxBufferedRows)
   );
 }
 
 /** The part of a streamable plan that is built as a whole, and one row more: whether there is one tells whether to stream. */
 export function firstRowsOf(plan: ReadPlan): ReadPlan {
-  return { ...plan, node: { ...plan.node, limit: mostRowsAtOnce + 1 } };
+  return { ...plan, node: { ...plan.node, limit: maxBufferedRows + 1 } };
 }
 
 /**

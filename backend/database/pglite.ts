@@ -72,7 +72,7 @@ export interface PgliteOptions {
   onBreak?: (error: DatabaseError) => void;
 }
 
-const mostSilentLooks = 5;
+const maxSilentLooks = 5;
 
 /**
  * Opens the embedded database.
@@ -130,7 +130,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     // Looks are counted, not time: none is made while the machine sleeps, and a process that gets no processor makes few.
     silentLooks = isLooking && answered() === answeredBefore ? silentLooks + 1 : 0;
     answeredBefore = answered();
-    if (silentLooks === mostSilentLooks) {
+    if (silentLooks === maxSilentLooks) {
       onBreak(new DatabaseError('The embedded database answers nobody any more', { code: '08006' }));
     }
     if (isLooking) return;

@@ -1,8 +1,8 @@
 // Names for statements that come again and again, under which a connection prepares each of them once.
 
 const usesBeforePreparing = 3;
-const mostNamed = 300;
-const mostCounted = 2000;
+const maxNames = 300;
+const maxCounted = 2000;
 
 /** The names given so far. Their number is bounded: clients of the table API choose the shapes of statements. */
 export class StatementNames {
@@ -14,11 +14,11 @@ export class StatementNames {
     const name = this.#names.get(sql);
     if (name) return name;
     const count = (this.#uses.get(sql) ?? 0) + 1;
-    if (count >= usesBeforePreparing && this.#names.size < mostNamed) {
+    if (count >= usesBeforePreparing && this.#names.size < maxNames) {
       this.#names.set(sql, `s${this.#names.size}`);
       this.#uses.delete(sql);
     } else {
-      if (this.#uses.size > mostCounted) this.#uses.clear();
+      if (this.#uses.size > maxCounted) this.#uses.clear();
       this.#uses.set(sql, count);
     }
     return null;

@@ -1,9 +1,9 @@
 // Writes messages of PostgreSQL's protocol (its documentation, "Message Formats") one behind the other, so that they go to
 // the server in one piece.
 
-// Room to write in; what is taken is a copy. Nothing waits between the first message and the last, so one room is enough.
-const mostKept = 64 * 1024;
-let room = Buffer.allocUnsafe(mostKept);
+// Room to write in; what is taken is a copy. Nothing waits between the first message and the last, so one buffer is enough.
+const maxRetainedBytes = 64 * 1024;
+let buffer = Buffer.allocUnsafe(maxRetainedBytes);
 
 const describePortal = fixed('D', [0x50, 0]);
 const execute = fixed('E', [0, 0, 0, 0, 0]);
@@ -18,7 +18,7 @@ export class WireMessages {
     const start = this.#begin('P', 3 * (name.length + text.length) + 4);
     this.#write(name);
     this.#write(text);
-    this.#length = room.writeInt16BE(0, this.#length);
+    this.#length = buffer.writeInt16BE(0, this.#length);
     return this.#end(start);
   }
 
@@ -33,16 +33,16 @@ export class WireMessages {
     const start = this.#begin('B', most);
     let at = this.#length;
     // The portal without a name.
-    room[at++] = 0;
-    at += room.write(statement, at);
-    room[at++] = 0;
-    at = room.writeInt16BE(0, at);
-    at = room.writeInt16BE(texts.length, at);
+    buffer[at++] = 0;
+    at += buffer.write(statement, at);
+    buffer[at++] = 0;
+    at = buffer.writeInt16BE(0, at);
+    at = buffer.writeInt16BE(texts.length, at);
     for (const text of texts) {
-      const bytes = text === null ? -1 : room.write(text, at + 4);
-      at = room.writeInt32BE(bytes, at) + Math.max(0, bytes);
+      const bytes = text === null ? -1 : buffer.write(text, at + 4);
+      at = buffer.writeInt32BE(bytes, at) + Math.max(0, bytes);
     }
-    this.#length = room.writeInt16BE(0, at);
+    this.#length = buffer.writeInt16BE(0, at);
     return this.#end(start);
   }
 
@@ -63,42 +63,42 @@ export class WireMessages {
 
   /** All of it. */
   take(): Buffer {
-    const taken = Buffer.from(room.subarray(0, this.#length));
-    if (room.length > mostKept) room = Buffer.allocUnsafe(mostKept);
+    const taken = Buffer.from(buffer.subarray(0, this.#length));
+    if (buffer.length > maxRetainedBytes) buffer = Buffer.allocUnsafe(maxRetainedBytes);
     return taken;
   }
 
   #begin(code: string, most: number): number {
     this.#makeRoom(5 + most);
     const start = this.#length;
-    room[start] = code.charCodeAt(0);
+    buffer[start] = code.charCodeAt(0);
     this.#length = start + 5;
     return start;
   }
 
   #end(start: number): this {
     // The code is not counted.
-    room.writeInt32BE(this.#length - start - 1, start + 1);
+    buffer.writeInt32BE(this.#length - start - 1, start + 1);
     return this;
   }
 
   #write(text: string): void {
-    this.#length += room.write(text, this.#length);
-    room[this.#length++] = 0;
+    this.#length += buffer.write(text, this.#length);
+    buffer[this.#length++] = 0;
   }
 
   #add(message: Buffer): this {
     this.#makeRoom(message.length);
-    message.copy(room, this.#length);
+    message.copy(buffer, this.#length);
     this.#length += message.length;
     return this;
   }
 
   #makeRoom(bytes: number): void {
-    if (this.#length + bytes <= room.length) return;
+    if (this.#length + bytes <= buffer.length) return;
     const larger = Buffer.allocUnsafe(2 * (this.#length + bytes));
-    room.copy(larger, 0, 0, this.#length);
-    room = larger;
+    buffer.copy(larger, 0, 0, this.#length);
+    buffer = larger;
   }
 }
 

@@ -69,10 +69,10 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       // Browsers send no token with what asks for options.
       if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenError.token);
 
-      const mostBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
-      const bounded = await withinSize(request, mostBytes, caller.inShare !== undefined);
+      const maxBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
+      const bounded = await withinSize(request, maxBytes, caller.inShare !== undefined);
       if (!bounded) {
-        return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${mostBytes} bytes`);
+        return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${maxBytes} bytes`);
       }
       return inShareOf(caller, 'outbound', 1, () => run(name, handler, bounded, caller));
     },

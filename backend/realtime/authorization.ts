@@ -1,25 +1,25 @@
-// What a caller may do on a private topic: the policies of realtime.messages decide, asked with rows that never stay.
+// Authorization of private topics: queries the policies of realtime.messages with rows that are never committed.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
 
 /**
- * Who may send broadcasts to public topics and be present there. `everyone`: as the client protocol has it. `privileged`: whom the
- * insert policies of `realtime.messages` let write to the topic, as on private topics; never visitors (role `anon`).
+ * Who may send broadcasts and presence to public topics. `everyone`: as in the client protocol. `privileged`: clients that the
+ * insert policies of `realtime.messages` allow, as on private topics; never visitors (role `anon`).
  */
 export type PublicSenders = 'everyone' | 'privileged';
 
-/** What of a private topic is allowed, in one direction. */
+/** Rights on a private topic, in one direction. */
 export interface Rights {
   broadcast: boolean;
   presence: boolean;
 }
 
-/** Rights on topics that are not private. */
+/** Rights on public topics. */
 export const allRights: Rights = { broadcast: true, presence: true };
 export const noRights: Rights = { broadcast: false, presence: false };
 const extensions = ['broadcast', 'presence'] as const;
 
-/** On whose behalf, and where. */
+/** Caller and topic. */
 export interface RightsQuestion {
   claims: Claims;
   /** Without `realtime:`. */
@@ -36,7 +36,7 @@ export function readRights(database: Database, question: RightsQuestion): Promis
   return ask(database, question, async (session) => {
     const rights = { ...noRights };
     await session.query('savepoint probe');
-    // The rows to look for are written by the owner of the table, whom no policy stops.
+    // The owner of the table inserts the probe rows, because policies do not apply to the owner.
     await session.query(`select set_config('role', 'none', true)`);
     const probes = await session.query<{ id: string }>(
       `insert into realtime.messages (topic, extension, private)
@@ -76,12 +76,12 @@ export function writeRights(database: Database, question: RightsQuestion): Promi
   });
 }
 
-/** Queries of the transaction that asks the policies. */
+/** Queries inside the transaction that tests the policies. */
 export const queriesForRights = 7;
 
 /**
- * What a client may send to a topic, where that takes no query: public topics are everyone's, or they are not the visitors'.
- * @returns null when the policies have to be asked
+ * What a client may send to a topic, where no query is needed: everything on public topics, or nothing for visitors.
+ * @returns null when the policies must be queried
  */
 export function knownRightsToSend(
   { publicSenders }: { publicSenders: PublicSenders },

@@ -1,7 +1,7 @@
-// The database side of broadcasts: rows that SQL sends come in, clients' broadcasts go to the other processes.
+// The database side of broadcasts: receives rows that SQL sends, and passes clients' broadcasts to the other processes.
 //
-// Clients' broadcasts travel as NOTIFY, in parts where they are large, and not as rows: nothing has to be written to disk
-// or read back, and a hosted project does not keep them either. The sender's own process does not wait for any of it.
+// Clients' broadcasts travel as NOTIFY, in parts where they are large, not as rows: nothing is written to disk, and a hosted
+// project does not store them either. The sender's process does not wait for them.
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../database/database.ts';
 import { type Broadcast, packBroadcast, storedData, unpackBroadcast } from './broadcast.ts';
@@ -10,20 +10,20 @@ import { RetriedWork } from './retried-work.ts';
 
 const rowChannel = 'realtime_messages';
 const peerChannel = 'realtime_broadcasts';
-// PostgreSQL refuses payloads of 8000 bytes and more; the rest is for the address of the part.
+// PostgreSQL refuses payloads of 8000 bytes and more; the remainder is for the header of the part.
 const partBytes = 7_800;
-const mostWaitingParts = 4_000;
-/** Broadcasts of other processes that wait to be delivered here. */
-const mostWaitingBroadcasts = 1_000;
-// A row carries the time its transaction began, so one committed late may lie behind rows that came before it.
+const maxQueuedParts = 4_000;
+/** Maximum number of broadcasts from other processes that wait for delivery here. */
+const maxQueuedBroadcasts = 1_000;
+// A row has the start time of its transaction, so a row that is committed late may be older than rows already delivered.
 const overlapSeconds = 60;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Brings broadcasts in and out of the database. */
+/** Transfers broadcasts to and from the database. */
 export interface BroadcastFeed {
-  /** Resolves when what is committed from now on is heard. */
+  /** Resolves when every later commit is received. */
   ready: Promise<void>;
-  /** Tells the other processes; returns at once. */
+  /** Notifies the other processes; returns at once. */
   publish(broadcast: Broadcast): void;
   close(): Promise<void>;
 }
@@ -40,9 +40,9 @@ interface MessageRow {
 
 /**
  * Starts listening.
- * @param deliver called for each broadcast from SQL (in the order of commits) and from other processes; resolves, or is null,
- *   when it is delivered
- * @param onFault told about problems with the database; the feed goes on by itself
+ * @param deliver called for each broadcast from SQL (in commit order) and from other processes; returns null once it is delivered,
+ *   otherwise resolves then
+ * @param onFault receives problems with the database; the feed retries by itself
  */
 export function startBroadcastFeed(
   database: Database,
@@ -60,7 +60,7 @@ export function startBroadcastFeed(
   };
 }
 
-/** Rows of realtime.messages: announced with their id, fetched together, delivered in the order of the announcements. */
+/** Rows of realtime.messages: announced by id, fetched in batches, delivered in the order of the announcements. */
 class RowFeed {
   readonly #database: Database;
   readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
@@ -68,7 +68,7 @@ class RowFeed {
   #announced: string[] = [];
   #isCatchUpDue = false;
   #newestSeconds = 0;
-  /** What was delivered lately, with its time: a row fetched after a gap may be among it. */
+  /** Recently delivered ids with their time: a row fetched after a lost connection may be among them. */
   readonly #delivered = new Map<string, number>();
   readonly #fetching: RetriedWork;
   #stop = async () => {};
@@ -96,12 +96,12 @@ class RowFeed {
       this.#announced.push(id);
       this.#fetching.start();
     };
-    const onGap = () => {
+    const onMissedEvents = () => {
       this.#isCatchUpDue = true;
       this.#fetching.start();
     };
     this.#newestSeconds = Date.now() / 1000;
-    this.#stop = await listening(this.#database, rowChannel, onAnnounced, onGap, this.#onFault);
+    this.#stop = await listening(this.#database, rowChannel, onAnnounced, onMissedEvents, this.#onFault);
   }
 
   async close(): Promise<void> {
@@ -168,7 +168,10 @@ class RowFeed {
   }
 }
 
-/** Clients' broadcasts between processes. What is on the way while a connection is lost is lost: they promise no more. */
+/**
+ * Clients' broadcasts between processes. Those sent while a connection is lost are lost: the protocol does not guarantee
+ * delivery.
+ */
 class PeerFeed {
   readonly #database: Database;
   readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
@@ -177,7 +180,7 @@ class PeerFeed {
   #sequence = 0;
   #waiting: string[] = [];
   #work: Promise<void> | null = null;
-  /** Received, and not yet delivered here. */
+  /** Received and not delivered here yet. */
   #undelivered = 0;
   readonly #partial = new Map<string, { sequence: string; parts: string[] }>();
   #stop = async () => {};
@@ -192,7 +195,7 @@ class PeerFeed {
     this.#onFault = onFault;
   }
 
-  /** The embedded database belongs to one process: there is nobody else to tell. */
+  /** The embedded database belongs to one process, so there are no others to notify. */
   get #isAlone() {
     return this.#database.kind === 'pglite';
   }
@@ -200,8 +203,8 @@ class PeerFeed {
   async start(): Promise<void> {
     if (this.#isAlone) return;
     const onPart = (part: string) => this.#receive(part);
-    const onGap = () => this.#partial.clear();
-    this.#stop = await listening(this.#database, peerChannel, onPart, onGap, this.#onFault);
+    const onMissedEvents = () => this.#partial.clear();
+    this.#stop = await listening(this.#database, peerChannel, onPart, onMissedEvents, this.#onFault);
   }
 
   async close(): Promise<void> {
@@ -212,7 +215,7 @@ class PeerFeed {
   publish(broadcast: Broadcast): void {
     if (this.#isAlone) return;
     const parts = inParts(packBroadcast(broadcast));
-    if (this.#waiting.length + parts.length > mostWaitingParts) {
+    if (this.#waiting.length + parts.length > maxQueuedParts) {
       this.#onFault(new Error('broadcasts to other processes come faster than the database takes them'));
       return;
     }
@@ -226,7 +229,7 @@ class PeerFeed {
   }
 
   async #sendAll(): Promise<void> {
-    // One statement at a time keeps the order; what comes in meanwhile goes with the next.
+    // One statement at a time keeps the order; broadcasts that arrive in the meantime go with the next one.
     while (this.#waiting.length > 0) {
       const parts = this.#waiting;
       this.#waiting = [];
@@ -260,11 +263,11 @@ class PeerFeed {
     try {
       broadcast = unpackBroadcast(packed);
     } catch (error) {
-      // Another version of this program may speak differently while the two change places.
+      // During an update another version of this program may use another format.
       this.#onFault(error);
       return;
     }
-    if (this.#undelivered >= mostWaitingBroadcasts) {
+    if (this.#undelivered >= maxQueuedBroadcasts) {
       this.#onFault(new Error('broadcasts of other processes come faster than they can be delivered'));
       return;
     }
@@ -278,7 +281,7 @@ class PeerFeed {
 }
 
 /**
- * Cuts a packed broadcast to what a notification holds: as it is when it fits, otherwise in base64, which may be cut anywhere.
+ * Splits a packed broadcast into notification payloads: as is when it fits, otherwise in base64, which can be split anywhere.
  */
 function inParts(packed: string): string[] {
   if (Buffer.byteLength(packed) <= partBytes) return [packed];

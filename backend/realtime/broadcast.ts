@@ -1,7 +1,7 @@
-// A broadcast on its way: what it is, how it looks in each version of the protocol, and how it travels between processes.
+// A broadcast: its content, its frame in each protocol version, and its format between processes.
 import { type BroadcastData, encodeBroadcast, encodeBroadcastText, SharedFrames } from './protocol.ts';
 
-/** One message to all members of a topic. */
+/** One message to all subscribers of a topic. */
 export interface Broadcast {
   /** Without `realtime:`. */
   topic: string;
@@ -9,23 +9,23 @@ export interface Broadcast {
   event: string;
   data: BroadcastData;
   meta: Readonly<Record<string, unknown>> | null;
-  /** Whether clients of version 2 get it as a binary frame, as they do when it came in as one. */
+  /** Whether version 2 clients get a binary frame, as when it arrived as one. */
   isFramedBinary: boolean;
 }
 
 /**
- * The key members of a topic are found by: public and private topics of one name are separate.
+ * The key of a topic's subscribers: public and private topics of one name are separate.
  */
 export function audienceOf(topic: string, isPrivate: boolean): string {
   return `${isPrivate ? 'private' : 'public'}:${topic}`;
 }
 
-/** What a row of realtime.messages carries: bytes, or JSON text. */
+/** Payload of a row of realtime.messages: bytes, or JSON text. */
 export function storedData(json: string | null, bytes: Uint8Array | null): BroadcastData {
   return bytes ? { encoding: 'binary', bytes } : { encoding: 'json', text: json ?? 'null' };
 }
 
-/** Encodes a broadcast for many sockets. */
+/** Encodes a broadcast once for many sockets. */
 export function framesOf({ topic: name, event, data, meta, isFramedBinary }: Broadcast): SharedFrames {
   const topic = `realtime:${name}`;
   return new SharedFrames((version) => {
@@ -37,7 +37,7 @@ export function framesOf({ topic: name, event, data, meta, isFramedBinary }: Bro
   });
 }
 
-/** Bytes of what a broadcast carries. */
+/** Payload size in bytes. */
 export function sizeOf({ data }: Pick<Broadcast, 'data'>): number {
   return data.encoding === 'json' ? Buffer.byteLength(data.text) : data.bytes.length;
 }

@@ -5,10 +5,10 @@ import { type ChangedTable, quoted, type TableColumn } from './changed-tables.ts
 import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';
 
-const mostListed = 100;
-/** Of a regular expression. */
-const mostStates = 60;
-const mostTogether = 200;
+const maxListed = 100;
+/** Of a regular expression: states of its automaton. */
+const maxStates = 60;
+const setsPerStatement = 200;
 const symbols = {
   eq: '=',
   neq: '<>',
@@ -27,7 +27,7 @@ const truths = new Map([
   ['false', 'false'],
   ['unknown', 'unknown'],
 ]);
-/** Filters run with the backend's own rights but not for as long as they like; names resolve as in requests. */
+/** Filters run with the backend's own rights, with a timeout; names resolve as in requests. */
 const settings = { search_path: 'public, extensions', statement_timeout: '5000' };
 const conditionNames = new Map([
   ['P0001', 'raise_exception'],
@@ -38,27 +38,26 @@ const conditionNames = new Map([
   ['57014', 'query_canceled'],
 ]);
 
-/** Why a subscription fits no table; worded as the database of a hosted project words it. */
+/** Why a subscription does not fit a table, in the words of a hosted project's database. */
 export class UnfitInterest extends Error {
   override readonly name = 'UnfitInterest';
 }
 
-/** What the filters of subscriptions say of one change. */
+/** Result of the filters for one change. */
 export interface FilterAnswer {
-  /** The primary key's values as a JSON object; text, because large numbers must survive. */
+  /** The primary key's values as a JSON object, as text so that large numbers keep their precision. */
   key: string;
-  /** By what `filtersKey` gives. */
+  /** By `filtersKey`. */
   passed: ReadonlySet<string>;
 }
 
-/** Stands for a set of filters; '' when there are none. */
+/** Key of a set of filters; '' without filters. */
 export function filtersKey(filters: readonly ChangeFilter[]): string {
   return filters.length === 0 ? '' : JSON.stringify(filters);
 }
 
 /**
- * Whether an interest can be served from a table: its columns exist and may be read by the role, its values have the
- * columns' types.
+ * Checks that a table can serve an interest: its columns exist, the role may read them, and values have the columns' types.
  * @throws UnfitInterest
  */
 export async function checkInterest(
@@ -73,7 +72,7 @@ export async function checkInterest(
     if (!readable(column)) throw refused(`invalid column for filter ${column}`);
     if (operator === 'is' && !truths.has(value))
       throw refused('invalid value for is filter: must be null, true, false, or unknown');
-    if ((operator === 'match' || operator === 'imatch') && patternCost(value) > mostStates)
+    if ((operator === 'match' || operator === 'imatch') && patternCost(value) > maxStates)
       throw new UnfitInterest(
         'ERROR 2201B (invalid_regular_expression) invalid regular expression: regular expression is too complex',
       );
@@ -102,9 +101,9 @@ export async function checkInterest(
 }
 
 /**
- * What of several changes of one table passes which filters.
+ * Evaluates the filters for several changes of one table.
  * @param ids of the changes, with their transactions
- * @throws DatabaseError when the database cannot be asked; a filter that fails by itself passes nothing
+ * @throws DatabaseError when the database is unavailable; a filter that fails by itself matches nothing
  */
 export async function askFilters(
   database: Database,
@@ -145,13 +144,13 @@ export async function askFilters(
       });
     }
   };
-  for (let from = 0; from === 0 || from < known.length; from += mostTogether) {
-    const sets = known.slice(from, from + mostTogether);
+  for (let from = 0; from === 0 || from < known.length; from += setsPerStatement) {
+    const sets = known.slice(from, from + setsPerStatement);
     try {
       await ask(sets);
     } catch (error) {
       if (sets.length === 0 || isOutage(error)) throw error;
-      // One of them fails, for example because a column has another type now: the others must not suffer.
+      // One of them fails, for example because a column's type has changed: evaluate the others without it.
       await ask([]);
       for (const filters of sets) {
         await ask([filters]).catch((failure) => {
@@ -164,16 +163,15 @@ export async function askFilters(
   return answers;
 }
 
-/** Tries what the condition could not be tried on, as there was no row. */
+/** Checks the filter against the columns' types, since no row was there to evaluate it on. */
 async function checkValue(session: Session, { operator, value }: ChangeFilter): Promise<void> {
   if (operator === 'match' || operator === 'imatch') await session.query(`select '' ~ $1::text`, [value]);
   if (operator !== 'in') return;
   const { rows } = await session.query<{ n: number }>('select cardinality($1::text[]) as n', [value]);
-  if ((rows[0]?.n ?? 0) > mostListed)
-    throw refused(`too many values for \`in\` filter. Maximum ${mostListed}`);
+  if ((rows[0]?.n ?? 0) > maxListed) throw refused(`too many values for \`in\` filter. Maximum ${maxListed}`);
 }
 
-/** Conditions on `r`, one per set of filters, and the columns `r` must have. */
+/** Conditions on `r`, one per set of filters, and the columns that `r` must have. */
 function written(table: ChangedTable, sets: readonly (readonly ChangeFilter[])[], offset: number) {
   const parameters: string[] = [];
   const used = new Map<string, TableColumn>();

@@ -1,23 +1,22 @@
-// Reads the log of changes: what was committed since the last look, once, in the order of the commits.
+// Reads the change log: everything committed since the last read, once, in commit order.
 //
-// A transaction's changes are numbered before it commits, so numbers say nothing about commits. The database says it
-// twice: snapshots tell what is new since the last look, and notifications, one per transaction, come in the order of
-// the commits. What is new but not yet announced waits for its announcement. Whoever lost the connection that
-// announcements come on looks by snapshot alone, in the order of the last numbers, which is right wherever one
-// transaction could have seen the other.
+// A transaction's changes are numbered before it commits, so their numbers do not give the commit order. The database reports
+// commits twice: snapshots show what is new since the last read, and notifications, one per transaction, arrive in commit order.
+// New changes that are not announced yet wait for their notification. After a lost connection, snapshots alone decide, in the
+// order of the last numbers, which is correct wherever one transaction could have seen the other.
 import type { Database } from '../database/database.ts';
 import { listening } from './listening.ts';
 import { RetriedWork } from './retried-work.ts';
 import type { ChangeType } from './subscription-params.ts';
 
 const channel = 'realtime_changes';
-const mostChanges = 500;
-// A hosted project's bounds: a change of more bytes keeps only the values of few.
+const maxChanges = 500;
+// A hosted project's limits: above them, a change keeps only its small values.
 const largestChange = 1024 * 1024;
-const largestKeptValue = 64;
+const largestStoredValue = 64;
 const transactionId = /^\d+$/;
 
-/** A row's change, as it stands in the log. */
+/** A change of one row, as logged. */
 export interface LoggedChange {
   transaction: string;
   id: number;
@@ -28,10 +27,10 @@ export interface LoggedChange {
   type: ChangeType;
   record: Record<string, unknown> | null;
   oldRecord: Record<string, unknown> | null;
-  /** Names of the old values there are, also when they are too large to be told. */
+  /** Names of the old values, including values too large to send. */
   identity: string[];
   isTooLarge: boolean;
-  /** The number of the look at the log that first saw it committed. */
+  /** The number of the first read of the log that saw it committed. */
   look: number;
   /** YYYY-MM-DDTHH:MM:SS.mmmZ */
   committedAt: string;
@@ -44,11 +43,11 @@ interface Committed {
   look: number;
 }
 
-/** What the log is read for. */
+/** Consumer of the log. */
 export interface ChangeReader {
-  /** Whether anybody wants changes at all; if not, they are passed over. */
+  /** Whether there are subscriptions at all; without them changes are skipped. */
   isWanted(): boolean;
-  /** Takes changes in the order of commits; what it rejects is given again. */
+  /** Receives changes in commit order; what it rejects is passed again. */
   take(changes: LoggedChange[]): Promise<void>;
 }
 
@@ -56,12 +55,12 @@ export class ChangeLog {
   readonly #database: Database;
   readonly #reader: ChangeReader;
   readonly #onFault: (error: unknown) => void;
-  /** Everything visible in it was seen; null while nobody wants changes. */
+  /** Every transaction visible in this snapshot was read; null without subscriptions. */
   #snapshot: string | null = null;
   #announced: string[] = [];
-  /** Seen, but not yet announced. */
+  /** Read, but not announced yet. */
   readonly #held = new Map<string, Committed>();
-  /** To be taken next, in this order; of the first, the changes after `#takenId`. */
+  /** Next to deliver, in this order; of the first, the changes after `#takenId`. */
   #due: Committed[] = [];
   #takenId = 0;
   #isCatchUpDue = false;
@@ -80,24 +79,24 @@ export class ChangeLog {
     );
   }
 
-  /** Resolves when commits are heard of. */
+  /** Resolves when every later commit is announced. */
   async start(): Promise<void> {
     const onAnnounced = (transaction: string) => {
       if (!transactionId.test(transaction)) return;
       this.#announced.push(transaction);
       this.#reading.start();
     };
-    const onGap = () => {
+    const onMissedEvents = () => {
       this.#isCatchUpDue = true;
       this.#reading.start();
     };
-    this.#stop = await listening(this.#database, channel, onAnnounced, onGap, this.#onFault);
+    this.#stop = await listening(this.#database, channel, onAnnounced, onMissedEvents, this.#onFault);
   }
 
   /**
-   * Runs `action` after a look at the log.
-   * @param action gets the look's number: whatever was committed before `atPresent` was called has it or a lower one,
-   *   but may still be taken later, as it waits for its announcement; whatever is committed after `action` has a higher one
+   * Runs `action` after a read of the log.
+   * @param action receives the number of that read: changes committed before the call have it or a lower one, but may be
+   *   delivered later, when their notification arrives; changes committed after `action` have a higher one
    */
   atPresent(action: (look: number) => void): Promise<void> {
     return new Promise((done) => {
@@ -148,7 +147,7 @@ export class ChangeLog {
     const isCatchUp = this.#isCatchUpDue;
     this.#isCatchUpDue = false;
     try {
-      // One statement sees by one snapshot, the one it tells.
+      // One statement has one snapshot, the one that it returns.
       const { rows } = await this.#database.query<{ snapshot: string; committed: Omit<Committed, 'look'>[] }>(
         `select pg_current_snapshot()::text as snapshot, (
            select coalesce(jsonb_agg(jsonb_build_object(
@@ -193,12 +192,12 @@ export class ChangeLog {
       let count = first.changes;
       for (const next of this.#due.slice(1)) {
         count += next.changes;
-        if (count > mostChanges) break;
+        if (count > maxChanges) break;
         together.push(next);
       }
       const changes = this.#reader.isWanted() ? await this.#fetch(together) : [];
       if (changes.length > 0) await this.#reader.take(changes);
-      const isPart = together.length === 1 && changes.length === mostChanges;
+      const isPart = together.length === 1 && changes.length === maxChanges;
       if (isPart) this.#takenId = changes.at(-1)?.id ?? 0;
       else {
         this.#due.splice(0, together.length);
@@ -226,12 +225,12 @@ export class ChangeLog {
        ) as size
        where transaction = any($1::xid8[]) and id > $2::int8
        order by array_position($1::xid8[], transaction), id
-       limit ${mostChanges}`,
+       limit ${maxChanges}`,
       [
         `{${together.map(({ transaction }) => transaction).join(',')}}`,
         this.#takenId,
         largestChange,
-        largestKeptValue,
+        largestStoredValue,
       ],
     );
     const transactions = new Map(together.map((one) => [one.transaction, one]));

@@ -1,13 +1,13 @@
-// What the catalogue says of tables whose changes are told, as it is now.
+// Reads from the catalogue which tables are published and how clients see their columns.
 import { requestRoles } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 
 /** A column of a table. */
 export interface TableColumn {
   name: string;
-  /** The type's bare name, such as int4 or _text: what clients are told. */
+  /** The type's bare name, such as int4 or _text, as sent to clients. */
   typeName: string;
-  /** The type with its schema, quoted: for SQL. */
+  /** The schema-qualified type, quoted for SQL. */
   type: string;
   isKey: boolean;
   /** Request roles that may select it. */
@@ -17,7 +17,7 @@ export interface TableColumn {
 /** A table. */
 export interface ChangedTable {
   relation: number;
-  /** With its schema, quoted: for SQL. */
+  /** Schema-qualified and quoted for SQL. */
   name: string;
   /** Whether row level security is on. */
   isSecured: boolean;
@@ -27,7 +27,7 @@ export interface ChangedTable {
 /**
  * Describes tables.
  * @param relations oids
- * @returns by oid; what is gone is missing
+ * @returns by oid; without tables that do not exist any more
  */
 export async function describeTables(
   database: Database,

@@ -1,4 +1,4 @@
-// One membership of one connection in one topic, from the accepted join to the end.
+// One channel: a connection's membership in a topic, from the accepted join to its end.
 import type { Claims } from '../database/as-role.ts';
 import { visitorOf } from '../fair-share.ts';
 import {
@@ -37,24 +37,24 @@ export interface ChannelLink {
   version: Version;
   /** Headers of the handshake, for policies. */
   headers: Readonly<Record<string, string>>;
-  /** The client's networks, for limits; empty where it has none of a network's. */
+  /** The client's networks, for limits; empty for clients without per-network limits. */
   networks: readonly string[];
   send(frame: string | Frame): void;
   /**
-   * Null while the client keeps up; otherwise resolves when it has caught up or was let go.
-   * @param role the client's, which decides how long it is waited for
+   * Null while the client keeps up; otherwise resolves when it has caught up or was disconnected.
+   * @param role the client's, which decides the timeout
    */
   room(role: string): Promise<void> | null;
   /**
-   * Takes room for what its client is present with, or gives it back where `bytes` are negative.
-   * @returns false when there is not so much
+   * Reserves memory for presence, or releases it where `bytes` is negative.
+   * @returns false above the limit
    */
   takePresenceRoom(bytes: number): boolean;
   /** The channel ended itself. */
   onClosed(channel: Channel): void;
 }
 
-/** Who holds a channel: the claims in force, and the token they came from. */
+/** Identity of a channel: the claims in force, and their token. */
 export interface Holder {
   claims: Claims;
   token: string;
@@ -69,15 +69,15 @@ export class Channel {
   readonly #config: JoinConfig;
   readonly #presenceCalls: RateWindow;
   readonly #onEnd: () => void;
-  /** What was stored before the join, for who asked to have it repeated. */
+  /** Stored messages to replay, if the client asked for them. */
   #stored: readonly StoredMessage[] = [];
-  /** New messages that came while the stored ones were read: they are sent after those. */
+  /** Messages that arrived while the stored ones were read; sent after those. */
   #held: { broadcast: Broadcast; frames: SharedFrames }[] | null = null;
   #holder: Holder;
   #readRights: Rights;
   #sendRights: Promise<Rights> | null = null;
   #hasPresence: boolean;
-  /** What it is present with, as text. */
+  /** Its presence payload, as text. */
   #tracked: string | null = null;
   #follower: Follower | null = null;
   #recheck: NodeJS.Timeout | null = null;
@@ -113,7 +113,7 @@ export class Channel {
     return `realtime:${this.#name}`;
   }
 
-  /** Reads what the client asked to have repeated, and holds what comes meanwhile. Comes before `open`. */
+  /** Reads the messages to replay and queues new ones. Call it before `open`. */
   async readStored(): Promise<void> {
     const { replay } = this.#config;
     if (!replay || replay === 'invalid') return;
@@ -122,7 +122,7 @@ export class Channel {
     this.#stored = await storedMessages(this.#hub.database, this.#name, replay);
   }
 
-  /** Answers the join and begins to take messages: in this order, and nothing in between. */
+  /** Answers the join and starts delivery: in this order, with nothing in between. */
   open(ref: string | null): void {
     this.reply(ref, 'ok', { postgres_changes: acceptBindings(this.#config.postgresChanges) });
     this.#hub.channels.add(this);
@@ -133,7 +133,7 @@ export class Channel {
     this.#scheduleRecheck();
   }
 
-  /** Subscribes to the changes of tables the client asked for, with the claims in force, and tells the client how it went. */
+  /** Subscribes to table changes with the claims in force, and sends the client the result. */
   async followChanges(): Promise<void> {
     if (this.#isClosed || this.#config.postgresChanges.length === 0) return;
     const { topic } = this;
@@ -142,7 +142,7 @@ export class Channel {
     const follower: Follower = {
       claims: this.#holder.claims,
       bindings: acceptBindings(this.#config.postgresChanges),
-      tell: (ids, frames) => {
+      deliver: (ids, frames) => {
         this.#link.send(frames.for(version, topic, ids));
         return this.#link.room(this.#holder.claims.role);
       },
@@ -174,7 +174,7 @@ export class Channel {
         await this.#receiveToken(payload.access_token);
         return;
       default:
-      // Unknown events are passed over without a word, as the protocol has it.
+      // The protocol ignores unknown events without an answer.
     }
   }
 
@@ -201,25 +201,25 @@ export class Channel {
     }
     if (!this.#hub.shared.deliveries.take(this.#link.networks, costOf(this.#hub, broadcast)))
       return this.shutDown('Too many messages per second');
-    // What the sender sends next waits until this is delivered.
+    // The sender's next message waits until this one is delivered.
     await broadcastToAll(this.#hub, broadcast, reachesSelf ? null : this);
     if (isAcknowledged) this.reply(ref, 'ok', {});
   }
 
-  /** Passes on a broadcast of somebody else. */
+  /** Sends another client's broadcast. */
   passBroadcast(broadcast: Broadcast, frames: SharedFrames): void {
     if (this.#isClosed || !this.#readRights.broadcast) return;
     if (this.#held) {
       this.#held.push({ broadcast, frames });
       return;
     }
-    // The announcement of a row may come after the row was read with the stored ones.
+    // A row's notification may arrive after the row was read for the replay.
     if (this.#stored.some(({ id }) => id === broadcast.meta?.id)) return;
     const frame = frames.for(this.#link.version);
     if (frame !== null) this.#link.send(frame);
   }
 
-  /** Passes on who came and went. */
+  /** Sends a presence change. */
   passPresence(frames: SharedFrames): void {
     if (this.#isClosed || this.#held || !this.#hasPresence || !this.#readRights.presence) return;
     const frame = frames.for(this.#link.version);
@@ -230,14 +230,14 @@ export class Channel {
     this.#send('phx_reply', { status, response }, ref);
   }
 
-  /** Tells the client why, and ends. */
+  /** Sends the client the reason and closes the channel. */
   shutDown(reason: string): void {
     if (this.#isClosed) return;
     this.#sendSystem('system', 'error', reason);
     this.close();
   }
 
-  /** Ends, and says so to the client. */
+  /** Closes the channel with a message to the client. */
   close(): void {
     if (this.#isClosed) return;
     this.#send('phx_close', {});
@@ -245,7 +245,7 @@ export class Channel {
     this.#link.onClosed(this);
   }
 
-  /** Ends without a word: something failed (the client is told to join again) or the socket is gone. */
+  /** Closes the channel without a message: it failed (the client receives an error and rejoins) or the socket is closed. */
   end(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -256,7 +256,7 @@ export class Channel {
     this.#onEnd();
   }
 
-  /** Ends after a fault of ours; the client joins again after a while. */
+  /** Closes the channel after an error of ours; the client rejoins after a delay. */
   fail(): void {
     if (this.#isClosed) return;
     this.#send('phx_error', {});
@@ -286,13 +286,13 @@ export class Channel {
       this.#hasPresence = true;
       this.#sendPresenceState();
     }
-    // Whoever says the same again has not changed.
+    // The same presence again is no change.
     if (text !== this.#tracked && !this.#track(tracked, text))
       return this.shutDown('Track message size exceeded');
     this.reply(ref, 'ok', {});
   }
 
-  /** Shows the client as present; false when that is more than it or its topic may hold. */
+  /** Tracks the client's presence; false above its or its topic's limit. */
   #track(tracked: Readonly<Record<string, unknown>>, text: string): boolean {
     const { presences, limits, channels } = this.#hub;
     const { key } = this.#config.presence;
@@ -351,7 +351,7 @@ export class Channel {
     if (this.#config.isPrivate) {
       const { claims } = this.#holder;
       const rights = await this.#inShare(() => readRights(this.#hub.database, this.#question()));
-      // A newer token was taken in the meantime: its own answer counts.
+      // A newer token was accepted in the meantime; its own result counts.
       if (claims !== this.#holder.claims) return;
       if (!rights.broadcast && !rights.presence) return this.shutDown(unreadable(this.#name));
       const isLess =
@@ -427,7 +427,7 @@ export class Channel {
   }
 }
 
-/** Does database work for a client in its share of the queue. */
+/** Runs database work in the client's share of the queue. */
 function inShare<T>(
   { queue }: Pick<Hub, 'queue'>,
   { networks }: Pick<ChannelLink, 'networks'>,
@@ -436,12 +436,12 @@ function inShare<T>(
   return queue.run(visitorOf(networks), work);
 }
 
-/** What is said when no policy lets someone read a topic. */
+/** Error when no policy allows reading a topic. */
 export function unreadable(topic: string): string {
   return `You do not have permissions to read from this Channel topic: ${topic}`;
 }
 
-/** The rights to join with: what the policies say of a private topic, all of them on a public one. */
+/** The rights of a join: from the policies on a private topic, all of them on a public one. */
 export async function rightsToJoin(
   hub: Hub,
   link: ChannelLink,

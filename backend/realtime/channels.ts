@@ -1,4 +1,4 @@
-// Who is on which topic in this process, and the one way a broadcast reaches them.
+// The channels of this process by topic, and the delivery of broadcasts to them.
 import type { Authenticate } from '../authenticate.ts';
 import type { Backlog } from '../backlog.ts';
 import type { Database } from '../database/database.ts';
@@ -12,14 +12,14 @@ import type { PostgresChanges } from './postgres-changes.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
 import { encodeText, SharedFrames } from './protocol.ts';
 
-/** What all connections of this process share. */
+/** Shared by all connections of this process. */
 export interface Hub {
   database: Database;
   authenticate: Authenticate;
   publicSenders: PublicSenders;
   limits: Limits;
   shared: SharedLimits;
-  /** The database work of joins. */
+  /** Database work of joins. */
   queue: FairQueue;
   backlog: Backlog;
   onFault: (error: unknown) => void;
@@ -29,7 +29,7 @@ export interface Hub {
   changes: PostgresChanges;
 }
 
-/** A channel as this process reaches it. */
+/** A channel as the delivery sees it. */
 export interface Receiver {
   audience: string;
   passBroadcast(broadcast: Broadcast, frames: SharedFrames): void;
@@ -57,15 +57,15 @@ export class Channels {
     if (members?.size === 0) this.#byAudience.delete(channel.audience);
   }
 
-  /** How many channels a message to a topic reaches. */
+  /** Number of channels that receive a message to a topic. */
   countReceivers(audience: string): number {
     return this.#byAudience.get(audience)?.size ?? 0;
   }
 
   /**
    * Sends a broadcast to all channels of its topic in this process.
-   * @param except the sender's, when it does not want its own messages
-   * @returns null when all have it; otherwise resolves when they have
+   * @param except the sender's channel, unless it receives its own messages
+   * @returns null when it is delivered to all; otherwise resolves when it is
    */
   deliver(broadcast: Broadcast, except: Receiver | null = null): Promise<void> | null {
     const members = this.#byAudience.get(audienceOf(broadcast.topic, broadcast.isPrivate));
@@ -76,7 +76,7 @@ export class Channels {
     });
   }
 
-  /** Tells all channels of a topic in this process who came and went. */
+  /** Sends a presence change to all channels of a topic in this process. */
   deliverPresence(audience: string, topic: string, diff: PresenceDiff | null): void {
     const members = this.#byAudience.get(audience);
     if (!members || !diff) return;
@@ -89,7 +89,7 @@ export class Channels {
 
 /**
  * Sends a broadcast to all channels of its topic: here, and in the other processes through the database.
- * @returns null when all channels here have it; otherwise resolves when they have
+ * @returns null when it is delivered to all channels here; otherwise resolves when it is
  */
 export function broadcastToAll(
   hub: Pick<Hub, 'channels' | 'feed'>,
@@ -100,7 +100,7 @@ export function broadcastToAll(
   return hub.channels.deliver(broadcast, except);
 }
 
-/** What it costs to deliver a message of a client, for the limit on deliveries. */
+/** Cost of delivering a client's message, for the delivery limit. */
 export function costOf(
   hub: Pick<Hub, 'channels'>,
   broadcast: Pick<Broadcast, 'topic' | 'isPrivate' | 'data'>,

@@ -1,4 +1,4 @@
-// One socket: reads its frames, keeps their order per topic, and holds its channels.
+// One socket: parses frames, keeps their order per topic, and owns the socket's channels.
 import type { RawData, WebSocket } from 'ws';
 import type { Reader } from '../backlog.ts';
 import { QueueFull } from '../fair-queue.ts';
@@ -22,26 +22,26 @@ import {
 import { claimsOf, TokenRefused } from './tokens.ts';
 
 const topicPrefix = 'realtime:';
-const mostUnfinished = 64;
-/** Of messages that wait for the one before them. */
-const mostUnfinishedBytes = 1024 * 1024;
+const maxUnfinished = 64;
+/** Maximum bytes of messages that wait for the one before them. */
+const maxUnfinishedBytes = 1024 * 1024;
 const bytesPerFrame = 4 * 1024;
-/** Memory that a queued frame takes besides its bytes, about: most frames are smaller. */
+/** Approximate memory of a queued frame besides its bytes: most frames are smaller. */
 const bytesOfQueuedFrame = 512;
-const mostSubscriptions = 100;
+const maxSubscriptions = 100;
 const closeCodes = { normal: 1000, protocolError: 1002, policy: 1008, tryAgainLater: 1013 };
-const goodByeMilliseconds = 5_000;
-const lookAgainMilliseconds = 5;
-const millisecondsPerLook = 40;
+const closeTimeoutMs = 5_000;
+const checkIntervalMs = 5;
+const msPerCheck = 40;
 const socketOpen = 1;
 
-/** What the handshake established. */
+/** Result of the handshake. */
 export interface Handshake {
   version: Version;
-  /** Who the API key stands for. */
+  /** Claims of the API key. */
   holder: Holder;
   headers: Readonly<Record<string, string>>;
-  /** The client's, narrowest first; empty without an address. */
+  /** The client's networks, narrowest first; empty without an IP address. */
   networks: readonly string[];
 }
 
@@ -58,7 +58,7 @@ export class Connection implements ChannelLink, Reader {
   readonly #socket: WebSocket;
   readonly #holder: Holder;
   readonly #channels = new Map<string, Channel>();
-  /** The end of what is being worked on, by topic: messages of one topic keep their order. */
+  /** The last pending work by topic: messages of one topic keep their order. */
   readonly #tails = new Map<string, Promise<void>>();
   readonly #joins: RateWindow;
   readonly #messages: RateWindow;
@@ -80,7 +80,7 @@ export class Connection implements ChannelLink, Reader {
     this.#holder = handshake.holder;
     this.version = handshake.version;
     this.headers = handshake.headers;
-    // The secret key is the operator's own: it has the bounds of one socket and of all, but none of a network.
+    // The secret key belongs to the operator: it has per-socket and total limits, but none per network.
     this.networks = handshake.holder.claims.role === 'service_role' ? [] : handshake.networks;
     this.#joins = new RateWindow(hub.limits.joinsPerSecond, 1000);
     this.#messages = new RateWindow(hub.limits.messagesPerSecond, 1000);
@@ -93,14 +93,14 @@ export class Connection implements ChannelLink, Reader {
       hub.backlog.forget(this);
       this.#end();
     });
-    // A broken frame or connection: `close` follows, and nobody else needs to know.
+    // A broken frame or connection: `close` follows.
     socket.on('error', () => {});
   }
 
   send(frame: string | Frame): void {
     if (this.#socket.readyState !== socketOpen) return;
     if (this.queuedBytes > 2 * this.#hub.limits.bufferedBytes) {
-      this.#giveUp();
+      this.#disconnectSlowReader();
       return;
     }
     const { bytes, isBinary } = typeof frame === 'string' ? { bytes: frame, isBinary: false } : frame;
@@ -126,12 +126,12 @@ export class Connection implements ChannelLink, Reader {
 
   room(role: string): Promise<void> | null {
     if (!this.#isFull(1)) return null;
-    const { patienceMilliseconds, visitorPatienceMilliseconds } = this.#hub.limits;
-    this.#room ??= this.#makeRoom(
-      role === 'anon' ? visitorPatienceMilliseconds : patienceMilliseconds,
-    ).finally(() => {
-      this.#room = null;
-    });
+    const { slowReaderTimeoutMs, slowVisitorTimeoutMs } = this.#hub.limits;
+    this.#room ??= this.#waitForReader(role === 'anon' ? slowVisitorTimeoutMs : slowReaderTimeoutMs).finally(
+      () => {
+        this.#room = null;
+      },
+    );
     return this.#room;
   }
 
@@ -141,35 +141,35 @@ export class Connection implements ChannelLink, Reader {
     );
   }
 
-  async #makeRoom(patience: number): Promise<void> {
-    const deadline = performance.now() + patience;
-    // It is looked at several times even if this process was too busy to send anything for so long.
-    const fewestLooks = patience / millisecondsPerLook;
-    for (let look = 0; this.#isFull(0.5); look += 1) {
-      if (look > fewestLooks && performance.now() > deadline) return this.#giveUp();
-      await new Promise((done) => setTimeout(done, lookAgainMilliseconds));
+  async #waitForReader(timeoutMs: number): Promise<void> {
+    const deadline = performance.now() + timeoutMs;
+    // Checked several times, even if this process was too busy to send for that long.
+    const minChecks = timeoutMs / msPerCheck;
+    for (let check = 0; this.#isFull(0.5); check += 1) {
+      if (check > minChecks && performance.now() > deadline) return this.#disconnectSlowReader();
+      await new Promise((done) => setTimeout(done, checkIntervalMs));
     }
   }
 
-  /** Lets go of a client that reads too slowly: what waits for it would otherwise fill the memory of everybody. */
-  #giveUp(): void {
+  /** Disconnects a client that reads too slowly: its unread messages would fill the process's memory. */
+  #disconnectSlowReader(): void {
     this.#closeWith(closeCodes.tryAgainLater, 'reads too slowly');
   }
 
-  /** Closes the connection, and takes no more of what its client sends. */
+  /** Closes the connection and ignores further frames. */
   #closeWith(code: number, reason: string) {
     if (this.#isClosed) return;
     this.#end();
     this.#socket.close(code, reason);
-    // The good-bye stands behind all that waits, and needs the client's answer.
-    setTimeout(() => this.#socket.terminate(), goodByeMilliseconds).unref();
+    // The close frame is queued behind unread data and needs the client's answer.
+    setTimeout(() => this.#socket.terminate(), closeTimeoutMs).unref();
   }
 
   onClosed(channel: Channel): void {
     if (this.#channels.get(channel.topic) === channel) this.#channels.delete(channel.topic);
   }
 
-  /** Counts a frame; false, and the end of the connection, when its client sends too much. */
+  /** Counts a frame. Returns false and closes the connection above the limit. */
   #admit(bytes: number): boolean {
     if (this.#isClosed) return false;
     this.#idle.refresh();
@@ -199,7 +199,7 @@ export class Connection implements ChannelLink, Reader {
     const { topic } = message;
     this.#unfinished += 1;
     this.#unfinishedBytes += bytes;
-    if (this.#unfinished >= mostUnfinished || this.#unfinishedBytes >= mostUnfinishedBytes)
+    if (this.#unfinished >= maxUnfinished || this.#unfinishedBytes >= maxUnfinishedBytes)
       this.#socket.pause();
     const before = this.#tails.get(topic) ?? Promise.resolve();
     const tail = before
@@ -211,8 +211,7 @@ export class Connection implements ChannelLink, Reader {
       .finally(() => {
         this.#unfinished -= 1;
         this.#unfinishedBytes -= bytes;
-        const isRelieved =
-          this.#unfinished < mostUnfinished / 2 && this.#unfinishedBytes < mostUnfinishedBytes;
+        const isRelieved = this.#unfinished < maxUnfinished / 2 && this.#unfinishedBytes < maxUnfinishedBytes;
         if (this.#socket.isPaused && isRelieved) this.#socket.resume();
         if (this.#tails.get(topic) === tail) this.#tails.delete(topic);
       });
@@ -252,12 +251,12 @@ export class Connection implements ChannelLink, Reader {
       const holder = await this.#holderOf(config.accessToken);
       const rights = await rightsToJoin(this.#hub, this, topic, config.isPrivate, holder).catch((error) => {
         if (isOutage(error)) throw error;
-        // A policy that fails lets nobody in.
+        // A policy that fails grants nothing.
         this.#hub.onFault(error);
         return noRights;
       });
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
-      // Whoever is told "joined" misses nothing that is committed afterwards.
+      // A client that received "joined" misses nothing that is committed afterwards.
       await this.#hub.feed.ready;
       if (this.#isClosed) return giveBack();
       const channel = new Channel(this.#hub, this, {
@@ -288,17 +287,16 @@ export class Connection implements ChannelLink, Reader {
     }
   }
 
-  /**
-   * Counts a join and what its channel is going to hold.
-   * @returns gives back what the channel holds
+  /** Counts a join and the resources that its channel will hold.
+   * @returns a function that releases them
    * @throws JoinRefused
    */
   #admitJoin(config: JoinConfig, bytes: number): () => void {
     const { shared } = this.#hub;
     const { calls, subscriptions } = costOfJoin(config);
-    if (config.postgresChanges.length > mostSubscriptions)
+    if (config.postgresChanges.length > maxSubscriptions)
       throw new JoinRefused(
-        `ChannelRateLimitReached: Unable to subscribe to more than ${mostSubscriptions} kinds of changes at once`,
+        `ChannelRateLimitReached: Unable to subscribe to more than ${maxSubscriptions} kinds of changes at once`,
       );
     if (!this.#joins.take() || !shared.calls.take(this.networks, calls))
       throw new JoinRefused('ClientJoinRateLimitReached: Too many joins per second');
@@ -327,7 +325,7 @@ export class Connection implements ChannelLink, Reader {
 
   #leave(message: Message, channel: Channel | undefined) {
     this.#reply(message, 'ok', {});
-    // A late good-bye to an older membership must not end the newer one.
+    // A late leave of an older membership must not end the newer one.
     const isMeant = message.joinRef === null || message.joinRef === channel?.joinRef;
     if (isMeant) channel?.close();
   }

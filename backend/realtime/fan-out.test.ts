@@ -29,20 +29,20 @@ function fanOutOf(room: () => Promise<void> | null = () => null) {
   return { fanOut, deliver, delivered, turns, counted, faults };
 }
 
-test('a message to few is delivered at once', () => {
+test('delivers a message to few receivers immediately', () => {
   const { deliver, delivered } = fanOutOf();
   expect(deliver('a', many(100))).toBeNull();
   expect(delivered).toHaveLength(100);
 });
 
-test('a message to many is delivered in slices, and other work comes in between', async () => {
+test('delivers a message to many receivers in slices, with other work in between', async () => {
   const { deliver, delivered, turns, counted } = fanOutOf();
   await counted(deliver('a', many(10_000)));
   expect(delivered).toHaveLength(10_000);
   expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(500);
 });
 
-test('many messages at once are delivered in slices too, in their order', async () => {
+test('delivers many concurrent messages in slices and in order', async () => {
   const { deliver, delivered, turns, counted } = fanOutOf();
   const names = Array.from({ length: 100 }, (_, n) => String(n));
   const works = names.map((name) => deliver(name, many(100)));
@@ -58,7 +58,7 @@ test('large messages count for more', async () => {
   expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(2);
 });
 
-test('who comes while a message is delivered does not get it, and who fails keeps it from nobody', async () => {
+test('skips receivers that join during a delivery, and continues after one fails', async () => {
   const { fanOut, faults } = fanOutOf();
   const receivers = many(1_000);
   const got: number[] = [];
@@ -75,7 +75,7 @@ test('who comes while a message is delivered does not get it, and who fails keep
   expect(got).toHaveLength(1_000);
 });
 
-test('no message goes on while there is no room for what sockets have not read', async () => {
+test('delivers nothing while unread bytes are above the limit', async () => {
   let makeRoom = () => {};
   let room: Promise<void> | null = new Promise((done) => {
     makeRoom = () => {

@@ -1,12 +1,11 @@
-// One message to many receivers, in slices: between two of them the process does its other work, so that no page waits for a
-// message with many receivers.
+// Delivers one message to many receivers in slices, so that the event loop serves other requests in between.
 
-/** Deliveries between two turns of the event loop. One counts once more for each 4 KiB, so that they are about 1 MB at most. */
+/** Deliveries per slice. Each 4 KiB of a message counts as one more, so that a slice is about 1 MB at most. */
 const deliveriesPerTurn = 250;
 const bytesPerDelivery = 4 * 1024;
 
 export interface FanOutOptions {
-  /** Null while there is room for what sockets have not read; otherwise resolves when there is. */
+  /** Null while unread data is below the limit; otherwise resolves when it is. */
   room: () => Promise<void> | null;
   onFault: (error: unknown) => void;
 }
@@ -14,9 +13,9 @@ export interface FanOutOptions {
 export class FanOut {
   readonly #room: () => Promise<void> | null;
   readonly #onFault: (error: unknown) => void;
-  /** In this turn of the event loop. */
+  /** Deliveries in this turn of the event loop. */
   #delivered = 0;
-  /** The end of what waits to be delivered: messages keep their order. */
+  /** The last pending delivery: messages keep their order. */
   #tail: Promise<void> | null = null;
 
   constructor({ room, onFault }: FanOutOptions) {
@@ -25,10 +24,10 @@ export class FanOut {
   }
 
   /**
-   * Gives a message to its receivers, those at the time of this call.
-   * @param bytes of the message
-   * @param pass gives it to one of them, which may be gone by then
-   * @returns null when all have it; otherwise resolves when they have
+   * Delivers a message to the receivers at the time of this call.
+   * @param bytes size of the message
+   * @param pass sends it to one receiver, which may have left by then
+   * @returns null when all receivers have it; otherwise resolves when they do
    */
   deliver<Receiver>(
     receivers: ReadonlySet<Receiver>,

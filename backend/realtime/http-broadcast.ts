@@ -11,9 +11,9 @@ import { isRecord } from './protocol.ts';
 
 const batchPath = /\/api\/broadcast\/?$/;
 const singlePath = /\/api\/broadcast\/([^/]+)\/events\/([^/]+)\/?$/;
-/** Bytes of a name: binary frames have one byte for the length of a topic or an event. */
-const longestEvent = 255;
-const longestTopic = longestEvent - 'realtime:'.length;
+/** Maximum bytes of a name: binary frames have one byte for the length of a topic or an event. */
+const maxEventBytes = 255;
+const maxTopicBytes = maxEventBytes - 'realtime:'.length;
 const bytesPerCall = 16 * 1024;
 
 /** A request that is answered with an error. */
@@ -29,12 +29,12 @@ class RequestRefused extends Error {
 
 /**
  * Answers the HTTP API of broadcasts.
- * @returns 202 once the messages are delivered here, also where the caller may not send to a private topic; 403 where it may not
- *   send to a public one, 413 and 429 beyond a limit
+ * @returns 202 once the messages are delivered here, and also when the caller may not send to a private topic; 403 when it may
+ *   not send to a public one; 413 and 429 above a limit
  */
 export async function answerBroadcastRequest(hub: Hub, request: Request, caller: Caller): Promise<Response> {
   const { pathname } = new URL(request.url);
-  // The secret key is the operator's own: only the bounds of all senders hold for it.
+  // The secret key belongs to the operator: only the total limits apply to it.
   const isOperator = caller.claims.role === 'service_role';
   const networks = isOperator || caller.address === null ? [] : networksOf(caller.address);
   const count = (calls: number) => {
@@ -48,10 +48,10 @@ export async function answerBroadcastRequest(hub: Hub, request: Request, caller:
     if (announced > hub.limits.requestBytes) throw tooLarge();
     count(1 + announced / bytesPerCall);
     const body = await readBody(request, hub.limits.requestBytes);
-    // A body that comes in chunks has not said how long it is.
+    // A chunked body has no declared length.
     if (body.length > announced) count((body.length - announced) / bytesPerCall);
     const broadcasts = single
-      ? [readSingle(request, nameOf(single[1], longestTopic), nameOf(single[2], longestEvent), body)]
+      ? [readSingle(request, nameOf(single[1], maxTopicBytes), nameOf(single[2], maxEventBytes), body)]
       : readBatch(body, hub.limits.messagesPerRequest);
     if (broadcasts.some((broadcast) => sizeOf(broadcast) > hub.limits.payloadBytes)) throw tooLarge();
     const permitted = await selectPermitted(hub, caller, broadcasts, {
@@ -106,8 +106,8 @@ function readBatch(body: Buffer, most: number): Broadcast[] {
 function problemsOf(message: unknown): Record<string, string[]> {
   const { topic, event, payload } = isRecord(message) ? message : ({} as Record<string, unknown>);
   return {
-    ...problemOf('topic', topic, longestTopic),
-    ...problemOf('event', event, longestEvent),
+    ...problemOf('topic', topic, maxTopicBytes),
+    ...problemOf('event', event, maxEventBytes),
     ...(isRecord(payload) ? {} : { payload: [payload === undefined ? `can't be blank` : 'is invalid'] }),
   };
 }
@@ -119,8 +119,8 @@ function problemOf(field: string, name: unknown, longest: number): Record<string
 }
 
 /**
- * The broadcasts that the caller may send; those to private topics that it may not send to are left out.
- * @throws RequestRefused when one of them is to a public topic that the caller may not send to
+ * Filters the broadcasts that the caller may send; drops those to private topics that it may not send to.
+ * @throws RequestRefused when it may not send to a public topic
  */
 async function selectPermitted(
   hub: Hub,

@@ -1,12 +1,12 @@
-// What a client asks for when it joins. Anything unreadable takes its default, as a hosted project does it.
+// Parses the payload of a join. Unreadable values take their defaults, as on a hosted project.
 import { randomUUID } from 'node:crypto';
 import { queriesForRights } from './authorization.ts';
 import { isRecord } from './protocol.ts';
 
-/** The settings of one membership in a channel. */
+/** Settings of one channel. */
 export interface JoinConfig {
   broadcast: { isAcknowledged: boolean; reachesSelf: boolean };
-  /** Stored messages wanted at the start; 'invalid' when asked for in a way that makes no sense. */
+  /** Stored messages to replay; 'invalid' for an invalid request. */
   replay: { since: number; limit: number } | 'invalid' | null;
   wantsReplicationReady: boolean;
   presence: { key: string; isEnabled: boolean };
@@ -15,21 +15,17 @@ export interface JoinConfig {
   accessToken: string | null;
 }
 
-const longestReplay = 25;
-/** Bytes of a presence key. */
-const longestKey = 255;
+const maxReplayedMessages = 25;
+/** Maximum bytes of a presence key. */
+const maxKeyBytes = 255;
 
-// What a join asks the database about a table it subscribes to.
+// Number of queries per table subscription of a join.
 const queriesPerTable = 2;
 const tablesPerWildcard = 10;
-/** A change is tested by each filter of its table. */
+/** Each filter of a table is evaluated for each change. */
 const subscriptionsPerFilter = 10;
 
-/**
- * What a join costs.
- * @returns calls: 1, and about as many more as it asks queries of the database; subscriptions: what it takes of
- *   `changesPerNetwork`
- */
+/** Cost of a join. Calls: 1, plus about one per query; subscriptions: its share of `changesPerNetwork`. */
 export function costOfJoin({ isPrivate, replay, postgresChanges }: JoinConfig): {
   calls: number;
   subscriptions: number;
@@ -52,7 +48,7 @@ export function costOfJoin({ isPrivate, replay, postgresChanges }: JoinConfig): 
 
 /**
  * Reads the payload of phx_join.
- * @param payload whatever the client sent
+ * @param payload as the client sent it, unchecked
  */
 export function readJoinConfig(payload: unknown): JoinConfig {
   const { config: asked, access_token: token } = recordOf(payload);
@@ -75,7 +71,7 @@ export function readJoinConfig(payload: unknown): JoinConfig {
 
 function readReplay(replay: unknown): JoinConfig['replay'] {
   if (replay === undefined || replay === null) return null;
-  const { since, limit = longestReplay } = recordOf(replay);
+  const { since, limit = maxReplayedMessages } = recordOf(replay);
   const isValid =
     typeof since === 'number' &&
     Number.isFinite(since) &&
@@ -83,10 +79,10 @@ function readReplay(replay: unknown): JoinConfig['replay'] {
     typeof limit === 'number' &&
     Number.isInteger(limit) &&
     limit >= 1;
-  return isValid ? { since, limit: Math.min(limit, longestReplay) } : 'invalid';
+  return isValid ? { since, limit: Math.min(limit, maxReplayedMessages) } : 'invalid';
 }
 
 const isKey = (key: unknown): key is string =>
-  typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= longestKey;
+  typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= maxKeyBytes;
 const recordOf = (value: unknown) => (isRecord(value) ? value : {});
 const isTrue = (value: unknown) => value === true || value === 'true';

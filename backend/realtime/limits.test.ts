@@ -1,20 +1,20 @@
-// What one client may not do to the others.
+// Limits that protect clients from each other.
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
 import { throwawayDatabase } from '../database/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
-import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
 type Frame = [string | null, string | null, string, string, Record<string, unknown>];
 
-/** A client that can misbehave. */
+/** A client without the official library, which can violate the protocol. */
 async function rawClient(service: ThrowawayService, from?: string) {
   const socket = new WebSocket(
     `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
     from ? { headers: { 'x-forwarded-for': from } } : {},
   );
-  const frames = new Heard<Frame>();
+  const frames = new Collected<Frame>();
   const closed = new Promise<number>((done) => socket.on('close', done));
   socket.on('message', (data, isBinary) => {
     if (!isBinary) frames.add(JSON.parse(String(data)));
@@ -42,7 +42,7 @@ async function post(service: ThrowawayService, body: unknown, headers: Record<st
 const messagesTo = (topic: string, many: number, more: Record<string, unknown> = {}) => ({
   messages: Array.from({ length: many }, () => ({ topic, event: 'e', payload: {}, ...more })),
 });
-const broadcastsIn = ({ frames }: { frames: Heard<Frame> }) =>
+const broadcastsIn = ({ frames }: { frames: Collected<Frame> }) =>
   frames.all.filter(([, , , event]) => event === 'broadcast').length;
 
 const reasonIn = ([, , , , payload]: Frame) => (payload.response as { reason?: string })?.reason;
@@ -76,7 +76,7 @@ describe('limits', () => {
     return { asked, counting };
   };
 
-  test('a frame that is too large ends the connection', async () => {
+  test('closes the connection at a frame above the limit', async () => {
     const { closed, push } = await rawClient(await start({ frameBytes: 1000 }));
     push('realtime:a', 'broadcast', { text: 'x'.repeat(1000) });
     expect(await closed).toBe(1009);
@@ -91,12 +91,12 @@ describe('limits', () => {
     },
   );
 
-  test('a silent client is let go', async () => {
+  test('disconnects a silent client', async () => {
     const { closed } = await rawClient(await start({ idleMilliseconds: 100 }));
     expect(await closed).toBe(1000);
   });
 
-  test('there is room for so many connections', async () => {
+  test('limits the number of connections', async () => {
     await start({ connections: 1 });
     await rawClient(service);
     const second = new WebSocket(`${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`);
@@ -106,7 +106,7 @@ describe('limits', () => {
     expect(answer).toBe(429);
   });
 
-  test('one connection may be on so many topics, and leaving one makes room', async () => {
+  test('limits the topics of a connection, and leaving one frees a place', async () => {
     const { frames, push } = await rawClient(await start({ channelsPerConnection: 2 }));
     for (const topic of ['realtime:a', 'realtime:b', 'realtime:c']) push(topic, 'phx_join');
     const answers = await frames.atLeast(3);
@@ -121,7 +121,7 @@ describe('limits', () => {
     expect((await frames.atLeast(6))[5]?.[4]).toMatchObject({ status: 'ok' });
   });
 
-  test('one connection may join so many times a second', async () => {
+  test('limits joins per second and connection', async () => {
     const { frames, push } = await rawClient(await start({ joinsPerSecond: 1 }));
     push('realtime:a', 'phx_join');
     push('realtime:b', 'phx_join');
@@ -130,7 +130,7 @@ describe('limits', () => {
     );
   });
 
-  test('whoever sends too many messages a second loses the channel', async () => {
+  test('closes the channel above the message rate', async () => {
     const { frames, push } = await rawClient(await start({ messagesPerSecond: 2 }));
     push('realtime:a', 'phx_join');
     for (let n = 0; n < 3; n += 1) push('realtime:a', 'broadcast', { type: 'broadcast', event: 'e' });
@@ -145,7 +145,7 @@ describe('limits', () => {
     expect(close).toEqual(['realtime:a', null, 'realtime:a', 'phx_close', {}]);
   });
 
-  test('one network takes only a part of that room', async () => {
+  test('limits connections per network', async () => {
     await start({ connectionsPerNetwork: 1 });
     const open = (from: string) => {
       const socket = new WebSocket(
@@ -166,13 +166,13 @@ describe('limits', () => {
     await expect.poll(() => open('2001:db8::2').answer).toBe(101);
   });
 
-  test('whoever floods us with anything at all loses the connection', async () => {
+  test('closes the connection above the frame rate', async () => {
     const { closed, push } = await rawClient(await start({ framesPerSecond: 10 }));
     for (let n = 0; n < 11; n += 1) push('phoenix', 'heartbeat');
     expect(await closed).toBe(1008);
   });
 
-  test('a broadcast that is too large is refused to whoever waits for the answer', async () => {
+  test('answers a broadcast above the limit with an error', async () => {
     await start({ payloadBytes: 100 });
     const channel = service.client().channel('a', { config: { broadcast: { ack: true } } });
     await subscribed(channel);
@@ -180,10 +180,10 @@ describe('limits', () => {
     expect(await channel.send(large)).toBe('error');
   });
 
-  test('whoever changes its presence too often loses the channel', async () => {
+  test('closes the channel above the presence rate', async () => {
     await start({ presenceCalls: 1 });
     const channel = service.client().channel('a');
-    const told = new Heard<{ message: string }>();
+    const told = new Collected<{ message: string }>();
     channel.on('system', {}, told.add);
     await subscribed(channel);
     await channel.track({ n: 1 });
@@ -191,7 +191,7 @@ describe('limits', () => {
     expect((await told.atLeast(1))[0]?.message).toBe('Client presence rate limit exceeded');
   });
 
-  test('a client is present with so much on all of its channels together', async () => {
+  test('limits presence bytes of a client over all of its channels', async () => {
     await start({ presenceBytes: 200 });
     const { frames, push } = await rawClient(service);
     const track = (topic: string) =>
@@ -209,7 +209,7 @@ describe('limits', () => {
     await endOf('realtime:c').toContain('presence_diff');
   });
 
-  test('a channel that asks for too many kinds of changes is told so', async () => {
+  test('refuses a channel with too many subscriptions', async () => {
     await start({});
     const { frames, push } = await rawClient(service);
     const change = { event: '*', schema: 'public' };
@@ -219,7 +219,7 @@ describe('limits', () => {
     await expect.poll(() => JSON.stringify(frames.all)).toContain('more than 100 kinds of changes');
   });
 
-  test('an HTTP request sends so many messages, and none where there are more', async () => {
+  test('limits messages per HTTP request, and sends none above the limit', async () => {
     await start({});
     const listener = await rawClient(service);
     listener.push('realtime:a', 'phx_join');
@@ -255,7 +255,7 @@ describe('limits', () => {
     expect((await post(service, messagesTo('a', 1))).status).toBe(202);
   });
 
-  test('a network causes so many deliveries over HTTP, messages times receivers, and the secret key more', async () => {
+  test('limits deliveries per network over HTTP, but not for the secret key', async () => {
     await start({ deliveriesPerNetwork: 50, deliveriesPerSecond: 900 });
     const receivers = await Promise.all(Array.from({ length: 10 }, () => rawClient(service)));
     for (const { push } of receivers) push('realtime:a', 'phx_join');
@@ -285,7 +285,7 @@ describe('limits', () => {
     expect(frames.all[1]?.[4]).toMatchObject({ message: 'Too many messages per second' });
   });
 
-  test('a network makes so many HTTP requests, and another one is not slowed down by it', async () => {
+  test('limits HTTP requests per network without affecting another network', async () => {
     await start({ callsPerNetwork: 1 });
     const send = async (address: string) =>
       (await post(service, messagesTo('a', 1), { 'x-forwarded-for': address })).status;
@@ -305,7 +305,7 @@ describe('limits', () => {
     expect(asked.total - before).toBe(1);
   });
 
-  test('a join counts as the queries it costs, and is refused before it asks any', async () => {
+  test('counts a join by its queries, and refuses it before the first query', async () => {
     const { asked, counting } = counted();
     await start({ callsPerNetwork: 1 }, counting);
     const { frames, push } = await rawClient(service, '192.0.2.1');
@@ -332,7 +332,7 @@ describe('limits', () => {
     expect(frames.all[2]?.[3]).toBe('phx_close');
   });
 
-  test('a network holds so many channels on all of its sockets, and leaving makes room', async () => {
+  test('limits channels per network, and leaving frees a place', async () => {
     await start({ channelsPerNetwork: 2 });
     const [one, other, neighbour] = await Promise.all(
       ['192.0.2.1', '192.0.2.1', '192.0.2.2'].map((address) => rawClient(service, address)),
@@ -353,7 +353,7 @@ describe('limits', () => {
     await expect.poll(() => join(other, 'realtime:b')).toBeUndefined();
   });
 
-  test('a network follows so many changes of tables, and filters count for more', async () => {
+  test('limits subscriptions per network, and filters count more', async () => {
     await start({ changesPerNetwork: 20 });
     const { frames, push } = await rawClient(service, '192.0.2.1');
     const change = { event: '*', schema: 'public', table: 'nothing' };
@@ -409,7 +409,7 @@ describe('limits', () => {
     expect(await closed).toBe(1008);
   });
 
-  test('the sockets of a network together send so many frames', async () => {
+  test('limits frames per network over all of its sockets', async () => {
     await start({ framesPerNetwork: 10 });
     const [one, other] = await Promise.all([
       rawClient(service, '192.0.2.1'),
@@ -423,7 +423,7 @@ describe('limits', () => {
     expect(one.frames.all.length + other.frames.all.length).toBeLessThanOrEqual(12);
   });
 
-  test('those present on a topic are present with so much together', async () => {
+  test('limits presence bytes per topic', async () => {
     await start({ presenceBytesPerTopic: 300 });
     const [one, other] = await Promise.all([rawClient(service), rawClient(service)]);
     for (const { push } of [one, other]) {
@@ -439,21 +439,21 @@ describe('limits', () => {
     expect(events().filter((event) => event === 'phx_close')).toHaveLength(1);
   });
 
-  test('readers that do not read cost all together no more than a bound, and the others nothing', async () => {
+  test('limits unread bytes of all slow readers without affecting the others', async () => {
     await start({ bufferedBytes: 50_000_000, queuedBytes: 20_000_000, deliveriesPerSecond: 1_000_000 });
     const deaf = await Promise.all(Array.from({ length: 8 }, () => rawClient(service)));
     for (const { push } of deaf) push('realtime:flood', 'phx_join');
     await Promise.all(deaf.map(({ frames }) => frames.atLeast(1)));
     for (const { socket } of deaf) socket.pause();
-    const heard = new Heard<unknown>();
+    const received = new Collected<unknown>();
     const listener = service.client().channel('flood');
-    listener.on('broadcast', { event: 'e' }, heard.add);
+    listener.on('broadcast', { event: 'e' }, received.add);
     await subscribed(listener);
     const payload = { text: 'x'.repeat(900_000) };
-    // More than the operating system keeps for all of them.
+    // More than the operating system's buffers for all of them.
     for (let n = 0; n < 30; n += 1)
       expect((await post(service, messagesTo('flood', 1, { payload }))).status).toBe(202);
-    expect(await heard.atLeast(30)).toHaveLength(30);
+    expect(await received.atLeast(30)).toHaveLength(30);
     for (const { socket } of deaf) socket.resume();
     const ended = await Promise.all(
       deaf.map(({ closed }) => Promise.race([closed, new Promise((done) => setTimeout(done, 2_000))])),
@@ -461,21 +461,21 @@ describe('limits', () => {
     expect(ended.filter((code) => code === 1006).length).toBeGreaterThanOrEqual(4);
   });
 
-  test('whoever reads too slowly is let go with a word, and the others go on', async () => {
+  test('disconnects a slow reader with a close code, and serves the others', async () => {
     await start({ bufferedBytes: 2_000_000 });
     const deaf = await rawClient(service);
     deaf.push('realtime:flood', 'phx_join');
     await deaf.frames.atLeast(1);
     deaf.socket.pause();
-    const heard = new Heard<unknown>();
+    const received = new Collected<unknown>();
     const listener = service.client().channel('flood');
-    listener.on('broadcast', { event: 'e' }, heard.add);
+    listener.on('broadcast', { event: 'e' }, received.add);
     await subscribed(listener);
     const sender = service.client().channel('flood', { config: { broadcast: { ack: true } } });
     await subscribed(sender);
     const payload = 'x'.repeat(500_000);
     for (let n = 0; n < 40; n += 1) await sender.send({ type: 'broadcast', event: 'e', payload });
-    await heard.atLeast(40);
+    await received.atLeast(40);
     deaf.socket.resume();
     expect(await deaf.closed).toBe(1013);
   });
@@ -502,7 +502,7 @@ describe('the protocol beyond the official client', () => {
     expect((await frames.atLeast(3)).map(reasonIn)).toEqual(Array(3).fill('unmatched topic'));
   });
 
-  test('joining a topic again closes the older membership, and a late good-bye to it is harmless', async () => {
+  test('joining a topic again closes the older membership, and a late leave of it is ignored', async () => {
     const { frames, push } = await rawClient(service);
     push('realtime:a', 'phx_join', {}, 'first');
     push('realtime:a', 'phx_join', {}, 'second');
@@ -568,7 +568,7 @@ describe('the protocol beyond the official client', () => {
   });
 });
 
-test('a window of time takes so many events and then begins anew', () => {
+test('a window limits its events and then starts again', () => {
   const window = new RateWindow(2, 1000);
   expect([1, 2, 3].map(() => window.take(500))).toEqual([true, true, false]);
   expect([window.take(1499), window.take(1500)]).toEqual([false, true]);

@@ -1,79 +1,80 @@
-// How much one client, the clients of one network, and all of them together may ask of this process.
+// Limits of the realtime service per client, per network, and for this process.
 import { NetworkQuota, NetworkRate } from '../network-limits.ts';
 
 /**
- * Bounds of the realtime service. What is "per network" is the allowance of an IPv4 address or an IPv6 /64; wider networks have a
- * multiple of it (`backend/network-limits.ts`). Clients without a known address have no such bounds, nor has the secret key.
+ * Limits of the realtime service. "Per network" is the allowance of an IPv4 address or an IPv6 /64; wider networks have a
+ * multiple of it (`backend/network-limits.ts`). Clients without a known IP address and the secret key have no per-network
+ * limits.
  */
 export interface Limits {
-  /** Bytes of one frame from a client. */
+  /** Maximum bytes of a frame from a client. */
   frameBytes: number;
-  /** Bytes of a join: its channel retains what it asks for. */
+  /** Maximum bytes of a join: its channel retains what it asks for. */
   joinBytes: number;
-  /** Bytes of what one broadcast carries. */
+  /** Maximum payload bytes of a broadcast. */
   payloadBytes: number;
-  /** Bytes of an HTTP request. */
+  /** Maximum bytes of an HTTP request. */
   requestBytes: number;
-  /** Messages of an HTTP request. */
+  /** Maximum messages per HTTP request. */
   messagesPerRequest: number;
 
-  /** Sockets of this process. Once all are taken, the networks with the most make room for others. */
+  /** Maximum sockets of this process. When all are taken, the networks with the most sockets lose one to a newcomer. */
   connections: number;
-  /** Sockets per network. */
+  /** Maximum sockets per network. */
   connectionsPerNetwork: number;
-  /** Topics one socket may be on. */
+  /** Maximum topics per socket. */
   channelsPerConnection: number;
-  /** Channels per network; one counts once more for each KiB of its join. */
+  /** Maximum channels per network; each KiB of a join counts as one more. */
   channelsPerNetwork: number;
-  /** Subscriptions to changes of tables per network; one with a filter, which each change is tested by, counts ten times. */
+  /** Maximum subscriptions to table changes per network; one with a filter counts as ten. */
   changesPerNetwork: number;
 
-  /** Joins one socket may try per second. */
+  /** Joins per socket and second. */
   joinsPerSecond: number;
   /**
-   * Joins, new tokens and HTTP requests per network and second, with a burst of ten seconds. One counts once more for each query
-   * that it asks of the database and for each 16 KiB of an HTTP request; five handshakes count as one.
+   * Joins, new tokens and HTTP requests per network and second, with a burst of ten seconds. Each query and each 16 KiB of an
+   * HTTP request counts as one more; five handshakes count as one.
    */
   callsPerNetwork: number;
-  /** Messages one socket may send to its channels per second; more close the channel. */
+  /** Messages per socket and second; more close the channel. */
   messagesPerSecond: number;
-  /** Frames of any kind one socket may send per second; more close the connection. */
+  /** Frames per socket and second; more close the connection. */
   framesPerSecond: number;
-  /** Frames per network and second; one counts once more for each 4 KiB. More close the connection. */
+  /** Frames per network and second; each 4 KiB counts as one more. More close the connection. */
   framesPerNetwork: number;
   /**
-   * Deliveries that clients may cause per network and second: messages times their receivers in this process. A message counts once
-   * more for each 32 KiB. What the database sends is not counted.
+   * Deliveries per network and second: messages times their receivers in this process. Each 32 KiB of a message counts as one
+   * more. Messages from the database are not counted.
    */
   deliveriesPerNetwork: number;
-  /** Deliveries that all clients together may cause per second. */
+  /** Deliveries per second for all clients together. */
   deliveriesPerSecond: number;
 
   /** Presence messages per channel in 30 seconds. */
   presenceCalls: number;
-  /** Bytes that one socket may be present with on all of its channels: they are retained as long as it is. */
+  /** Maximum presence bytes per socket, over all of its channels: they are retained as long as the socket. */
   presenceBytes: number;
-  /** Bytes that all who are present on one topic are present with: each join is sent all of them. */
+  /** Maximum presence bytes per topic: each join receives all of them. */
   presenceBytesPerTopic: number;
 
   /**
-   * Bytes that may wait for a slow reader before changes of tables wait for it; with twice as many it is let go. At least half of
-   * `payloadBytes`, or a large message would be a reader's last.
+   * Unread bytes of a slow reader from which table changes wait for it; at twice as many it is disconnected. At least half of
+   * `payloadBytes`, or a large message would disconnect its reader.
    */
   bufferedBytes: number;
-  /** Bytes that may wait for the readers of one network, before those that do not read are let go. */
+  /** Maximum unread bytes per network, before clients that do not read are disconnected. */
   queuedBytesPerNetwork: number;
-  /** Bytes that may wait for all readers, before those that do not read are let go. */
+  /** Maximum unread bytes of all clients, before those that do not read are disconnected. */
   queuedBytes: number;
-  /** Milliseconds such a reader has to make room before it is let go: for so long it can hold up the others. */
-  patienceMilliseconds: number;
-  /** The same for visitors (role `anon`): a stranger may open many sockets and read from none. */
-  visitorPatienceMilliseconds: number;
+  /** Milliseconds that other clients wait for a slow reader before it is disconnected. */
+  slowReaderTimeoutMs: number;
+  /** The same for visitors (role `anon`), who may open many sockets and read from none. */
+  slowVisitorTimeoutMs: number;
   /** Milliseconds without any traffic before a socket is closed. */
   idleMilliseconds: number;
 }
 
-/** The bounds a hosted project has, where it has them. */
+/** A hosted project's limits, where it has them. */
 export const defaultLimits: Limits = {
   frameBytes: 5_000_000,
   joinBytes: 64 * 1024,
@@ -98,12 +99,12 @@ export const defaultLimits: Limits = {
   bufferedBytes: 2_000_000,
   queuedBytesPerNetwork: 16_000_000,
   queuedBytes: 64_000_000,
-  patienceMilliseconds: 2_000,
-  visitorPatienceMilliseconds: 100,
+  slowReaderTimeoutMs: 2_000,
+  slowVisitorTimeoutMs: 100,
   idleMilliseconds: 60_000,
 };
 
-/** The bounds that clients of this process share. */
+/** Counters shared by the clients of this process. */
 export interface SharedLimits {
   channels: NetworkQuota;
   changes: NetworkQuota;
@@ -127,7 +128,7 @@ export function shareLimits(limits: Limits): SharedLimits {
   };
 }
 
-/** What one delivery of a message counts as. */
+/** Cost of one delivery of a message. */
 export function deliveryCost(bytes: number): number {
   return 1 + Math.floor(bytes / (32 * 1024));
 }
@@ -144,7 +145,7 @@ export class RateWindow {
     this.#milliseconds = milliseconds;
   }
 
-  /** Counts one event; false when the window holds too many already. */
+  /** Counts one event; false above the limit. */
   take(now = performance.now()): boolean {
     if (now - this.#startedAt >= this.#milliseconds || this.#startedAt === 0) {
       this.#startedAt = now;

@@ -1,29 +1,29 @@
-// Listening to the database in a way that survives a database which is not there yet.
+// Subscribes to notifications, also when the database is not available yet.
 import type { Database } from '../database/database.ts';
 
 /**
- * Listens, and treats a first failure like a later one: the driver comes back by itself and then reports a gap.
- * @returns when the channel is heard; a function that ends it
+ * Subscribes, and treats a first failure like a later one: the driver reconnects and then reports missed events.
+ * @returns a function that unsubscribes, once the subscription is active
  */
 export async function listening(
   database: Database,
   channel: string,
   listener: (payload: string) => void,
-  onGap: () => void,
+  onMissedEvents: () => void,
   onFault: (error: unknown) => void,
 ): Promise<() => Promise<void>> {
-  let hear = () => {};
-  const heardAfterGap = new Promise<void>((done) => {
-    hear = done;
+  let reportConnected = () => {};
+  const reconnected = new Promise<void>((done) => {
+    reportConnected = done;
   });
   try {
     return await database.listen(channel, listener, () => {
-      hear();
-      onGap();
+      reportConnected();
+      onMissedEvents();
     });
   } catch (error) {
     onFault(error);
-    await heardAfterGap;
+    await reconnected;
     return async () => {};
   }
 }

@@ -1,7 +1,7 @@
-// Problems of the database told apart: it cannot be asked, or it was asked and refused.
+// Tells apart an unavailable database and a refused query.
 import { DatabaseError } from '../database/database.ts';
 
-/** Whether an error means that the database could not be asked, rather than that it refused. */
+/** Whether an error means that the database is unavailable, rather than that it refused the query. */
 export function isOutage(error: unknown): boolean {
   return !(error instanceof DatabaseError) || /^(08|53|57P|40)/.test(error.code);
 }

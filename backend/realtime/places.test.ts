@@ -5,7 +5,7 @@ import { Places } from './places.ts';
 const open = (places: Places, address: string, closed: string[] = []) =>
   places.take(networksOf(address), () => closed.push(address));
 
-test('one network takes only a part of the places, a wider one eight times as much', () => {
+test('limits places per network, and eight times as many for a wider one', () => {
   const places = new Places({ connections: 1000, connectionsPerNetwork: 2 });
   const taken = (addresses: string[]) => addresses.filter((address) => open(places, address)).length;
   expect(taken(Array.from({ length: 10 }, () => '2001:db8:1::1'))).toBe(2);
@@ -13,7 +13,7 @@ test('one network takes only a part of the places, a wider one eight times as mu
   expect(taken(['2001:db8:2::1'])).toBe(1);
 });
 
-test('when all are taken, the network with the most makes room, until all have as many', () => {
+test('when all are taken, the network with the most places loses one, until all have as many', () => {
   const places = new Places({ connections: 10, connectionsPerNetwork: 100 });
   const closed: string[] = [];
   for (let n = 0; n < 10; n += 1) open(places, `192.0.2.${n}`, closed);
@@ -24,7 +24,7 @@ test('when all are taken, the network with the most makes room, until all have a
   expect(open(places, '203.0.113.1', closed)).not.toBeNull();
 });
 
-test('a network beyond its own bound makes nobody else leave', () => {
+test('a network above its own limit disconnects no other', () => {
   const places = new Places({ connections: 4, connectionsPerNetwork: 1 });
   const closed: string[] = [];
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3', '198.51.100.1'])
@@ -33,7 +33,7 @@ test('a network beyond its own bound makes nobody else leave', () => {
   expect(closed).toEqual([]);
 });
 
-test('a place is given back once', () => {
+test('a place is released once', () => {
   const places = new Places({ connections: 2, connectionsPerNetwork: 100 });
   const giveBack = open(places, '192.0.2.1');
   open(places, '192.0.2.2');

@@ -1,4 +1,5 @@
-// The places for sockets in this process. Each network has a bound; when all places are taken, those with the most sockets make room.
+// Socket places of this process. Each network has a limit; when all places are taken, the networks with the most sockets lose
+// one.
 import { NetworkQuota } from '../network-limits.ts';
 import type { Limits } from './limits.ts';
 
@@ -10,7 +11,7 @@ interface Place {
 export class Places {
   readonly #quota: NetworkQuota;
   readonly #most: number;
-  /** By the widest network of their clients; '' for clients without an address. */
+  /** By the widest network of their clients; '' for clients without an IP address. */
   readonly #byNetwork = new Map<string, Set<Place>>();
   #taken = 0;
 
@@ -20,11 +21,11 @@ export class Places {
   }
 
   /**
-   * Takes a place for a client. Where there is none left, a client of the network with the most places loses its own, unless this
+   * Takes a place for a client. When none is left, a client of the network with the most places loses its own, unless this
    * client's network would have as many.
    * @param networks the client's, as `networksOf` lists them
    * @param close closes the client's socket
-   * @returns gives the place back; null when there is none
+   * @returns a function that releases the place; null when there is none
    */
   take(networks: readonly string[], close: () => void): (() => void) | null {
     const network = networks.at(-1) ?? '';

@@ -1,4 +1,4 @@
-// Changes of tables as the official client hears of them.
+// Table changes as the official client receives them.
 import {
   type RealtimeChannel,
   type RealtimeClient,
@@ -9,9 +9,9 @@ import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
-import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
-// A change that does not come is known before the suite's patience ends.
+// A missing change fails before the suite's own timeout.
 vi.setConfig({ testTimeout: 10_000 });
 
 const platform = { name: 'platform', folder: 'backend/platform' };
@@ -81,22 +81,22 @@ let topics = 0;
 async function following(
   client: RealtimeClient,
   ...wanted: Wanted[]
-): Promise<{ channel: RealtimeChannel; heard: Heard<Change>; system: Heard<SystemMessage> }> {
+): Promise<{ channel: RealtimeChannel; received: Collected<Change>; system: Collected<SystemMessage> }> {
   topics += 1;
   const channel = client.channel(`changes-${topics}`);
-  const heard = new Heard<Change>();
-  const system = new Heard<SystemMessage>();
+  const received = new Collected<Change>();
+  const system = new Collected<SystemMessage>();
   channel.on('system', {}, system.add as never);
   for (const one of wanted) {
     channel.on(
       'postgres_changes',
       { event: '*', schema: 'public', ...one } as never,
-      ((change: Change) => heard.add(change)) as never,
+      ((change: Change) => received.add(change)) as never,
     );
   }
   expect(await subscribed(channel)).toEqual({ status: states.SUBSCRIBED, error: undefined });
   await system.atLeast(1);
-  return { channel, heard, system };
+  return { channel, received, system };
 }
 
 /** Follows a table without the official client, whose reading cannot be stopped: hears the ids of its rows. */
@@ -104,12 +104,12 @@ async function rawFollower(service: ThrowawayService, table: string) {
   const socket = new WebSocket(
     `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
   );
-  const heard = new Heard<unknown>();
-  const system = new Heard<unknown>();
+  const received = new Collected<unknown>();
+  const system = new Collected<unknown>();
   socket.on('message', (text) => {
     const [, , , event, payload] = JSON.parse(String(text));
     if (event === 'system') system.add(payload);
-    if (event === 'postgres_changes') heard.add(payload.data.record.id);
+    if (event === 'postgres_changes') received.add(payload.data.record.id);
   });
   await new Promise((done) => socket.once('open', done));
   const wanted = [{ event: 'INSERT', schema: 'public', table }];
@@ -117,7 +117,7 @@ async function rawFollower(service: ThrowawayService, table: string) {
     JSON.stringify(['1', '1', 'realtime:raw', 'phx_join', { config: { postgres_changes: wanted } }]),
   );
   await system.atLeast(1);
-  return { socket, heard };
+  return { socket, received };
 }
 
 describe.each(testDatabases())('changes of tables on %s', (kind) => {
@@ -144,8 +144,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     for (const table of tables) await database.execute(`delete from ${table}`);
   };
 
-  test('an insert, an update and a delete are told with all a client may know', async () => {
-    const { heard, system } = await following(service.client(), { table: 'drinks' });
+  test('sends an insert, an update and a delete with all permitted values', async () => {
+    const { received, system } = await following(service.client(), { table: 'drinks' });
     expect(system.all).toMatchObject([
       { extension: 'postgres_changes', status: 'ok', message: 'Subscribed to PostgreSQL' },
     ]);
@@ -154,7 +154,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     );
     await database.query(`update public.drinks set name = 'Beet & mint' where id = 1`);
     await database.query('delete from public.drinks where id = 1');
-    const [inserted, updated, deleted] = await heard.atLeast(3);
+    const [inserted, updated, deleted] = await received.atLeast(3);
     const record = {
       id: 1,
       name: 'Beet',
@@ -185,8 +185,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
     );
-    const system = new Heard<unknown>();
-    const frames = new Heard<{ ids: number[]; data: Record<string, unknown> }>();
+    const system = new Collected<unknown>();
+    const frames = new Collected<{ ids: number[]; data: Record<string, unknown> }>();
     socket.on('message', (text) => {
       const [joinRef, , , event, payload] = JSON.parse(String(text));
       if (event === 'system') system.add(payload);
@@ -217,24 +217,24 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await empty('public.drinks');
   });
 
-  test('bytes are told as hexadecimal digits', async () => {
+  test('sends bytes as hexadecimal digits', async () => {
     await database.execute(`
       create table public.labels (id int primary key, picture bytea);
       alter publication supabase_realtime add table public.labels;
     `);
-    const { heard } = await following(service.client(), { table: 'labels' });
+    const { received } = await following(service.client(), { table: 'labels' });
     await database.query(`insert into public.labels values (1, '\\x0102ff')`);
-    expect((await heard.atLeast(1))[0]?.new).toEqual({ id: 1, picture: '0102ff' });
+    expect((await received.atLeast(1))[0]?.new).toEqual({ id: 1, picture: '0102ff' });
   });
 
   test('a column list leaves out the others but the key', async () => {
-    const { heard } = await following(service.client(), { table: 'drinks', select: ['name'] });
+    const { received } = await following(service.client(), { table: 'drinks', select: ['name'] });
     await database.query(`insert into public.drinks (id, name, price) values (3, 'Kale', 2)`);
-    expect((await heard.atLeast(1))[0]?.new).toEqual({ id: 3, name: 'Kale' });
+    expect((await received.atLeast(1))[0]?.new).toEqual({ id: 3, name: 'Kale' });
     await empty('public.drinks');
   });
 
-  test('rows that row level security hides are not told, those it shows are', async () => {
+  test('sends only rows that row level security shows', async () => {
     const mine = await following(await member(anna), { table: 'notes' });
     const theirs = await following(await member(otieno), { table: 'notes' });
     const visitor = await following(service.client(), { table: 'notes' });
@@ -244,57 +244,57 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     );
     const ids = (owner: string) => rows.filter((row) => row.owner === owner).map(({ id }) => id);
     // A row that is gone when its insert is looked at is visible to nobody.
-    await Promise.all([mine.heard.atLeast(2), theirs.heard.atLeast(1), all.heard.atLeast(3)]);
+    await Promise.all([mine.received.atLeast(2), theirs.received.atLeast(1), all.received.atLeast(3)]);
     await database.query(`update public.notes set text = 'A' where owner = $1`, [anna]);
-    await Promise.all([mine.heard.atLeast(4), all.heard.atLeast(5)]);
-    // Comes last and to everybody: what came before it is all that came.
+    await Promise.all([mine.received.atLeast(4), all.received.atLeast(5)]);
+    // Arrives last and at all clients, so nothing else can follow.
     await database.query('delete from public.notes where owner = $1', [otieno]);
     await Promise.all([
-      mine.heard.atLeast(5),
-      theirs.heard.atLeast(2),
-      visitor.heard.atLeast(1),
-      all.heard.atLeast(6),
+      mine.received.atLeast(5),
+      theirs.received.atLeast(2),
+      visitor.received.atLeast(1),
+      all.received.atLeast(6),
     ]);
     const each = (type: string, these: unknown[]) => these.map((id) => [type, id]);
     const deleted = each('DELETE', ids(otieno));
     const updated = each('UPDATE', ids(anna));
-    expect(told(mine.heard.all)).toEqual([...each('INSERT', ids(anna)), ...updated, ...deleted]);
-    expect(told(theirs.heard.all)).toEqual([...each('INSERT', ids(otieno)), ...deleted]);
-    expect(told(visitor.heard.all)).toEqual(deleted);
+    expect(told(mine.received.all)).toEqual([...each('INSERT', ids(anna)), ...updated, ...deleted]);
+    expect(told(theirs.received.all)).toEqual([...each('INSERT', ids(otieno)), ...deleted]);
+    expect(told(visitor.received.all)).toEqual(deleted);
     const everyId = rows.map(({ id }) => id);
-    expect(told(all.heard.all)).toEqual([...each('INSERT', everyId), ...updated, ...deleted]);
+    expect(told(all.received.all)).toEqual([...each('INSERT', everyId), ...updated, ...deleted]);
   });
 
-  test('whoever may not select a table hears that something happened, and nothing of it', async () => {
-    const { heard } = await following(service.client(), { table: 'secrets' });
-    const { heard: inside } = await following(shop(), { table: 'secrets' });
+  test('a role without select receives the event without values', async () => {
+    const { received } = await following(service.client(), { table: 'secrets' });
+    const { received: inside } = await following(shop(), { table: 'secrets' });
     await database.query(`insert into public.secrets values (1, 'recipe')`);
     expect((await inside.atLeast(1))[0]).toMatchObject({ new: { id: 1, text: 'recipe' }, errors: null });
-    expect((await heard.atLeast(1))[0]).toMatchObject({ new: {}, errors: ['Error 401: Unauthorized'] });
+    expect((await received.atLeast(1))[0]).toMatchObject({ new: {}, errors: ['Error 401: Unauthorized'] });
     await empty('public.secrets');
   });
 
-  test('a table with policies but no primary key cannot be told', async () => {
-    const { heard } = await following(service.client(), { table: 'keyless' });
+  test('reports no values of a table with policies but without a primary key', async () => {
+    const { received } = await following(service.client(), { table: 'keyless' });
     await database.query(`insert into public.keyless values ('a')`);
     await database.query(`update public.keyless set text = 'b'`);
     await database.query('delete from public.keyless');
     const error = ['Error 400: Bad Request, no primary key'];
-    expect((await heard.atLeast(3)).map(({ errors, new: record, old }) => [errors, record, old])).toEqual([
+    expect((await received.atLeast(3)).map(({ errors, new: record, old }) => [errors, record, old])).toEqual([
       [error, {}, {}],
       [error, {}, {}],
       [error, {}, {}],
     ]);
   });
 
-  test('with full replica identity the old row is told, but of a table with policies its key only', async () => {
-    const { heard } = await following(service.client(), { table: 'whole' }, { table: 'whole_notes' });
+  test('sends the old row with full replica identity, and only its key for a table with policies', async () => {
+    const { received } = await following(service.client(), { table: 'whole' }, { table: 'whole_notes' });
     await database.query(`insert into public.whole values (1, 'a', 'h')`);
     await database.query(`update public.whole set name = 'b'`);
     await database.query('delete from public.whole');
     await database.query(`insert into public.whole_notes values (2, '${anna}')`);
     await database.query('delete from public.whole_notes');
-    const changes = await heard.atLeast(4);
+    const changes = await received.atLeast(4);
     expect(
       changes.map(({ eventType, old }) => [eventType, old]).filter(([type]) => type !== 'INSERT'),
     ).toEqual([
@@ -330,8 +330,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     ['tags=eq.{raw}', [1]],
     ['made_at=lt.2026-01-01T00:00:00Z', [2]],
     ['', [1, 2, 3]],
-  ])('the filter "%s" lets %j through', async (filter, expected) => {
-    const { channel, heard, system } = await following(
+  ])('the filter "%s" matches %j', async (filter, expected) => {
+    const { channel, received, system } = await following(
       service.client(),
       { table: 'drinks', filter },
       { table: 'whole' },
@@ -343,31 +343,31 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
               (3, null, 3, null, null, null)`,
     );
     await database.query('insert into public.whole (id) values (0)');
-    const changes = await heard.atLeast(expected.length + 1);
+    const changes = await received.atLeast(expected.length + 1);
     expect(changes.map(({ new: record }) => record.id)).toEqual([...expected, 0]);
     await channel.unsubscribe();
     await empty('public.drinks', 'public.whole');
   });
 
-  test('a deleted row passes filters on its key, and none on what is no longer known', async () => {
+  test('a deleted row matches filters on its key only', async () => {
     const byKey = await following(service.client(), { table: 'drinks', filter: 'id=eq.1' });
     const byName = await following(service.client(), { table: 'drinks', filter: 'name=eq.Beet' });
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet'), (2, 'Kale')`);
     await empty('public.drinks');
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
-    expect(told(await byKey.heard.atLeast(3))).toEqual([
+    expect(told(await byKey.received.atLeast(3))).toEqual([
       ['INSERT', 1],
       ['DELETE', 1],
       ['INSERT', 1],
     ]);
-    expect(told(await byName.heard.atLeast(2))).toEqual([
+    expect(told(await byName.received.atLeast(2))).toEqual([
       ['INSERT', 1],
       ['INSERT', 1],
     ]);
     await empty('public.drinks');
   });
 
-  test('schemas, tables and events may be left open', async () => {
+  test('schema, table and event may be wildcards', async () => {
     const everything = await following(service.client(), { schema: '*' });
     const ofPublic = await following(service.client(), { schema: 'public' });
     const updates = await following(service.client(), { event: 'UPDATE', schema: '*', table: '*' });
@@ -377,49 +377,53 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await database.query('delete from backroom.kegs');
     await empty('public.drinks');
     const tables = (changes: Change[]) => changes.map(({ eventType, table }) => `${eventType} ${table}`);
-    expect(tables(await everything.heard.atLeast(5))).toEqual([
+    expect(tables(await everything.received.atLeast(5))).toEqual([
       'INSERT kegs',
       'INSERT drinks',
       'UPDATE kegs',
       'DELETE kegs',
       'DELETE drinks',
     ]);
-    expect(tables(await ofPublic.heard.atLeast(2))).toEqual(['INSERT drinks', 'DELETE drinks']);
-    expect(tables(await updates.heard.atLeast(1))).toEqual(['UPDATE kegs']);
-    expect(updates.heard.all[0]?.old).toEqual({ id: 1 });
+    expect(tables(await ofPublic.received.atLeast(2))).toEqual(['INSERT drinks', 'DELETE drinks']);
+    expect(tables(await updates.received.atLeast(1))).toEqual(['UPDATE kegs']);
+    expect(updates.received.all[0]?.old).toEqual({ id: 1 });
     for (const { channel } of [everything, ofPublic, updates]) await channel.unsubscribe();
   });
 
-  test('several subscriptions of one channel each hear their own', async () => {
+  test('several subscriptions of one channel each receive their own changes', async () => {
     const channel = service.client().channel('several');
-    const heard = { inserts: new Heard<Change>(), beet: new Heard<Change>(), kale: new Heard<Change>() };
-    const system = new Heard<SystemMessage>();
+    const received = {
+      inserts: new Collected<Change>(),
+      beet: new Collected<Change>(),
+      kale: new Collected<Change>(),
+    };
+    const system = new Collected<SystemMessage>();
     channel.on('system', {}, system.add as never);
-    const on = (wanted: Wanted, to: Heard<Change>) =>
+    const on = (wanted: Wanted, to: Collected<Change>) =>
       channel.on(
         'postgres_changes',
         { schema: 'public', table: 'drinks', ...wanted } as never,
         to.add as never,
       );
-    on({ event: 'INSERT' }, heard.inserts);
-    on({ event: '*', filter: 'name=eq.Beet', select: ['name'] }, heard.beet);
-    on({ event: '*', filter: 'name=eq.Kale' }, heard.kale);
+    on({ event: 'INSERT' }, received.inserts);
+    on({ event: '*', filter: 'name=eq.Beet', select: ['name'] }, received.beet);
+    on({ event: '*', filter: 'name=eq.Kale' }, received.kale);
     await subscribed(channel);
     await system.atLeast(1);
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
     await database.query(`insert into public.drinks (id, name) values (2, 'Kale')`);
-    await Promise.all([heard.inserts.atLeast(2), heard.beet.atLeast(1), heard.kale.atLeast(1)]);
-    expect(told(heard.inserts.all)).toEqual([
+    await Promise.all([received.inserts.atLeast(2), received.beet.atLeast(1), received.kale.atLeast(1)]);
+    expect(told(received.inserts.all)).toEqual([
       ['INSERT', 1],
       ['INSERT', 2],
     ]);
-    expect(heard.beet.all.map((change) => change.new)).toEqual([{ id: 1, name: 'Beet' }]);
-    expect(told(heard.kale.all)).toEqual([['INSERT', 2]]);
+    expect(received.beet.all.map((change) => change.new)).toEqual([{ id: 1, name: 'Beet' }]);
+    expect(told(received.kale.all)).toEqual([['INSERT', 2]]);
     await empty('public.drinks');
   });
 
   test('hundreds of changes in several transactions come in order, and what is rolled back does not', async () => {
-    const { heard } = await following(service.client(), { table: 'drinks', event: 'INSERT' });
+    const { received } = await following(service.client(), { table: 'drinks', event: 'INSERT' });
     for (let from = 0; from < 500; from += 50) {
       await database.transaction(async (session) => {
         await session.query(
@@ -435,16 +439,16 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       });
       await expect(changeOfMind).rejects.toThrow('never mind');
     }
-    const changes = await heard.atLeast(500);
+    const changes = await received.atLeast(500);
     expect(changes.map(({ new: record }) => record.id)).toEqual(Array.from({ length: 500 }, (_, n) => n));
     await database.query(`insert into public.drinks (id) select 1000 + n from generate_series(0, 1200) as n`);
-    expect((await heard.atLeast(1701)).at(-1)?.new.id).toBe(2200);
-    expect(heard.all).toHaveLength(1701);
+    expect((await received.atLeast(1701)).at(-1)?.new.id).toBe(2200);
+    expect(received.all).toHaveLength(1701);
     await empty('public.drinks');
   });
 
-  test('a transaction is announced once, and an unwatched table costs nothing', async () => {
-    const announced = new Heard<string>();
+  test('a transaction is announced once, and a table without subscriptions costs nothing', async () => {
+    const announced = new Collected<string>();
     const stop = await database.listen('realtime_changes', announced.add);
     const transactionOf = async (sql: string) =>
       (
@@ -461,14 +465,14 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await empty('public.drinks', 'public.unwatched');
   });
 
-  test('of more than a mebibyte only the small values are told', async () => {
-    const { heard } = await following(service.client(), { table: 'drinks', filter: 'name=like.xx%' });
+  test('sends only the small values of a change above 1 MiB', async () => {
+    const { received } = await following(service.client(), { table: 'drinks', filter: 'name=like.xx%' });
     await database.query(`insert into public.drinks (id, name, price) values (1, repeat('x', 1100000), 5)`);
-    expect((await heard.atLeast(1))[0]).toMatchObject({
+    expect((await received.atLeast(1))[0]).toMatchObject({
       errors: ['Error 413: Payload Too Large'],
       new: { id: 1, price: 5 },
     });
-    expect(heard.all[0]?.new).not.toHaveProperty('name');
+    expect(received.all[0]?.new).not.toHaveProperty('name');
     await empty('public.drinks');
   });
 
@@ -501,7 +505,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       { table: 'drinks', filter: `id=in.(${Array.from({ length: 101 }, (_, n) => n)})` },
       /too many values for `in` filter\. Maximum 100$/,
     ],
-  ])('%j joins, and is told what is wrong', async (wanted, message) => {
+  ])('%j joins and receives its error', async (wanted, message) => {
     const { system, channel } = await following(service.client(), wanted as Wanted);
     expect(system.all).toEqual([
       expect.objectContaining({
@@ -513,8 +517,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(channel.state).toBe('joined');
   });
 
-  test('a table that joins the publication is told to those who had asked before', async () => {
-    const { heard, system } = await following(service.client(), { table: 'latecomers' });
+  test('a table added to the publication serves earlier subscriptions', async () => {
+    const { received, system } = await following(service.client(), { table: 'latecomers' });
     expect(system.all[0]?.status).toBe('error');
     await database.execute(`
       create table public.latecomers (id int primary key);
@@ -522,10 +526,10 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     `);
     expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
     await database.query('insert into public.latecomers values (1)');
-    expect(told(await heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(told(await received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.execute('alter table public.latecomers replica identity full');
     await database.query('update public.latecomers set id = 2');
-    expect((await heard.atLeast(2))[1]?.old).toEqual({ id: 1 });
+    expect((await received.atLeast(2))[1]?.old).toEqual({ id: 1 });
     await database.execute('alter publication supabase_realtime drop table public.latecomers');
     const { rows } = await database.query(
       `select from pg_trigger where tgrelid = 'public.latecomers'::regclass`,
@@ -547,9 +551,9 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await expect.poll(isWatched).toBe(true);
   });
 
-  test('a new token changes who is asked, without a change lost or told twice', async () => {
+  test('a new token changes the claims without a lost or repeated change', async () => {
     const client = await member(anna);
-    const { heard, system } = await following(client, { table: 'notes' });
+    const { received, system } = await following(client, { table: 'notes' });
     const add = async (owner: string) =>
       (
         await database.query<{ id: number }>('insert into public.notes (owner) values ($1) returning id', [
@@ -557,18 +561,18 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
         ])
       ).rows[0]?.id;
     const first = await add(anna);
-    await heard.atLeast(1);
+    await received.atLeast(1);
     await client.setAuth(await tokenOf({ role: 'authenticated', sub: otieno }));
     expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
     await add(anna);
     const second = await add(otieno);
-    expect(told(await heard.atLeast(2))).toEqual([
+    expect(told(await received.atLeast(2))).toEqual([
       ['INSERT', first],
       ['INSERT', second],
     ]);
   });
 
-  test('fifty subscribers of three roles each hear what is theirs, and each identity is asked once', async () => {
+  test('fifty subscribers of three roles each receive their changes, with one query per identity', async () => {
     await database.execute(`
       create table public.asked (role text);
       create function public.note_asking() returns boolean language plpgsql volatile security definer as $$
@@ -591,9 +595,9 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     );
     await database.query(`insert into public.tickets values (1, '${anna}'), (2, '${otieno}'), (3, null)`);
     const expected = [[1, 2, 3], [1, 3], [3]];
-    await Promise.all(clients.map(({ heard }, n) => heard.atLeast(expected[n % 3]?.length ?? 0)));
-    clients.forEach(({ heard }, n) => {
-      expect(heard.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
+    await Promise.all(clients.map(({ received }, n) => received.atLeast(expected[n % 3]?.length ?? 0)));
+    clients.forEach(({ received }, n) => {
+      expect(received.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
     });
     // service_role passes policies by; a notification of one text is one in a transaction.
     await vi.waitFor(() => expect(asked).toHaveLength(2));
@@ -601,7 +605,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await stop();
   });
 
-  test('two hundred subscribers of two people cost what two cost: one question each', async () => {
+  test('two hundred subscribers of two users cost one query per user', async () => {
     await database.execute(`
       create table public.parcels (id int primary key, owner uuid);
       alter table public.parcels enable row level security;
@@ -624,26 +628,28 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const tokens = await Promise.all(
       [anna, otieno].map((sub) => tokenOf({ role: 'authenticated', sub }, '1h')),
     );
-    const subscribers: Heard<Change>[] = [];
+    const subscribers: Collected<Change>[] = [];
     const subscribe = async (n: number) => {
       const client = own.client();
       await client.setAuth(tokens[n % 2] ?? '');
-      subscribers.push((await following(client, { table: 'parcels' })).heard);
+      subscribers.push((await following(client, { table: 'parcels' })).received);
     };
     let id = 0;
     const costOfOneChange = async () => {
       const before = asked.total;
       id += 1;
       await database.query('insert into public.parcels values ($1, $2)', [id, anna]);
-      // The deletion reaches everybody: what came before it is all that came.
+      // The deletion reaches all clients last, so nothing else can follow.
       const counts = subscribers.map(({ all }) => all.length);
       await Promise.all(
-        subscribers.filter((_, n) => n % 2 === 0).map((heard, n) => heard.atLeast((counts[2 * n] ?? 0) + 1)),
+        subscribers
+          .filter((_, n) => n % 2 === 0)
+          .map((received, n) => received.atLeast((counts[2 * n] ?? 0) + 1)),
       );
       const cost = asked.total - before;
       await database.query('delete from public.parcels where id = $1', [id]);
       await Promise.all(
-        subscribers.map((heard, n) => heard.atLeast((counts[n] ?? 0) + (n % 2 === 0 ? 2 : 1))),
+        subscribers.map((received, n) => received.atLeast((counts[n] ?? 0) + (n % 2 === 0 ? 2 : 1))),
       );
       return cost;
     };
@@ -662,7 +668,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await own.close();
   }, 30_000);
 
-  test('rights that end are asked for at each change: the next one is not told', async () => {
+  test('checks rights at each change: revoked ones stop the next change', async () => {
     await database.execute(`
       create table public.employees (id uuid primary key, is_active boolean not null);
       insert into public.employees values ('${anna}', true), ('${otieno}', true);
@@ -676,41 +682,41 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const leaving = await following(await member(anna), { table: 'sales' });
     const staying = await following(await member(otieno), { table: 'sales' });
     await database.query('insert into public.sales values (1)');
-    expect(told(await leaving.heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(told(await leaving.received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.query('update public.employees set is_active = false where id = $1', [anna]);
     await database.query('insert into public.sales values (2)');
-    await staying.heard.atLeast(2);
+    await staying.received.atLeast(2);
     await database.query('update public.sales set id = 3 where id = 2');
-    expect(told(await staying.heard.atLeast(3))).toEqual([
+    expect(told(await staying.received.atLeast(3))).toEqual([
       ['INSERT', 1],
       ['INSERT', 2],
       ['UPDATE', 3],
     ]);
-    expect(leaving.heard.all).toHaveLength(1);
+    expect(leaving.received.all).toHaveLength(1);
   });
 
-  test('whoever holds a token hears nothing after it has run out', async () => {
+  test('sends nothing after the token has expired', async () => {
     const token = await tokenOf({ role: 'authenticated', sub: anna }, Math.floor(Date.now() / 1000) + 2);
     const client = service.client();
     await client.setAuth(token);
     const expiring = await following(client, { table: 'drinks' });
     const lasting = await following(await member(anna), { table: 'drinks' });
     await database.query('insert into public.drinks (id) values (1)');
-    await Promise.all([expiring.heard.atLeast(1), lasting.heard.atLeast(1)]);
+    await Promise.all([expiring.received.atLeast(1), lasting.received.atLeast(1)]);
     await vi.waitFor(() => expect(expiring.channel.state).toBe('closed'), { timeout: 8_000 });
     expect(expiring.system.all.at(-1)).toMatchObject({
       status: 'error',
       message: expect.stringMatching(/^Token has expired/),
     });
     await database.query('insert into public.drinks (id) values (2)');
-    await lasting.heard.atLeast(2);
-    expect(expiring.heard.all).toHaveLength(1);
+    await lasting.received.atLeast(2);
+    expect(expiring.received.all).toHaveLength(1);
     await empty('public.drinks');
   });
 
-  test('a burst of 5,000 changes reaches who reads them late whole and in order', async () => {
+  test('a slow reader receives a burst of 5,000 changes complete and in order', async () => {
     const late = await rawFollower(service, 'bursts');
-    const { heard } = await following(service.client(), { table: 'bursts', event: 'INSERT' });
+    const { received } = await following(service.client(), { table: 'bursts', event: 'INSERT' });
     late.socket.pause();
     for (let from = 1; from <= 5_000; from += 1_000) {
       await database.query(
@@ -719,34 +725,34 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       );
     }
     const everyId = Array.from({ length: 5_000 }, (_, n) => n + 1);
-    expect((await heard.atLeast(5_000)).map(({ new: record }) => record.id)).toEqual(everyId);
+    expect((await received.atLeast(5_000)).map(({ new: record }) => record.id)).toEqual(everyId);
     late.socket.resume();
-    expect(await late.heard.atLeast(5_000)).toEqual(everyId);
+    expect(await late.received.atLeast(5_000)).toEqual(everyId);
     late.socket.close();
     await empty('public.bursts');
   }, 30_000);
 
-  test('who reads too slowly to be waited for is let go, and the others hear everything', async () => {
-    const own = await startService(database, { bufferedBytes: 1_000_000, patienceMilliseconds: 300 });
+  test('disconnects a reader above the timeout; the others receive everything', async () => {
+    const own = await startService(database, { bufferedBytes: 1_000_000, slowReaderTimeoutMs: 300 });
     const deaf = await rawFollower(own, 'bursts');
-    const { heard } = await following(own.client(), { table: 'bursts', event: 'INSERT' });
+    const { received } = await following(own.client(), { table: 'bursts', event: 'INSERT' });
     const closed = new Promise((done) => deaf.socket.once('close', done));
     deaf.socket.pause();
-    // More than the operating system keeps for a connection.
+    // More than the operating system's buffer for a connection.
     await database.query(
       `insert into public.bursts (id, name) select n, repeat('x', 20000) from generate_series(1, 1000) as n`,
     );
-    expect((await heard.atLeast(1_000)).at(-1)?.new.id).toBe(1_000);
+    expect((await received.atLeast(1_000)).at(-1)?.new.id).toBe(1_000);
     deaf.socket.resume();
     expect(await closed).toBe(1013);
-    // What it did hear is the beginning, without a hole.
-    expect(deaf.heard.all.length).toBeLessThan(1_000);
-    expect(deaf.heard.all).toEqual(deaf.heard.all.map((_, n) => n + 1));
+    // It received the beginning without gaps.
+    expect(deaf.received.all.length).toBeLessThan(1_000);
+    expect(deaf.received.all).toEqual(deaf.received.all.map((_, n) => n + 1));
     await own.close();
     await empty('public.bursts');
   }, 30_000);
 
-  test('a policy or a filter that begins to fail costs nobody else anything, and is reported', async () => {
+  test('a failing policy or filter affects no other client and is reported', async () => {
     await database.execute(`
       create table public.brittle (id int primary key, size int);
       alter table public.brittle enable row level security;
@@ -768,11 +774,11 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       alter table public.brittle alter column size type date using null;
       insert into public.brittle values (1, '2026-01-01');
     `);
-    expect(told(await byId.heard.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(told(await byId.received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.execute('delete from public.brittle');
-    await Promise.all([byId.heard.atLeast(2), visitor.heard.atLeast(1)]);
-    expect(told(visitor.heard.all)).toEqual([['DELETE', 1]]);
-    expect(bySize.heard.all).toEqual([]);
+    await Promise.all([byId.received.atLeast(2), visitor.received.atLeast(1)]);
+    expect(told(visitor.received.all)).toEqual([['DELETE', 1]]);
+    expect(bySize.received.all).toEqual([]);
     expect(own.faults).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ code: '22012' }),
@@ -782,19 +788,19 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await own.close();
   });
 
-  test('whoever leaves hears no more', async () => {
-    const { channel, heard } = await following(service.client(), { table: 'drinks' });
+  test('sends nothing after a leave', async () => {
+    const { channel, received } = await following(service.client(), { table: 'drinks' });
     const other = await following(service.client(), { table: 'drinks' });
     await database.query('insert into public.drinks (id) values (1)');
-    await heard.atLeast(1);
+    await received.atLeast(1);
     expect(await channel.unsubscribe()).toBe('ok');
     await database.query('insert into public.drinks (id) values (2)');
-    await other.heard.atLeast(2);
-    expect(told(heard.all)).toEqual([['INSERT', 1]]);
+    await other.received.atLeast(2);
+    expect(told(received.all)).toEqual([['INSERT', 1]]);
     await empty('public.drinks');
   });
 
-  test('requests cannot read or write the log, and it forgets what is older than an hour', async () => {
+  test('requests cannot read or write the log, which drops rows after an hour', async () => {
     for (const sql of [
       'select * from realtime.changes',
       'delete from realtime.changes',
@@ -833,7 +839,7 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
   });
   const ids = (changes: Change[]) => changes.map(({ new: record }) => record.id);
 
-  test('transactions that overlap are told by both in the order of their commits', async () => {
+  test('both send overlapping transactions in commit order', async () => {
     const a = await following(here.client(), { table: 'drinks' });
     const b = await following(there.client(), { table: 'drinks' });
     // The second begins and writes first, but commits last.
@@ -846,12 +852,12 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
       });
       await database.query('insert into public.drinks (id) values (5)');
     });
-    expect(ids(await a.heard.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
-    expect(ids(await b.heard.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
+    expect(ids(await a.received.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
+    expect(ids(await b.received.atLeast(5))).toEqual([2, 4, 5, 1, 3]);
     await database.execute('delete from public.drinks');
   });
 
-  test('writers in parallel are told by both alike, once each', async () => {
+  test('both send changes of parallel writers once each', async () => {
     const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
     const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
     await Promise.all(
@@ -859,27 +865,27 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
         (n % 2 ? database : otherDatabase).query('insert into public.drinks (id) values ($1)', [n]),
       ),
     );
-    const first = ids(await a.heard.atLeast(120));
-    expect(ids(await b.heard.atLeast(120))).toEqual(first);
+    const first = ids(await a.received.atLeast(120));
+    expect(ids(await b.received.atLeast(120))).toEqual(first);
     expect(new Set(first).size).toBe(120);
     await database.execute('delete from public.drinks');
   });
 
-  test('nothing is lost or told twice when the connection for notifications is', async () => {
+  test('nothing is lost or repeated when the notification connection is lost', async () => {
     const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
     const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
     const add = (n: number) => database.query('insert into public.drinks (id) values ($1)', [n]);
     await add(1);
-    await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
+    await Promise.all([a.received.atLeast(1), b.received.atLeast(1)]);
     const lost = await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and application_name = 'backend notifications'`,
     );
     expect(lost.rowCount).toBe(2);
     for (const n of [2, 3, 4]) await add(n);
-    await Promise.all([a.heard.atLeast(4), b.heard.atLeast(4)]);
+    await Promise.all([a.received.atLeast(4), b.received.atLeast(4)]);
     await add(5);
-    expect(ids(await a.heard.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
-    expect(ids(await b.heard.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
+    expect(ids(await a.received.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
+    expect(ids(await b.received.atLeast(5))).toEqual([1, 2, 3, 4, 5]);
   });
 });

@@ -1,8 +1,8 @@
-// Subscriptions to changes of tables: who hears of which change, and how much of it.
+// Subscriptions to table changes: who receives which change, and which of its values.
 //
-// Changes come in batches. Each table of a batch is described once, its subscriptions' filters are asked once, and row
-// level security is asked once for all who have the same claims; then everybody is told in the order of the commits.
-// A row is shown to whom the policies show it as it is now, as on a hosted project.
+// Changes are processed in batches. Each table of a batch is described once, its filters are evaluated once, and row level
+// security is queried once per distinct claims; then changes are delivered in commit order. Policies see the row as it is now,
+// as on a hosted project.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { askFilters, checkInterest, type FilterAnswer, filtersKey, UnfitInterest } from './change-filters.ts';
@@ -20,20 +20,20 @@ import { isOutage } from './outage.ts';
 import { ChangeFrames } from './protocol.ts';
 import { type ChangeInterest, listedInterest, readInterest, UnusableParams } from './subscription-params.ts';
 
-const mostAskedAtOnce = 4;
+const maxConcurrentQueries = 4;
 const policyMilliseconds = 5_000;
 
-/** Somebody who wants to hear of changes. */
+/** A client that subscribes to changes. */
 export interface Follower {
   claims: Claims;
-  /** Their subscriptions: the client's words, numbered. */
+  /** Its subscriptions as requested, numbered. */
   bindings: readonly (Readonly<Record<string, unknown>> & { id: number })[];
   /**
-   * Takes a change: which subscriptions it is for, and its frames.
-   * @returns null when it can take more; otherwise resolves when it can, or never will
+   * Receives a change: the subscriptions it is for, and its frames.
+   * @returns null when it can take more; otherwise resolves when it can, or has left
    */
-  tell(ids: readonly number[], frames: ChangeFrames): Promise<void> | null;
-  /** Asks the database when it is the client's turn. */
+  deliver(ids: readonly number[], frames: ChangeFrames): Promise<void> | null;
+  /** Queries the database in the client's share of the queue. */
   inShare<T>(work: () => Promise<T>): Promise<T>;
   /** A subscription that was refused before is served now. */
   onServed(): void;
@@ -44,17 +44,17 @@ interface Interest extends ChangeInterest {
   follower: Follower;
   filtersKey: string;
   selectKey: string;
-  /** The same for all who have the same claims. */
+  /** Equal for equal claims. */
   identity: string;
 }
 
 interface Served {
   interests: readonly Interest[];
-  /** The look at the log it began after. */
+  /** The number of the log read that it started after. */
   since: number;
 }
 
-/** Everything known of a table for one batch. */
+/** State of a table for one batch. */
 interface TableAnswers {
   table: ChangedTable;
   filters: Map<number, FilterAnswer>;
@@ -74,7 +74,7 @@ export class PostgresChanges {
   #watching: Promise<void> = Promise.resolve();
   readonly #ready: Promise<void>;
 
-  /** Begins to listen. */
+  /** Starts listening to the database. */
   constructor(database: Database, fanOut: FanOut, onFault: (error: unknown) => void) {
     this.#database = database;
     this.#fanOut = fanOut;
@@ -89,17 +89,17 @@ export class PostgresChanges {
   }
 
   /**
-   * Serves a follower: of what is committed after this resolves nothing is missed.
-   * @param former the same client with older claims; it is served until the new one is, and then no longer
-   * @returns what is wrong with its subscriptions, as the text of a system message; null when they are served
-   * @throws DatabaseError when the database cannot be asked
+   * Subscribes a follower; it misses nothing that is committed after this resolves.
+   * @param former the same client with older claims; it is served until the new one is
+   * @returns the first error of its subscriptions, as the text of a system message; null when they are served
+   * @throws DatabaseError when the database is unavailable
    */
   async follow(follower: Follower, former: Follower | null = null): Promise<string | null> {
     await this.#ready;
     try {
       const interests = await follower.inShare(() => this.#interestsOf(follower));
       await this.#log.atPresent((look) => {
-        // What the former was still to be told is told to its successor.
+        // Changes still due to the former follower go to its successor.
         const since = (former && this.#served.get(former)?.since) ?? look;
         if (former) this.unfollow(former);
         this.#served.set(follower, { interests, since });
@@ -131,11 +131,11 @@ export class PostgresChanges {
     const watch = (payload: string) => {
       if (payload === 'reload schema' || payload === '') this.#inOrder(() => this.#watchTables());
     };
-    const onGap = () => this.#inOrder(() => this.#watchTables());
+    const onMissedEvents = () => this.#inOrder(() => this.#watchTables());
     this.#stops = await Promise.all([
       listening(this.#database, 'realtime_tables', retry, retry, this.#onFault),
-      // Where the connecting role may not make event triggers, a schema reload is when the publication is looked at.
-      listening(this.#database, 'pgrst', watch, onGap, this.#onFault),
+      // Without the right to create event triggers, the publication is read again at each schema reload.
+      listening(this.#database, 'pgrst', watch, onMissedEvents, this.#onFault),
     ]);
     await this.#log.start();
     this.#inOrder(() => this.#watchTables());
@@ -153,7 +153,7 @@ export class PostgresChanges {
   async #serveRefused(): Promise<void> {
     for (const follower of [...this.#refused]) {
       if (!this.#refused.delete(follower)) continue;
-      // Claims may have changed or the client may have gone meanwhile: then it is in neither set.
+      // Claims may have changed or the client may have left: then it is in neither set.
       this.#served.set(follower, { interests: [], since: 0 });
       const asked = follower.inShare(() => this.#interestsOf(follower));
       const interests = await asked.catch((error) => {
@@ -172,7 +172,7 @@ export class PostgresChanges {
     }
   }
 
-  /** @throws UnusableParams, UnfitInterest: nothing is served when anything is wrong, as on a hosted project */
+  /** @throws UnusableParams, UnfitInterest: one invalid subscription refuses all, as on a hosted project */
   async #interestsOf(follower: Follower): Promise<Interest[]> {
     const { claims, bindings } = follower;
     const interests = bindings.map((binding) => {
@@ -239,11 +239,11 @@ export class PostgresChanges {
     }
     for (const change of wanted) {
       const known = answers.get(change.relation);
-      if (known) await this.#tell(change, known, interestsOf(change));
+      if (known) await this.#deliver(change, known, interestsOf(change));
     }
   }
 
-  /** Finds who is interested in a change, once for all changes of one kind. */
+  /** Finds the subscriptions for a change, once for all changes of one kind. */
   #lookUpInterests(): (change: LoggedChange) => readonly Interest[] {
     const all = [...this.#served.values()].flatMap(({ interests, since }) =>
       interests.map((interest) => ({ interest, since })),
@@ -294,9 +294,9 @@ export class PostgresChanges {
       }
     }
     const asked = [...questions];
-    for (let from = 0; from < asked.length; from += mostAskedAtOnce) {
+    for (let from = 0; from < asked.length; from += maxConcurrentQueries) {
       await Promise.all(
-        asked.slice(from, from + mostAskedAtOnce).map(async ([identity, { claims, ids }]) => {
+        asked.slice(from, from + maxConcurrentQueries).map(async ([identity, { claims, ids }]) => {
           visible.set(identity, await this.#visibleTo(claims, table, ids, filters));
         }),
       );
@@ -330,14 +330,14 @@ export class PostgresChanges {
       return new Set(rows.map(({ n }) => n));
     } catch (error) {
       if (isOutage(error)) throw error;
-      // A policy that fails shows nothing, and only to those it fails for.
+      // A policy that fails shows nothing, and only to the clients it fails for.
       this.#onFault(error);
       return new Set();
     }
   }
 
-  /** Resolves when the next change may be told. */
-  async #tell(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]): Promise<void> {
+  /** Resolves when the next change may be delivered. */
+  async #deliver(change: LoggedChange, answers: TableAnswers, interests: readonly Interest[]): Promise<void> {
     const written = new Map<string, ChangeFrames>();
     const ids = new Map<Follower, Map<string, number[]>>();
     let largest = 0;
@@ -368,11 +368,11 @@ export class PostgresChanges {
     }
     const waits: Promise<void>[] = [];
     await this.#fanOut.deliver(new Set(ids), largest, ([follower, forms]) => {
-      // It may have left in the meantime.
+      // The client may have left in the meantime.
       if (!this.#served.has(follower)) return;
       for (const [form, these] of forms) {
         const frames = written.get(form);
-        const wait = frames && follower.tell(these, frames);
+        const wait = frames && follower.deliver(these, frames);
         if (wait) waits.push(wait);
       }
     });
@@ -380,7 +380,7 @@ export class PostgresChanges {
   }
 }
 
-/** Whether the filters let a change through; a deleted row is known by its replica identity only. */
+/** Whether the filters match a change; of a deleted row only its replica identity is known. */
 function passes(
   { filters, filtersKey: key }: Interest,
   change: LoggedChange,
@@ -392,7 +392,7 @@ function passes(
   return answers.get(change.id)?.passed.has(key) ?? false;
 }
 
-/** Why a role is told of a change, but not what it is. */
+/** Why a role receives a change without its values. */
 function problemFor(table: ChangedTable, { type }: LoggedChange, role: string): string | null {
   const keys = table.columns.filter(({ isKey }) => isKey);
   if (keys.length === 0 && table.isSecured) return 'Error 400: Bad Request, no primary key';
@@ -417,12 +417,12 @@ function shown(change: LoggedChange, table: ChangedTable, role: string, select: 
     ({ name, isKey, readers }) =>
       readers.includes(role) && (select === null || isKey || select.includes(name)),
   );
-  // Whether somebody might see the old row cannot be asked any more: with policies, its key is all that is told.
+  // Policies cannot be evaluated on the old row any more, so tables with policies send only its key.
   const oldColumns = table.isSecured ? columns.filter(({ isKey }) => isKey) : columns;
   const of = (row: LoggedChange['record'], names: readonly TableColumn[]) =>
     Object.fromEntries(
       names.flatMap(({ name, typeName }) =>
-        row && Object.hasOwn(row, name) ? [[name, told(row[name], typeName)]] : [],
+        row && Object.hasOwn(row, name) ? [[name, clientValue(row[name], typeName)]] : [],
       ),
     );
   return {
@@ -434,8 +434,8 @@ function shown(change: LoggedChange, table: ChangedTable, role: string, select: 
   };
 }
 
-/** A value as clients of a hosted project get it: bytes as bare hexadecimal digits. */
-function told(value: unknown, typeName: string): unknown {
+/** A value as a hosted project sends it: bytes as bare hexadecimal digits. */
+function clientValue(value: unknown, typeName: string): unknown {
   return typeName === 'bytea' && typeof value === 'string' ? value.replace(/^\\x/, '') : value;
 }
 

@@ -1,14 +1,14 @@
-// Who is present on which topic, and what changes when someone comes or goes. Pure: it tells nobody.
+// Presence by topic, and the differences when members join or leave. Pure: it sends nothing.
 import { randomBytes } from 'node:crypto';
 
-/** One appearance of somebody. */
+/** One presence of a member. */
 interface PresenceMeta {
   phx_ref: string;
   phx_ref_prev?: string;
   [field: string]: unknown;
 }
 
-/** Everybody present, by key. */
+/** All presences, by key. */
 export type PresenceState = Record<string, { metas: PresenceMeta[] }>;
 
 /** What changed. */
@@ -25,15 +25,15 @@ interface Appearance {
 
 interface Audience<Member> {
   members: Map<Member, Appearance>;
-  /** Of all appearances. */
+  /** Presence bytes of all topics. */
   bytes: number;
 }
 
-/** The people of all topics; `Member` is whatever stands for one membership, and tracks at most one appearance. */
+/** Presence of all topics; `Member` stands for one channel, and tracks at most one presence. */
 export class Presences<Member extends object> {
   readonly #audiences = new Map<string, Audience<Member>>();
 
-  /** Everybody present on a topic. */
+  /** All presences of a topic. */
   stateOf(audience: string): PresenceState {
     const state: PresenceState = Object.create(null);
     for (const { key, meta } of this.#audiences.get(audience)?.members.values() ?? []) {
@@ -43,15 +43,15 @@ export class Presences<Member extends object> {
     return state;
   }
 
-  /** Bytes that everybody on a topic is present with, or one member. */
+  /** Presence bytes of a topic, or of one member. */
   bytesOf(audience: string, member?: Member): number {
     const known = this.#audiences.get(audience);
     return (member ? known?.members.get(member) : known)?.bytes ?? 0;
   }
 
   /**
-   * A member appears, or appears differently.
-   * @param appearance its key, what it is present with, and the bytes of both
+   * A member starts or updates its presence.
+   * @param appearance its key, its payload, and the bytes of both
    */
   track(
     audience: string,
@@ -68,7 +68,7 @@ export class Presences<Member extends object> {
     return { joins: stateOfOne(key, meta), leaves: before ? stateOfOne(before.key, before.meta) : {} };
   }
 
-  /** A member is gone; null when it had not appeared. */
+  /** A member left; null when it was not present. */
   untrack(audience: string, member: Member): PresenceDiff | null {
     const known = this.#audiences.get(audience);
     const before = known?.members.get(member);

@@ -41,7 +41,7 @@ describe('text frames', () => {
     );
   });
 
-  test('are malformed when nobody could write them again', () => {
+  test('are malformed when they cannot be encoded again', () => {
     const endless = `{"topic":"a","event":"b","payload":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
     expect(() => decodeText(1, endless)).toThrow(MalformedFrame);
   });
@@ -57,7 +57,7 @@ describe('text frames', () => {
     );
   });
 
-  test('carry a broadcast in the words of the user', () => {
+  test("carry the user's JSON unchanged", () => {
     const frame = encodeBroadcastText(1, 'realtime:a', 'up', '{"n": 1.50}', { id: 'x' });
     expect(frame).toContain('{"n": 1.50}');
     expect(decodeText(1, frame)).toMatchObject({

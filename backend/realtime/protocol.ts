@@ -14,7 +14,7 @@ export interface Message {
   payload: unknown;
 }
 
-/** What a user broadcasts: JSON kept as the text it came in, or bytes. */
+/** A user's payload: JSON as the text it arrived as, or bytes. */
 export type BroadcastData = { encoding: 'json'; text: string } | { encoding: 'binary'; bytes: Uint8Array };
 
 /** A binary frame of kind 3: a client's broadcast. */
@@ -33,7 +33,7 @@ export interface Frame {
   isBinary: boolean;
 }
 
-/** One message for many sockets, encoded once for each version. */
+/** One message for many sockets, encoded once per version. */
 export class SharedFrames {
   readonly #encode: (version: Version) => string | Buffer | null;
   readonly #frames = new Map<Version, Frame | null>();
@@ -68,13 +68,13 @@ export class MalformedFrame extends Error {
 
 const kinds = { push: 3, broadcast: 4 };
 const encodings = { binary: 0, json: 1 };
-const longestField = 255;
+const maxFieldBytes = 255;
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
  * Reads the protocol version a client asks for.
  * @param vsn the query parameter; absent means 1.0.0
- * @returns null when it is not spoken here
+ * @returns null for an unsupported version
  */
 export function versionOf(vsn: string | null): Version | null {
   if (vsn === null || vsn === '') return 1;
@@ -84,7 +84,7 @@ export function versionOf(vsn: string | null): Version | null {
 
 /**
  * Reads a text frame.
- * @throws MalformedFrame when it is not JSON or has another shape
+ * @throws MalformedFrame when it is not JSON or has an unexpected shape
  */
 export function decodeText(version: Version, text: string): Message {
   const frame = parseJson(text);
@@ -97,10 +97,10 @@ export function decodeText(version: Version, text: string): Message {
   if (typeof topic !== 'string' || typeof event !== 'string')
     throw new MalformedFrame('a message needs a topic and an event');
   for (const name of [joinRef, ref, topic, event]) {
-    if (typeof name === 'string' && name.length > longestField)
+    if (typeof name === 'string' && name.length > maxFieldBytes)
       throw new MalformedFrame('a name is too long');
   }
-  // What is only passed on may have any characters.
+  // Values that are only forwarded may contain any characters.
   if (!isStorable(payload, () => true)) throw new MalformedFrame('nested too deeply');
   return { joinRef: reference(joinRef), ref: reference(ref), topic, event, payload: payload ?? {} };
 }
@@ -111,10 +111,10 @@ export function encodeText(version: Version, message: Message): string {
 }
 
 /**
- * Writes the text frame of a JSON user broadcast without parsing what the user sent.
+ * Writes the text frame of a JSON user broadcast without parsing its payload.
  * @param topic the full topic, with `realtime:`
- * @param json what the user sent, as JSON text
- * @param joinRef of the one channel it is for; null when it goes to many
+ * @param json the payload, as JSON text
+ * @param joinRef of the one channel it is for; null for several
  */
 export function encodeBroadcastText(
   version: Version,
@@ -128,7 +128,7 @@ export function encodeBroadcastText(
   return frameText(version, { joinRef, ref: null, topic, event: 'broadcast' }, payload);
 }
 
-/** A table's change for many sockets: clients that subscribe alike share its frame. */
+/** A table change for many sockets: clients with equal subscriptions share its frame. */
 export class ChangeFrames {
   readonly #json: string;
   readonly #frames = new Map<string, Frame>();
@@ -161,7 +161,7 @@ export class ChangeFrames {
 
 /**
  * Reads a binary frame: kind 3, the only one clients send.
- * @throws MalformedFrame for another kind, a frame cut short, bad UTF-8 or a payload that is not the JSON it says it is
+ * @throws MalformedFrame for another kind, a truncated frame, invalid UTF-8 or an invalid JSON payload
  */
 export function decodeBinary(frame: Uint8Array): PushedBroadcast {
   const [kind, joinRefSize, refSize, topicSize, eventSize, metadataSize, encoding] = frame;
@@ -189,7 +189,7 @@ export function decodeBinary(frame: Uint8Array): PushedBroadcast {
 /**
  * Writes a binary frame of kind 4: a broadcast to a client of version 2.
  * @param topic the full topic, with `realtime:`
- * @returns null when a field is longer than the 255 bytes such a frame has room for
+ * @returns null when a field is longer than the frame's 255 bytes
  */
 export function encodeBroadcast(
   topic: string,
@@ -198,7 +198,7 @@ export function encodeBroadcast(
   meta: Readonly<Record<string, unknown>> | null,
 ): Buffer | null {
   const fields = [topic, userEvent, meta ? JSON.stringify(meta) : ''].map((text) => Buffer.from(text));
-  if (fields.some((field) => field.length > longestField)) return null;
+  if (fields.some((field) => field.length > maxFieldBytes)) return null;
   const encoding = data.encoding === 'json' ? encodings.json : encodings.binary;
   const payload = data.encoding === 'json' ? Buffer.from(data.text) : data.bytes;
   const header = Buffer.from([kinds.broadcast, ...fields.map((field) => field.length), encoding]);

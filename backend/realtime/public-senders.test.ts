@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
 import { throwawayDatabase } from '../database/throwaway.ts';
-import { Heard, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
 interface Told {
   event: string;
@@ -41,11 +41,11 @@ describe('with privileged senders', () => {
     return client;
   };
   const listening = async (topic: string) => {
-    const heard = new Heard<Told>();
+    const received = new Collected<Told>();
     const channel = service.client().channel(topic);
-    channel.on('broadcast', { event: '*' }, heard.add as never);
+    channel.on('broadcast', { event: '*' }, received.add as never);
     await subscribed(channel);
-    return heard;
+    return received;
   };
   const fromDatabase = (topic: string) =>
     database.query(`select realtime.send('{}', 'last', $1, false)`, [topic]);
@@ -66,11 +66,11 @@ describe('with privileged senders', () => {
     'what a visitor broadcasts in version %s of the protocol reaches nobody and gets no answer, without a query',
     async (vsn) => {
       const topic = `hall ${vsn}`;
-      const heard = await listening(topic);
+      const received = await listening(topic);
       const visitor = service.client({ vsn }).channel(topic, {
         config: { broadcast: { ack: true, self: true } },
       });
-      const echoed = new Heard<Told>();
+      const echoed = new Collected<Told>();
       visitor.on('broadcast', { event: '*' }, echoed.add as never);
       await subscribed(visitor);
       const before = asked.total;
@@ -82,13 +82,13 @@ describe('with privileged senders', () => {
       expect(await visitor.track({})).toBe('error');
       expect([answer, asked.total]).toEqual([undefined, before]);
       await fromDatabase(topic);
-      await Promise.all([heard.atLeast(1), echoed.atLeast(1)]);
-      expect([...heard.all, ...echoed.all].map(({ event }) => event)).toEqual(['last', 'last']);
+      await Promise.all([received.atLeast(1), echoed.atLeast(1)]);
+      expect([...received.all, ...echoed.all].map(({ event }) => event)).toEqual(['last', 'last']);
     },
   );
 
   test('a text frame of a visitor is dropped like a binary one', async () => {
-    const heard = await listening('text');
+    const received = await listening('text');
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
     );
@@ -101,12 +101,12 @@ describe('with privileged senders', () => {
     push('1', '3', 'realtime:text', 'phx_leave', {});
     await expect.poll(() => frames.length).toBe(3);
     await fromDatabase('text');
-    expect((await heard.atLeast(1)).map(({ event }) => event)).toEqual(['last']);
+    expect((await received.atLeast(1)).map(({ event }) => event)).toEqual(['last']);
     socket.close();
   });
 
-  test('a visitor is present nowhere', async () => {
-    const seen = new Heard<unknown>();
+  test('a visitor has no presence', async () => {
+    const seen = new Collected<unknown>();
     const watcher = service.client().channel('lobby');
     watcher.on('presence', { event: 'join' }, seen.add);
     await subscribed(watcher);
@@ -119,19 +119,19 @@ describe('with privileged senders', () => {
     expect(await seen.atLeast(1)).toHaveLength(1);
   });
 
-  test('over HTTP a visitor is told so, and nothing of the request is sent', async () => {
-    const heard = await listening('news');
+  test('over HTTP a visitor gets 403, and nothing of the request is sent', async () => {
+    const received = await listening('news');
     const key = 'sb_publishable_test';
     const message = { topic: 'news', event: 'forged', payload: {} };
     expect(await post('/news/events/forged', key, {})).toEqual(forbidden);
     expect(await post('', key, { messages: [message] })).toEqual(forbidden);
     expect(await post('', key, { messages: [{ ...message, private: true }, message] })).toEqual(forbidden);
     await fromDatabase('news');
-    expect((await heard.atLeast(1)).map(({ event }) => event)).toEqual(['last']);
+    expect((await received.atLeast(1)).map(({ event }) => event)).toEqual(['last']);
   });
 
-  test('signed-in people send where the insert policies let them', async () => {
-    const heard = await listening('club');
+  test('signed-in users send where the insert policies allow it', async () => {
+    const received = await listening('club');
     const config = { config: { broadcast: { ack: true } } };
     const member = (await clientOf({ is_member: true })).channel('club', config);
     await subscribed(member);
@@ -141,15 +141,15 @@ describe('with privileged senders', () => {
     expect((await post('/club/events/by-http', await token({ is_member: true }), {})).status).toBe(202);
     expect(await post('/club/events/forged', await token({}), {})).toEqual(forbidden);
     await fromDatabase('club');
-    expect((await heard.atLeast(3)).map(({ event }) => event)).toEqual(['member', 'by-http', 'last']);
+    expect((await received.atLeast(3)).map(({ event }) => event)).toEqual(['member', 'by-http', 'last']);
   });
 
   test('the secret key sends', async () => {
-    const heard = await listening('street');
+    const received = await listening('street');
     const inside = service.client(secret).channel('street', { config: { broadcast: { ack: true } } });
     await subscribed(inside);
     expect(await inside.send({ type: 'broadcast', event: 'socket', payload: {} })).toBe('ok');
     expect((await post('/street/events/http', 'sb_secret_test', {})).status).toBe(202);
-    expect((await heard.atLeast(2)).map(({ event }) => event)).toEqual(['socket', 'http']);
+    expect((await received.atLeast(2)).map(({ event }) => event)).toEqual(['socket', 'http']);
   });
 });

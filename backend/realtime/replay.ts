@@ -1,4 +1,4 @@
-// Stored messages for someone who comes late to a private topic.
+// Stored messages for clients that join a private topic late.
 import type { Database } from '../database/database.ts';
 import { storedData } from './broadcast.ts';
 import type { BroadcastData } from './protocol.ts';

@@ -1,14 +1,14 @@
-// Work that notifications give: done one piece after another, and tried again after a while when it fails.
+// Work triggered by notifications: done in order, and retried after a delay when it fails.
 
 const retryMilliseconds = 500;
 
-/** What is to be done. */
+/** The work. */
 export interface Workload {
-  /** Whether there is anything to do. */
+  /** Whether there is work. */
   isDue(): boolean;
   /**
-   * Does what is due. What it rejects is still due, and done again after half a second.
-   * @param isStopped whether to leave the rest undone
+   * Does the work. What it rejects stays due and is retried after half a second.
+   * @param isStopped whether to leave the rest
    */
   work(isStopped: () => boolean): Promise<void>;
 }
@@ -20,13 +20,13 @@ export class RetriedWork {
   #retry: NodeJS.Timeout | null = null;
   #isStopped = false;
 
-  /** @param onFault told why work has to be tried again */
+  /** @param onFault receives the reason of each retry */
   constructor(load: Workload, onFault: (error: unknown) => void) {
     this.#load = load;
     this.#onFault = onFault;
   }
 
-  /** Begins, unless it is being done or waits to be tried again. */
+  /** Starts the work, unless it runs or waits for a retry. */
   start(): void {
     if (this.#running || this.#retry || this.#isStopped) return;
     this.#running = this.#load
@@ -40,12 +40,12 @@ export class RetriedWork {
       })
       .finally(() => {
         this.#running = null;
-        // What came while the last of it was done.
+        // Work that arrived during the last round.
         if (this.#load.isDue()) this.start();
       });
   }
 
-  /** Leaves what is not begun undone; resolves when what is begun has ended. */
+  /** Stops; resolves when the running work has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#retry) clearTimeout(this.#retry);

@@ -6,8 +6,8 @@ import { asRole } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
 import {
+  Collected,
   forgedTokenOf,
-  Heard,
   startService,
   subscribed,
   type ThrowawayService,
@@ -18,7 +18,7 @@ const platform = { name: 'platform', folder: 'backend/platform' };
 const sub = '00000000-0000-4000-8000-000000000001';
 const joined = { status: states.SUBSCRIBED, error: undefined };
 
-interface Told {
+interface Message {
   event: string;
   payload: Record<string, unknown>;
   meta?: Record<string, unknown>;
@@ -62,10 +62,10 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     const options = { vsn };
 
     test('a broadcast reaches the others on the topic, and the sender only when it asks for that', async () => {
-      const heard = new Heard<Told>();
-      const echoed = new Heard<Told>();
+      const received = new Collected<Message>();
+      const echoed = new Collected<Message>();
       const listener = service.client(options).channel(`hall ${vsn}`);
-      listener.on('broadcast', { event: 'hello' }, heard.add as never);
+      listener.on('broadcast', { event: 'hello' }, received.add as never);
       const echo = service.client(options).channel(`hall ${vsn}`, {
         config: { broadcast: { self: true, ack: true } },
       });
@@ -73,19 +73,19 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(await subscribed(listener)).toEqual(joined);
       expect(await subscribed(echo)).toEqual(joined);
       expect(await echo.send({ type: 'broadcast', event: 'hello', payload: { name: 'Wanjikũ' } })).toBe('ok');
-      expect(await heard.atLeast(1)).toEqual([
+      expect(await received.atLeast(1)).toEqual([
         { type: 'broadcast', event: 'hello', payload: { name: 'Wanjikũ' } },
       ]);
       await listener.send({ type: 'broadcast', event: 'answer', payload: {} });
       expect((await echoed.atLeast(2)).map(({ event }) => event)).toEqual(['hello', 'answer']);
-      expect(heard.all).toHaveLength(1);
+      expect(received.all).toHaveLength(1);
     });
 
-    test('what SQL sends is heard after the commit, in order, and never after a rollback', async () => {
-      const heard = new Heard<Told>();
+    test('broadcasts from SQL arrive after the commit, in order, and never after a rollback', async () => {
+      const received = new Collected<Message>();
       const topic = `orders ${vsn}`;
       const channel = service.client(options).channel(topic);
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(channel);
       let heardInside = -1;
       await database.transaction(async (session) => {
@@ -93,7 +93,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
           session.query('select realtime.send($1::jsonb, $2, $3, false)', [{ n }, 'UPDATE', topic]);
         await sendInside(1);
         await sendInside(2);
-        heardInside = heard.all.length;
+        heardInside = received.all.length;
       });
       const changeOfMind = database.transaction(async (session) => {
         await session.query('select realtime.send($1::jsonb, $2, $3, false)', [{ n: 0 }, 'UPDATE', topic]);
@@ -101,13 +101,13 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       });
       await expect(changeOfMind).rejects.toMatchObject({ code: '22012' });
       for (const n of [3, 4, 5]) await send({ n }, 'UPDATE', topic);
-      expect((await heard.atLeast(5)).map(({ payload }) => payload.n)).toEqual([1, 2, 3, 4, 5]);
+      expect((await received.atLeast(5)).map(({ payload }) => payload.n)).toEqual([1, 2, 3, 4, 5]);
       expect(heardInside).toBe(0);
-      expect(heard.all[0]?.meta).toEqual({ id: heard.all[0]?.payload.id });
+      expect(received.all[0]?.meta).toEqual({ id: received.all[0]?.payload.id });
     });
 
     test('a heartbeat is answered', async () => {
-      const beats = new Heard<string>();
+      const beats = new Collected<string>();
       const client = service.client({ ...options, heartbeatCallback: beats.add });
       await subscribed(client.channel(`pulse ${vsn}`));
       await client.sendHeartbeat();
@@ -122,8 +122,8 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(await subscribed(client.channel('again'))).toEqual(joined);
     });
 
-    test('whoever says again what it is present with has not changed', async () => {
-      const events = new Heard<string>();
+    test('tracking the same presence again is no change', async () => {
+      const events = new Collected<string>();
       const watcher = service.client(options).channel(`again ${vsn}`);
       watcher.on('presence', { event: 'join' }, ({ newPresences }) =>
         events.add(newPresences.map((presence) => String(presence.mood)).join()),
@@ -137,9 +137,9 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(await events.atLeast(2)).toEqual(['calm', 'merry']);
     });
 
-    test('presence shows who is there, who comes and who goes', async () => {
+    test('presence reports members, joins and leaves', async () => {
       const watcher = service.client(options).channel(`lobby ${vsn}`);
-      const events = new Heard<string>();
+      const events = new Collected<string>();
       watcher.on('presence', { event: 'join' }, ({ key, newPresences }) =>
         events.add(`${key} joins as ${newPresences.map((presence) => presence.mood)}`),
       );
@@ -163,45 +163,45 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     });
   });
 
-  test('a client of each version hears the other', async () => {
-    const heard = new Heard<Told>();
+  test('clients of both versions receive from each other', async () => {
+    const received = new Collected<Message>();
     const old = service.client({ vsn: '1.0.0' }).channel('mixed');
-    old.on('broadcast', { event: '*' }, heard.add as never);
+    old.on('broadcast', { event: '*' }, received.add as never);
     const young = service.client().channel('mixed');
-    young.on('broadcast', { event: '*' }, heard.add as never);
+    young.on('broadcast', { event: '*' }, received.add as never);
     await subscribed(old);
     await subscribed(young);
     await old.send({ type: 'broadcast', event: 'from old', payload: { a: 1 } });
     await young.send({ type: 'broadcast', event: 'from young', payload: { a: 2 } });
-    const told = await heard.atLeast(2);
+    const told = await received.atLeast(2);
     expect(told.map(({ event }) => event).sort()).toEqual(['from old', 'from young']);
   });
 
   test('bytes come through as bytes', async () => {
-    const heard = new Heard<{ payload: ArrayBuffer }>();
+    const received = new Collected<{ payload: ArrayBuffer }>();
     const listener = service.client().channel('bytes');
-    listener.on('broadcast', { event: 'blob' }, heard.add as never);
+    listener.on('broadcast', { event: 'blob' }, received.add as never);
     await subscribed(listener);
     const sender = service.client().channel('bytes');
     await subscribed(sender);
     await sender.send({ type: 'broadcast', event: 'blob', payload: new Uint8Array([0, 255, 7]).buffer });
-    const [told] = await heard.atLeast(1);
+    const [told] = await received.atLeast(1);
     expect(new Uint8Array(told?.payload ?? new ArrayBuffer(0))).toEqual(new Uint8Array([0, 255, 7]));
   });
 
-  test('public and private topics of one name do not hear each other', async () => {
-    const heard = new Heard<Told>();
+  test('public and private topics of one name are separate', async () => {
+    const received = new Collected<Message>();
     const open = service.client().channel('news');
-    open.on('broadcast', { event: '*' }, heard.add as never);
+    open.on('broadcast', { event: '*' }, received.add as never);
     const closed = service.client().channel('news', { config: { private: true } });
-    const closedHeard = new Heard<Told>();
+    const closedHeard = new Collected<Message>();
     closed.on('broadcast', { event: '*' }, closedHeard.add as never);
     await subscribed(open);
     expect(await subscribed(closed)).toEqual(joined);
     await send({}, 'private', 'news', true);
     await send({}, 'public', 'news', false);
     expect((await closedHeard.atLeast(1))[0]?.event).toBe('private');
-    expect((await heard.atLeast(1))[0]?.event).toBe('public');
+    expect((await received.atLeast(1))[0]?.event).toBe('public');
   });
 
   describe('a private topic', () => {
@@ -213,17 +213,17 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       return client;
     };
 
-    test('is joined and written to by whom its policies allow', async () => {
-      const heard = new Heard<Told>();
+    test('accepts joins and broadcasts that its policies allow', async () => {
+      const received = new Collected<Message>();
       const channel = (await member()).channel(room, isPrivate);
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       expect(await subscribed(channel)).toEqual(joined);
       expect(await channel.send({ type: 'broadcast', event: 'hi', payload: {} })).toBe('ok');
       await send({}, 'from SQL', room, true);
-      expect((await heard.atLeast(2)).map(({ event }) => event)).toEqual(['hi', 'from SQL']);
+      expect((await received.atLeast(2)).map(({ event }) => event)).toEqual(['hi', 'from SQL']);
     });
 
-    test('is closed to others, and asking leaves no trace', async () => {
+    test('refuses other clients, and the check leaves no row', async () => {
       const before = await messageCount();
       const refusal = /Unauthorized: You do not have permissions to read from this Channel topic: room-/;
       const visitor = await subscribed(service.client().channel(room, isPrivate));
@@ -239,17 +239,17 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(await messageCount()).toBe(before);
     });
 
-    test('swallows what somebody who may only read sends to it', async () => {
-      const heard = new Heard<Told>();
+    test('drops broadcasts of a client without write permission', async () => {
+      const received = new Collected<Message>();
       const reader = service.client({ timeout: 300 }).channel('news', isPrivate);
-      reader.on('broadcast', { event: '*' }, heard.add as never);
+      reader.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(reader);
       expect(await reader.send({ type: 'broadcast', event: 'fake', payload: {} })).toBe('timed out');
       await send({}, 'true', 'news', true);
-      expect((await heard.atLeast(1)).map(({ event }) => event)).toEqual(['true']);
+      expect((await received.atLeast(1)).map(({ event }) => event)).toEqual(['true']);
     });
 
-    test('is left by force when a new token no longer allows it, and with an expired one', async () => {
+    test('closes when a new token does not allow it or is expired', async () => {
       for (const [claims, expiry, reason] of [
         [
           { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000002' },
@@ -264,8 +264,8 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       ] as const) {
         const client = await member();
         const channel = client.channel(room, isPrivate);
-        const told = new Heard<{ status: string; message: string }>();
-        const statuses = new Heard<string>();
+        const told = new Collected<{ status: string; message: string }>();
+        const statuses = new Collected<string>();
         channel.on('system', {}, told.add);
         channel.subscribe((status) => statuses.add(status));
         await statuses.atLeast(1);
@@ -275,7 +275,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       }
     });
 
-    test('tells who is there or what is said, as far as the token of the moment allows', async () => {
+    test('sends presence and broadcasts as far as the current token allows', async () => {
       const clubOf = async (rights: { sees: boolean; hears: boolean }) => {
         const client = service.client();
         const token = (now: typeof rights) => tokenOf({ role: 'authenticated', sub, ...now });
@@ -283,14 +283,14 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         const channel = client.channel('club', {
           config: { private: true, presence: { key: 'me', enabled: true } },
         });
-        const heard = new Heard<Told>();
-        const closed = new Heard<string>();
-        channel.on('broadcast', { event: '*' }, heard.add as never);
+        const received = new Collected<Message>();
+        const closed = new Collected<string>();
+        channel.on('broadcast', { event: '*' }, received.add as never);
         channel.on('system', {}, ({ message }) => closed.add(message));
         expect(await subscribed(channel)).toEqual(joined);
         return {
           channel,
-          heard,
+          received,
           closed,
           become: async (now: typeof rights) => client.setAuth(await token(now)),
         };
@@ -298,15 +298,15 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       const both = await clubOf({ sees: true, hears: true });
       const watcher = await clubOf({ sees: true, hears: false });
       await send({}, 'first', 'club', true);
-      await both.heard.atLeast(1);
+      await both.received.atLeast(1);
       await watcher.become({ sees: true, hears: true });
       await expect
         .poll(async () => {
           await send({}, 'later', 'club', true);
-          return watcher.heard.all.length;
+          return watcher.received.all.length;
         })
         .toBeGreaterThan(0);
-      expect(watcher.heard.all.map(({ event }) => event)).not.toContain('first');
+      expect(watcher.received.all.map(({ event }) => event)).not.toContain('first');
       // To be present is to write, which no policy lets them.
       expect(await both.channel.track({ mood: 'calm' })).toBe('error');
       await both.become({ sees: false, hears: true });
@@ -319,7 +319,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       ]);
     });
 
-    test('whose policy fails lets nobody in, and the failure is reported', async () => {
+    test('with a failing policy refuses all joins and reports the failure', async () => {
       const own = await startService(database);
       const client = own.client();
       await client.setAuth(await tokenOf({ role: 'authenticated', sub }));
@@ -334,18 +334,18 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       await own.close();
     });
 
-    test('replays what was sent before, oldest first, to whoever asks', async () => {
+    test('replays earlier messages on request, oldest first', async () => {
       const { rows } = await database.query<{ now: number }>(
         'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
       );
       for (const n of [1, 2, 3]) await send({ n }, 'past', room, true);
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const channel = (await member()).channel(room, {
         config: { private: true, broadcast: { replay: { since: Number(rows[0]?.now), limit: 2 } } },
       });
-      channel.on('broadcast', { event: 'past' }, heard.add as never);
+      channel.on('broadcast', { event: 'past' }, received.add as never);
       await subscribed(channel);
-      const told = await heard.atLeast(2);
+      const told = await received.atLeast(2);
       expect(told.map(({ payload, meta }) => [payload.n, meta?.replayed])).toEqual([
         [2, true],
         [3, true],
@@ -357,12 +357,12 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     const sendBytes = (event: string) =>
       database.query(`select realtime.send_binary('\\xdeadbeef00ff', $1, 'news')`, [event]);
     await sendBytes('before');
-    const told: Record<string, Heard<Told>> = { '1.0.0': new Heard(), '2.0.0': new Heard() };
-    for (const [vsn, heard] of Object.entries(told)) {
+    const told: Record<string, Collected<Message>> = { '1.0.0': new Collected(), '2.0.0': new Collected() };
+    for (const [vsn, received] of Object.entries(told)) {
       const channel = service.client({ vsn }).channel('news', {
         config: { private: true, broadcast: { replay: { since: Date.now() - 60_000, limit: 1 } } },
       });
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       expect(await subscribed(channel)).toEqual(joined);
     }
     await sendBytes('after');
@@ -384,8 +384,8 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     const client = service.client();
     await client.setAuth(await tokenOf({ role: 'authenticated', sub }, Math.floor(Date.now() / 1000) + 2));
     const channel = client.channel('short');
-    const told = new Heard<{ message: string }>();
-    const statuses = new Heard<string>();
+    const told = new Collected<{ message: string }>();
+    const statuses = new Collected<string>();
     channel.on('system', {}, told.add);
     channel.subscribe((status) => statuses.add(status));
     expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
@@ -435,22 +435,22 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       });
 
     test('the official client sends without joining, text or bytes', async () => {
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const listener = service.client().channel('by/post é');
-      listener.on('broadcast', { event: '*' }, heard.add as never);
+      listener.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(listener);
       const sender = service.client().channel('by/post é');
       expect(await sender.httpSend('greeting', { n: 1 })).toEqual({ success: true });
       expect(await sender.httpSend('blob', new Uint8Array([1, 2]).buffer)).toEqual({ success: true });
-      const told = await heard.atLeast(2);
+      const told = await received.atLeast(2);
       expect(told[0]).toEqual({ type: 'broadcast', event: 'greeting', payload: { n: 1 } });
       expect(new Uint8Array(told[1]?.payload as never)).toEqual(new Uint8Array([1, 2]));
     });
 
     test('a batch is sent where the caller may send, and answered alike', async () => {
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const channel = service.client().channel('news', { config: { private: true } });
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(channel);
       const message = (event: string) => ({ topic: 'news', event, payload: {}, private: true });
       const asVisitor = await post('', { messages: [message('rumour')] });
@@ -462,10 +462,10 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         },
       );
       expect([asVisitor.status, asShop.status]).toEqual([202, 202]);
-      expect((await heard.atLeast(2)).map(({ event }) => event)).toEqual(['fact', 'fact too']);
+      expect((await received.atLeast(2)).map(({ event }) => event)).toEqual(['fact', 'fact too']);
     });
 
-    test('what cannot be understood is named', async () => {
+    test('reports the invalid field', async () => {
       const unreadable = await post('', {
         messages: [
           { topic: 'a', event: 'b', payload: {} },
@@ -487,7 +487,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
   });
 
   describe('SQL', () => {
-    test('that sends in vain is warned and goes on', async () => {
+    test('gets a warning for an invalid broadcast and continues', async () => {
       const done = await database.transaction(async (session) => {
         await session.query(`select realtime.send('{}', 'event', null, false)`);
         return session.query('select 1 as still_here');
@@ -500,15 +500,15 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         create function public.ring() returns void language sql security definer set search_path = ''
         begin atomic select realtime.send('{"by": "shop"}', 'ring', 'bell', false); end;
       `);
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const channel = service.client().channel('bell');
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(channel);
       await asRole(database, { role: 'anon' }, async (session) => {
         await session.query(`select realtime.send('{"by": "visitor"}', 'ring', 'bell', false)`);
         await session.query('select public.ring()');
       });
-      expect((await heard.atLeast(1)).map(({ payload }) => payload.by)).toEqual(['shop']);
+      expect((await received.atLeast(1)).map(({ payload }) => payload.by)).toEqual(['shop']);
     });
 
     test('announces the changes of a table from a trigger', async () => {
@@ -523,15 +523,15 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         create trigger tell_orders after insert or update or delete on public.orders
           for each row execute function public.tell_orders();
       `);
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const channel = service.client().channel('news', { config: { private: true } });
-      channel.on('broadcast', { event: '*' }, heard.add as never);
+      channel.on('broadcast', { event: '*' }, received.add as never);
       await subscribed(channel);
       await database.query(`insert into public.orders values (1, 'pending')`);
       await database.query(`update public.orders set status = 'paid'`);
       await database.query('delete from public.orders');
       const change = { schema: 'public', table: 'orders' };
-      expect((await heard.atLeast(3)).map(({ payload: { id: _, ...payload } }) => payload)).toEqual([
+      expect((await received.atLeast(3)).map(({ payload: { id: _, ...payload } }) => payload)).toEqual([
         { ...change, operation: 'INSERT', record: { id: 1, status: 'pending' }, old_record: null },
         {
           ...change,
@@ -544,15 +544,15 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     });
 
     test('sends more than a notification could hold', async () => {
-      const heard = new Heard<Told>();
+      const received = new Collected<Message>();
       const channel = service.client().channel('large');
-      channel.on('broadcast', { event: 'all' }, heard.add as never);
+      channel.on('broadcast', { event: 'all' }, received.add as never);
       await subscribed(channel);
       await send({ text: 'é'.repeat(50_000) }, 'all', 'large');
-      expect((await heard.atLeast(1))[0]?.payload.text).toHaveLength(50_000);
+      expect((await received.atLeast(1))[0]?.payload.text).toHaveLength(50_000);
     });
 
-    test('forgets what is older than a day', async () => {
+    test('deletes messages older than a day', async () => {
       await send({}, 'old', 'attic');
       await send({}, 'new', 'attic');
       await database.query(

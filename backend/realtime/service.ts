@@ -23,24 +23,24 @@ import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
 
 const goingAway = 1001;
-// A handshake asks nothing of the database.
+// A handshake makes no query.
 const handshakeCalls = 0.2;
-const mostHeaderBytes = 8 * 1024;
-// Clients send a message in one frame, which the network cuts into packets.
-const mostFragments = 64;
+const maxHeaderBytes = 8 * 1024;
+// Clients send a message in one frame, which arrives in packets.
+const maxFragments = 64;
 const smallestChunk = 512;
-const patienceMilliseconds = 1_000;
+const closeTimeoutMs = 1_000;
 
-/** What the realtime service needs. */
+/** Dependencies of the realtime service. */
 export interface RealtimeOptions {
   database: Database;
   /** Resolves an API key or a JWT to verified claims; rejects with InvalidToken. */
   authenticate: Authenticate;
-  /** Told about faults that no client is told the details of. */
+  /** Receives errors whose details no client sees. */
   onFault?: (error: unknown) => void;
-  /** Who may send to public topics. What the database sends (`realtime.send`) always reaches everyone. Default: `everyone`. */
+  /** Who may send to public topics. `realtime.send` in the database always reaches everyone. Default: `everyone`. */
   publicSenders?: PublicSenders;
-  /** Bounds other than the default ones. */
+  /** Limits that differ from the defaults. */
   limits?: Partial<Limits>;
 }
 
@@ -52,7 +52,7 @@ export interface RealtimeService extends Service {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open WebSockets. */
   readonly sockets: number;
-  /** Says good-bye to every socket and stops listening to the database. */
+  /** Closes every socket with a close frame and stops listening to the database. */
   close(): Promise<void>;
 }
 
@@ -66,7 +66,7 @@ class HandshakeRefused extends Error {
 }
 
 /**
- * Makes the service and begins to listen to the database. Its `fetch` answers `/realtime/v1/api/broadcast…`.
+ * Creates the service and starts listening to the database. Its `fetch` answers `/realtime/v1/api/broadcast…`.
  */
 export function createRealtimeService(options: RealtimeOptions): RealtimeService {
   const limits = { ...defaultLimits, ...options.limits };
@@ -80,7 +80,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     publicSenders: options.publicSenders ?? 'everyone',
     limits,
     shared: shareLimits(limits),
-    // Pages ask the database too: joins leave room between their queries.
+    // Pages use the database too, so joins run a few queries at a time.
     queue: createFairQueue({
       concurrency: 3,
       maxRunningPerShare: 2,
@@ -98,8 +98,8 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: limits.frameBytes,
-    maxFragments: mostFragments,
-    maxBufferedChunks: mostFragments + Math.ceil(limits.frameBytes / smallestChunk),
+    maxFragments: maxFragments,
+    maxBufferedChunks: maxFragments + Math.ceil(limits.frameBytes / smallestChunk),
     perMessageDeflate: false,
     clientTracking: true,
   });
@@ -117,7 +117,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     if (!key) throw new HandshakeRefused(401, 'API key is missing');
     // Each connection retains its headers, for policies.
     const bytes = request.rawHeaders.reduce((sum, text) => sum + text.length, request.url?.length ?? 0);
-    if (bytes > mostHeaderBytes) throw new HandshakeRefused(431, 'Request header fields too large');
+    if (bytes > maxHeaderBytes) throw new HandshakeRefused(431, 'Request header fields too large');
     const address = headers['x-forwarded-for'];
     const networks = address ? networksOf(address) : [];
     if (!hub.shared.calls.take(networks, handshakeCalls))
@@ -132,7 +132,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   return {
     policy: { badToken: 'refused' },
     upgrade(request, socket, head) {
-      // Until the WebSocket takes over, a client that goes away must not bring the process down.
+      // Until the WebSocket takes over, a client disconnect must not end the process.
       const onSocketError = () => socket.destroy();
       socket.on('error', onSocketError);
       shakeHands(request, socket)
@@ -153,14 +153,14 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     async close() {
       isClosed = true;
       for (const client of server.clients) client.close(goingAway, 'going away');
-      const impatience = setTimeout(() => {
+      const terminateTimer = setTimeout(() => {
         for (const client of server.clients) client.terminate();
-      }, patienceMilliseconds);
+      }, closeTimeoutMs);
       await new Promise<void>((done) => server.close(() => done()));
       await Promise.all(
         [...server.clients].map((client) => new Promise((done) => client.once('close', done))),
       );
-      clearTimeout(impatience);
+      clearTimeout(terminateTimer);
       await Promise.all([hub.feed.close(), hub.changes.close()]);
     },
   };

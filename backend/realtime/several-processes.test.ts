@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
-import { Heard, startService, subscribed, type ThrowawayService } from './throwaway-service.ts';
+import { Collected, startService, subscribed, type ThrowawayService } from './throwaway-service.ts';
 
 const platform = { name: 'platform', folder: 'backend/platform' };
 
-interface Told {
+interface Message {
   event: string;
   payload: { n: number; text?: string };
 }
@@ -19,7 +19,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
   let there: ThrowawayService;
   beforeAll(async () => {
     database = await throwawayDatabase('postgresql', [platform]);
-    // What is lost on purpose below is no news.
+    // Errors from connections lost on purpose are not logged.
     otherDatabase = openPostgresql(database.url ?? '', { onFault: () => {} });
     here = await startService(database);
     there = await startService(otherDatabase);
@@ -33,27 +33,27 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
   });
 
   const listening = async (service: ThrowawayService, topic: string) => {
-    const heard = new Heard<Told>();
+    const received = new Collected<Message>();
     const channel = service.client().channel(topic, { config: { broadcast: { self: true } } });
-    channel.on('broadcast', { event: '*' }, heard.add as never);
+    channel.on('broadcast', { event: '*' }, received.add as never);
     await subscribed(channel);
-    return { heard, channel };
+    return { received, channel };
   };
-  const numbers = (told: Told[]) => told.map(({ payload }) => payload.n);
+  const numbers = (told: Message[]) => told.map(({ payload }) => payload.n);
 
-  test('pass on what clients of the other send, in order and once', async () => {
+  test('forward broadcasts of clients of the other, in order and once', async () => {
     const a = await listening(here, 'bridge');
     const b = await listening(there, 'bridge');
     for (let n = 0; n < 50; n += 1) await a.channel.send({ type: 'broadcast', event: 'n', payload: { n } });
     const expected = Array.from({ length: 50 }, (_, n) => n);
-    expect(numbers(await b.heard.atLeast(50))).toEqual(expected);
-    expect(numbers(await a.heard.atLeast(50))).toEqual(expected);
+    expect(numbers(await b.received.atLeast(50))).toEqual(expected);
+    expect(numbers(await a.received.atLeast(50))).toEqual(expected);
     await b.channel.send({ type: 'broadcast', event: 'n', payload: { n: 50 } });
-    expect(numbers(await a.heard.atLeast(51)).at(-1)).toBe(50);
-    expect(b.heard.all).toHaveLength(51);
+    expect(numbers(await a.received.atLeast(51)).at(-1)).toBe(50);
+    expect(b.received.all).toHaveLength(51);
   });
 
-  test('pass on more than a notification holds, as text and as bytes', async () => {
+  test('forward more than a notification holds, as text and as bytes', async () => {
     const a = await listening(here, 'large');
     const b = await listening(there, 'large');
     const text = 'a cup of é 🥤'.repeat(20_000);
@@ -61,29 +61,29 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
     await a.channel.send({ type: 'broadcast', event: 'bytes', payload: bytes.buffer });
     await a.channel.send({ type: 'broadcast', event: 'small', payload: { n: 3 } });
-    const told = await b.heard.atLeast(3);
+    const told = await b.received.atLeast(3);
     expect(told.map(({ event }) => event)).toEqual(['text', 'bytes', 'small']);
     expect(told[0]?.payload.text).toBe(text);
     expect(Buffer.from(told[1]?.payload as never).equals(Buffer.from(bytes))).toBe(true);
   });
 
-  test('both pass on what SQL sends, and what is sent over HTTP to one of them', async () => {
+  test('both deliver what SQL sends, and what one of them receives over HTTP', async () => {
     const a = await listening(here, 'both');
     const b = await listening(there, 'both');
     await database.query(`select realtime.send('{"n": 1}', 'sql', 'both', false)`);
-    await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
+    await Promise.all([a.received.atLeast(1), b.received.atLeast(1)]);
     await here.client().channel('both').httpSend('http', { n: 2 });
-    expect(numbers(await a.heard.atLeast(2))).toEqual([1, 2]);
-    expect(numbers(await b.heard.atLeast(2))).toEqual([1, 2]);
+    expect(numbers(await a.received.atLeast(2))).toEqual([1, 2]);
+    expect(numbers(await b.received.atLeast(2))).toEqual([1, 2]);
   });
 
-  test('miss nothing that SQL sends while their connection is lost, and tell nothing twice', async () => {
+  test('miss and repeat nothing that SQL sends while their connection is lost', async () => {
     const a = await listening(here, 'gap');
     const b = await listening(there, 'gap');
     const send = (n: number) =>
       database.query(`select realtime.send($1::jsonb, 'sql', 'gap', false)`, [{ n }]);
     await send(1);
-    await Promise.all([a.heard.atLeast(1), b.heard.atLeast(1)]);
+    await Promise.all([a.received.atLeast(1), b.received.atLeast(1)]);
     const lost = await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and application_name = 'backend notifications'`,
@@ -91,9 +91,9 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     expect(lost.rowCount).toBe(2);
     await send(2);
     await send(3);
-    await Promise.all([a.heard.atLeast(3), b.heard.atLeast(3)]);
+    await Promise.all([a.received.atLeast(3), b.received.atLeast(3)]);
     await send(4);
-    expect(numbers(await a.heard.atLeast(4))).toEqual([1, 2, 3, 4]);
-    expect(numbers(await b.heard.atLeast(4))).toEqual([1, 2, 3, 4]);
+    expect(numbers(await a.received.atLeast(4))).toEqual([1, 2, 3, 4]);
+    expect(numbers(await b.received.atLeast(4))).toEqual([1, 2, 3, 4]);
   });
 });

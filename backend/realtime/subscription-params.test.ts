@@ -1,4 +1,4 @@
-// How the words of a subscription are read.
+// Parsing of subscriptions.
 import { postgresChangesFilter } from '@supabase/realtime-js';
 import { describe, expect, test } from 'vitest';
 import { acceptBindings, readInterest } from './subscription-params.ts';
@@ -99,7 +99,7 @@ describe('params', () => {
     expect(() => readInterest(params)).toThrow(message);
   });
 
-  test('are numbered alike for the same words in any order, and differently for others', () => {
+  test('get equal numbers for equal parameters in any order, and others otherwise', () => {
     const [a, b, c] = acceptBindings([
       { event: '*', schema: 'public' },
       { schema: 'public', event: '*' },

@@ -1,4 +1,4 @@
-// What a client asks for when it subscribes to changes of tables, read with the words a hosted project has for problems.
+// Parses subscriptions to table changes, with the error texts of a hosted project.
 import { createHash } from 'node:crypto';
 import { isRecord } from './protocol.ts';
 
@@ -19,44 +19,44 @@ const filterOperators = [
   'isdistinct',
 ] as const;
 
-/** Characters of a filter: a hundred UUIDs fit in one list. */
-const longestFilter = 4_000;
-const mostConditions = 10;
+/** Maximum characters of a filter: a hundred UUIDs fit in one list. */
+const maxFilterLength = 4_000;
+const maxConditions = 10;
 
 /** One condition on a column. */
 export interface ChangeFilter {
   column: string;
   operator: (typeof filterOperators)[number];
-  /** As text; of `in`, PostgreSQL's text form of an array. */
+  /** As text; for `in`, PostgreSQL's text form of an array. */
   value: string;
   isNegated: boolean;
 }
 
 export type ChangeType = 'INSERT' | 'UPDATE' | 'DELETE';
 
-/** What somebody wants to hear of. */
+/** One parsed subscription. */
 export interface ChangeInterest {
   event: ChangeType | '*';
   /** `*` stands for all, also as table. */
   schema: string;
   table: string;
-  /** All of them must hold. */
+  /** Joined with AND. */
   filters: readonly ChangeFilter[];
-  /** Columns wanted besides the primary key; null for all. */
+  /** Columns to send besides the primary key; null for all. */
   select: readonly string[] | null;
 }
 
-/** A subscription as the client sees it accepted: its own words and a number. */
+/** An accepted subscription: the client's parameters and a number. */
 export type AcceptedBinding = Record<string, unknown> & { id: number };
 
-/** Words of a client that make no subscription; the message is for it. */
+/** Invalid parameters; the message is sent to the client. */
 export class UnusableParams extends Error {
   override readonly name = 'UnusableParams';
 }
 
 /**
- * Numbers subscriptions: positive, and the same for the same words.
- * @param bindings what the client asked for; the answer has the same order and keys, which the client compares
+ * Numbers subscriptions: positive, and equal for equal parameters.
+ * @param bindings as requested; the result has the same order and keys, which the client compares
  */
 export function acceptBindings(bindings: readonly Record<string, unknown>[]): AcceptedBinding[] {
   return bindings.map((binding) => ({ ...binding, id: numberOf(binding) }));
@@ -70,12 +70,12 @@ export function acceptBindings(bindings: readonly Record<string, unknown>[]): Ac
 export function readInterest(params: Readonly<Record<string, unknown>>): ChangeInterest {
   const { schema, table, filter } = params;
   const select = readSelect(params.select);
-  const isTold = (value: unknown): value is string => typeof value === 'string';
+  const isString = (value: unknown): value is string => typeof value === 'string';
   const isAbsent = (value: unknown) => value === undefined || value === null;
   const event = readEvent(params.event);
-  const hasTable = isTold(table) && (isTold(schema) || isAbsent(schema));
-  const hasSchemaOnly = isTold(schema) && isAbsent(table);
-  const mayHaveFilter = isTold(schema) && isTold(table) && isTold(filter);
+  const hasTable = isString(table) && (isString(schema) || isAbsent(schema));
+  const hasSchemaOnly = isString(schema) && isAbsent(table);
+  const mayHaveFilter = isString(schema) && isString(table) && isString(filter);
   if (!(hasTable || hasSchemaOnly) || !(isAbsent(filter) || mayHaveFilter)) {
     throw new UnusableParams(
       'No subscription params provided. Please provide at least a `schema` or `table` to subscribe to: ' +
@@ -84,9 +84,9 @@ export function readInterest(params: Readonly<Record<string, unknown>>): ChangeI
   }
   const interest: ChangeInterest = {
     event,
-    schema: isTold(schema) ? schema : 'public',
-    table: isTold(table) ? table : '*',
-    filters: isTold(filter) ? readFilters(filter) : [],
+    schema: isString(schema) ? schema : 'public',
+    table: isString(table) ? table : '*',
+    filters: isString(filter) ? readFilters(filter) : [],
     select,
   };
   if (select && (interest.schema === '*' || interest.table === '*')) {
@@ -97,7 +97,7 @@ export function readInterest(params: Readonly<Record<string, unknown>>): ChangeI
   return interest;
 }
 
-/** An interest in the words a hosted project lists it in, for messages. */
+/** Describes an interest as a hosted project lists it in messages. */
 export function listedInterest({ event, schema, table, filters, select }: ChangeInterest): string {
   const listed = filters.map(
     ({ column, operator, value, isNegated }) =>
@@ -123,15 +123,15 @@ function readSelect(select: unknown): string[] | null {
 }
 
 function readFilters(text: string): ChangeFilter[] {
-  if (text.length > longestFilter) throw unreadable(`filter is longer than ${longestFilter} characters`);
+  if (text.length > maxFilterLength) throw unreadable(`filter is longer than ${maxFilterLength} characters`);
   if (text.trim() === '') return [];
   const segments = segmentsOf(text.trim());
-  if (segments.length > mostConditions) throw unreadable(`filter has more than ${mostConditions} conditions`);
+  if (segments.length > maxConditions) throw unreadable(`filter has more than ${maxConditions} conditions`);
   return segments.map(readFilter);
 }
 
 /**
- * Cuts at commas that are neither in parentheses nor in quotes; quotes count at the beginning of a value only.
+ * Splits at commas outside parentheses and quotes; quotes count at the beginning of a value only.
  * @param isList whether the segments themselves are values
  */
 function segmentsOf(text: string, isList = false): string[] {
@@ -172,7 +172,7 @@ function readFilter(segment: string): ChangeFilter {
   const isNegated = prefix !== undefined;
   if (known !== 'in') return { column, operator: known, value: unquoted(value), isNegated };
   if (!/^\(.*\)$/s.test(value)) throw unreadable('`in` filter value must be wrapped by parentheses');
-  // The list's quoting is that of PostgreSQL's arrays; the braces of a value are not.
+  // The list's quoting is that of PostgreSQL's arrays; braces in a value are not.
   return { column, operator: known, value: arrayTextOf(value.slice(1, -1)), isNegated };
 }
 
@@ -190,7 +190,7 @@ function arrayTextOf(list: string): string {
   return `{${quoted.join(',')}}`;
 }
 
-/** Values as Elixir prints them, which clients of a hosted project read. */
+/** Formats values as Elixir prints them, which clients of a hosted project read. */
 function inspected(value: unknown): string {
   if (value === null || value === undefined) return 'nil';
   if (typeof value === 'string') return JSON.stringify(value);

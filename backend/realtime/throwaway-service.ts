@@ -27,7 +27,7 @@ export function tokenOf(claims: Record<string, unknown>, expiry: string | number
   return signed(claims, expiry, keyOfService.privateKey);
 }
 
-/** A token like `tokenOf`'s, but signed by somebody else. */
+/** A token like `tokenOf`'s, signed with another key. */
 export function forgedTokenOf(claims: Record<string, unknown>): Promise<string> {
   return signed(claims, '1h', keyOfNobody.privateKey);
 }
@@ -43,12 +43,12 @@ function signed(claims: Record<string, unknown>, expiry: string | number, key: C
 export interface ThrowawayService {
   url: string;
   faults: unknown[];
-  /** A client of it; closed with the service. */
+  /** A client of it, closed with the service. */
   client(options?: Omit<RealtimeClientOptions, 'transport'>): RealtimeClient;
   close(): Promise<void>;
 }
 
-/** Starts a service on a free port. It takes the address of a client from `x-forwarded-for`. */
+/** Starts a service on a free port. It takes a client's IP address from `x-forwarded-for`. */
 export async function startService(
   database: Database,
   limits: Partial<Limits> = {},
@@ -114,8 +114,8 @@ export function subscribed(channel: RealtimeChannel): Promise<{ status: string; 
   });
 }
 
-/** Collects what happens and lets a test wait for it. */
-export class Heard<T> {
+/** Collects events and lets a test wait for them. */
+export class Collected<T> {
   readonly all: T[] = [];
   #waiting: { count: number; done: (all: T[]) => void }[] = [];
 
@@ -128,7 +128,7 @@ export class Heard<T> {
     });
   };
 
-  /** Resolves with everything heard once there are that many. */
+  /** Resolves with all events once there are that many. */
   atLeast(count: number): Promise<T[]> {
     if (this.all.length >= count) return Promise.resolve(this.all);
     return new Promise((done) => this.#waiting.push({ count, done }));

@@ -1,12 +1,12 @@
-// Who holds a token, and how a client is told what is wrong with one.
+// Verifies tokens of sockets, and words the errors for clients.
 import { type Authenticate, InvalidToken } from '../authenticate.ts';
 import type { Claims } from '../database/as-role.ts';
 import { isRecord } from './protocol.ts';
 
-/** A token that does not let its holder in. */
+/** A token that was refused. */
 export class TokenRefused extends Error {
   override readonly name = 'TokenRefused';
-  /** The realtime protocol's name of the problem. */
+  /** The realtime protocol's error code. */
   readonly code: 'InvalidJWTToken' | 'MalformedJWT' | 'JwtSignatureError';
   readonly isExpired: boolean;
 
@@ -17,15 +17,15 @@ export class TokenRefused extends Error {
   }
 }
 
-/** Characters of a token; it would not fit in an HTTP header either. */
-const longestToken = 16 * 1024;
+/** Maximum characters of a token; longer ones would not fit in an HTTP header either. */
+const maxTokenLength = 16 * 1024;
 
 /**
  * Verifies a token for use on a socket.
- * @throws TokenRefused; whatever else `authenticate` throws is a fault of ours and passes through
+ * @throws TokenRefused; other errors of `authenticate` are faults of ours and pass through
  */
 export async function claimsOf(authenticate: Authenticate, token: string): Promise<Claims> {
-  if (token.length > longestToken) throw malformed();
+  if (token.length > maxTokenLength) throw malformed();
   const claims = await authenticate(token).catch((error) => {
     throw error instanceof InvalidToken ? refusalOf(error, token) : error;
   });
@@ -36,12 +36,12 @@ export async function claimsOf(authenticate: Authenticate, token: string): Promi
   return claims;
 }
 
-/** Seconds until the claims expire, negative afterwards; null when they do not. */
+/** Seconds until the claims expire, negative afterwards; null without expiry. */
 export function secondsUntilExpiry(claims: Claims): number | null {
   return typeof claims.exp === 'number' ? claims.exp - Date.now() / 1000 : null;
 }
 
-/** What a client is told of claims that ran out. */
+/** Error message for expired claims. */
 export function expired(secondsAgo: number): TokenRefused {
   return new TokenRefused(
     'InvalidJWTToken',
@@ -58,7 +58,7 @@ function fieldsMissing(): TokenRefused {
   return new TokenRefused('InvalidJWTToken', 'Fields `role` and `exp` are required in JWT');
 }
 
-/** Finds the words for a token that was not accepted; what it says of itself is believed for nothing else. */
+/** Chooses the error for a refused token; its content is used for nothing else. */
 function refusalOf(error: InvalidToken, token: string): TokenRefused {
   const said = unverifiedClaims(token);
   if (!said) return malformed();

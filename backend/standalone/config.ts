@@ -140,7 +140,7 @@ export function readDataConfig(
       keys: keysOf(text),
       audience: audienceOf(text('JWT_AUD')),
       roleClaim: roleClaimOf(text('JWT_ROLE_CLAIM_KEY') ?? '.role'),
-      mostRemembered: numberOf('JWT_CACHE_MAX_ENTRIES', text('JWT_CACHE_MAX_ENTRIES'), 1000),
+      maxCachedTokens: numberOf('JWT_CACHE_MAX_ENTRIES', text('JWT_CACHE_MAX_ENTRIES'), 1000),
     },
   };
 }

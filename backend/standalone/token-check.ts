@@ -24,7 +24,7 @@ export interface TokenSettings {
   /** Where in a token the role is, from the outside in. */
   roleClaim: readonly ClaimStep[];
   /** How many verified tokens are remembered. */
-  mostRemembered: number;
+  maxCachedTokens: number;
 }
 
 /** A request that is answered before the service is asked. */
@@ -65,7 +65,7 @@ type TokenClaims = Record<string, unknown>;
  * @returns a function from a header's value, null for none, to claims; it throws RefusedToken
  */
 export function createTokenCheck(settings: TokenSettings): (header: string | null) => Promise<Claims> {
-  const { anonymousRole, keys, audience, roleClaim, mostRemembered } = settings;
+  const { anonymousRole, keys, audience, roleClaim, maxCachedTokens } = settings;
   const verify = keys && verifierOf(keys);
   // What was verified stays verified; times and audience are looked at anew.
   const remembered = new Map<string, TokenClaims>();
@@ -88,7 +88,7 @@ export function createTokenCheck(settings: TokenSettings): (header: string | nul
     const claims = claimsIn(await verify(token));
     remembered.set(token, claims);
     const [oldest] = remembered.keys();
-    if (remembered.size > mostRemembered && oldest !== undefined) remembered.delete(oldest);
+    if (remembered.size > maxCachedTokens && oldest !== undefined) remembered.delete(oldest);
     return claims;
   }
 }

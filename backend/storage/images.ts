@@ -55,10 +55,10 @@ export interface ImageWork {
 }
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
-const mostFrames = 200;
+const maxFrames = 200;
 /** Most pixels of a side that may be asked for. */
 export const longestSide = 2500;
-const mostSeconds = 30;
+const maxSeconds = 30;
 
 /** Says what image a file holds by its first bytes, or null. Nothing else is ever given to a decoder. */
 export function imageFormatOf(head: Uint8Array): ImageFormat | null {
@@ -115,12 +115,12 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
     const { width, height, pageHeight, pages = 1, format: read, autoOrient } = await image.metadata();
     if (read !== (format === 'avif' ? 'heif' : format)) throw new Error(`decoded as ${read}`);
     const frames = keepFrames ? pages : 1;
-    if (width * (pageHeight ?? height) * frames > pixelLimit || frames > mostFrames) throw tooManyPixels();
-    return { image: image.timeout({ seconds: mostSeconds }), frames, size: autoOrient };
+    if (width * (pageHeight ?? height) * frames > pixelLimit || frames > maxFrames) throw tooManyPixels();
+    return { image: image.timeout({ seconds: maxSeconds }), frames, size: autoOrient };
   };
   const tooManyPixels = () =>
     faults.tooLarge(
-      `The image is too large: ${Math.floor(pixelLimit / 1e6)} million pixels and ${mostFrames} frames are accepted`,
+      `The image is too large: ${Math.floor(pixelLimit / 1e6)} million pixels and ${maxFrames} frames are accepted`,
     );
   const asImageFault = (error: unknown): unknown => {
     if (error instanceof StorageFault) return error;

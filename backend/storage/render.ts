@@ -17,7 +17,7 @@ import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
 
 const usualQuality = 80;
-const mostSourceBytes = 25 * 1024 * 1024;
+const maxSourceBytes = 25 * 1024 * 1024;
 
 /** What a caller asks of an image. */
 export interface Wish {
@@ -205,14 +205,14 @@ function bestFormat(accept: string, own: ImageFormat): ImageFormat {
 }
 
 async function readSource(context: StorageContext, object: ObjectRow): Promise<Buffer> {
-  if ((object.metadata?.size ?? 0) > mostSourceBytes) {
+  if ((object.metadata?.size ?? 0) > maxSourceBytes) {
     throw faults.cannotRender('The source image file is too large to process');
   }
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of await context.files.read(fileName(context, object.version))) {
     size += (chunk as Buffer).length;
-    if (size > mostSourceBytes) throw faults.cannotRender('The source image file is too large to process');
+    if (size > maxSourceBytes) throw faults.cannotRender('The source image file is too large to process');
     chunks.push(chunk as Buffer);
   }
   const source = Buffer.concat(chunks);

@@ -14,9 +14,9 @@ export interface RenderedImages {
 /**
  * Keeps images in a folder.
  * @param folder made when missing; only this cache writes to it
- * @param mostBytes in all
+ * @param maxBytes in all
  */
-export function createRenderedImages(folder: string, mostBytes: number): RenderedImages {
+export function createRenderedImages(folder: string, maxBytes: number): RenderedImages {
   // In the order of use: the first is the longest unused.
   let sizes: Map<string, number> | null = null;
   let opening: Promise<Map<string, number>> | null = null;
@@ -56,7 +56,7 @@ export function createRenderedImages(folder: string, mostBytes: number): Rendere
 
   const keep = async (name: string, image: Buffer): Promise<void> => {
     const kept = await index();
-    if (image.length > mostBytes) return;
+    if (image.length > maxBytes) return;
     const draft = join(folder, `${name}.${crypto.randomUUID()}.draft`);
     await writeFile(draft, image);
     await rename(draft, join(folder, name));
@@ -64,7 +64,7 @@ export function createRenderedImages(folder: string, mostBytes: number): Rendere
     kept.delete(name);
     kept.set(name, image.length);
     for (const [oldest, size] of kept) {
-      if (total <= mostBytes) break;
+      if (total <= maxBytes) break;
       kept.delete(oldest);
       total -= size;
       await rm(join(folder, oldest), { force: true });

@@ -11,7 +11,7 @@ export interface RequestBody {
   drain(): Promise<void>;
 }
 
-const mostDrained = 128 * 1024 * 1024;
+const maxDrainedBytes = 128 * 1024 * 1024;
 const longestDrain = 10_000;
 
 /** Opens a body; nothing else may read the request's body any more. */
@@ -31,7 +31,7 @@ export function openBody(request: Request): RequestBody {
     },
     async drain() {
       const deadline = Date.now() + longestDrain;
-      let left = mostDrained;
+      let left = maxDrainedBytes;
       try {
         while (reader && !isDone && left > 0) {
           let timer: NodeJS.Timeout | undefined;

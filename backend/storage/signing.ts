@@ -6,7 +6,7 @@ import { wishText } from './render.ts';
 import { findObject } from './rows.ts';
 import { checkTarget, ownTarget } from './upload.ts';
 
-const mostSeconds = 10 * 365 * 24 * 60 * 60;
+const maxSeconds = 10 * 365 * 24 * 60 * 60;
 
 function secondsIn(body: JsonBody): number {
   const { expiresIn } = body;
@@ -17,7 +17,7 @@ function secondsIn(body: JsonBody): number {
     throw faults.request('body/expiresIn must be integer');
   }
   if (expiresIn < 1) throw faults.request('body/expiresIn must be >= 1');
-  return Math.min(expiresIn, mostSeconds);
+  return Math.min(expiresIn, maxSeconds);
 }
 
 /** `POST /object/sign/{bucket}/{key}`: the caller must be able to read the object. */

@@ -93,7 +93,7 @@ export async function consumeAssertion(request: AuthRequest, context: AuthContex
 // of its tags. A person in hundreds of groups still comes in.
 const maxXmlLength = 256 * 1024;
 const maxResponseLength = 450_000;
-const mostTags = 2000;
+const maxTags = 2000;
 
 interface RelayState {
   sso_provider_id: string;
@@ -115,7 +115,7 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
   if (!response) throw invalid('SAMLResponse is missing');
   if (!/^[A-Za-z0-9+/=\s]+$/.test(response)) throw invalid('SAMLResponse is not a valid Base64 string');
   const xml = Buffer.from(response, 'base64').toString('utf8');
-  if (xml.length > maxXmlLength || xml.split('<').length > mostTags) {
+  if (xml.length > maxXmlLength || xml.split('<').length > maxTags) {
     throw invalid('SAMLResponse is too large');
   }
   const provider = relayState
