@@ -256,7 +256,10 @@ declare
   refusal_details text;
   refusal_hint text;
 begin
-  if not is_within_limit then
+  -- A repeated call gets its order whatever others of the same network did in between: its customer may never have seen the response.
+  if not is_within_limit and not exists (
+    select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
+  ) then
     perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
   end if;
   if place_order.idempotency_key is null then

@@ -397,6 +397,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     await place(database, orderForm(own), '192.0.2.78');
   });
 
+  test('a key whose order exists gives it again when others have used up the limit of the network', async () => {
+    const own = await makeProduct(database, 5);
+    const form = orderForm(own);
+    const first = await place(database, form, '192.0.2.79');
+    await database.query(
+      `update private.rate_limits set hits = 100 where bucket = 'place_order' and subject = '192.0.2.79'`,
+    );
+    const before = await everything(database);
+    expect(await place(database, form, '192.0.2.79')).toEqual(first);
+    await expectRefusal(
+      place(database, { ...form, quantity: 2 }, '192.0.2.79'),
+      409,
+      'idempotency_key_reused',
+    );
+    await expectRefusal(place(database, orderForm(own), '192.0.2.79'), 429, 'too_many_orders');
+    expect(await everything(database)).toEqual(before);
+  });
+
   describe('the tracking number', () => {
     const day = (created: string) =>
       new Intl.DateTimeFormat('en-CA', { timeZone: 'Africa/Nairobi' })
