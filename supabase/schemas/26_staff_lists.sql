@@ -16,6 +16,13 @@ return interval '60 minutes';
 comment on function private.delivery_promise() is
   'How long after its payment an order is late: the shop promises 15 to 60 minutes. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
+create function private.newest_searched() returns integer
+language sql immutable
+set search_path = ''
+return 5000;
+comment on function private.newest_searched() is
+  'In how many of the newest rows a text is looked for whose every part is shorter than three letters: no index has such parts.';
+
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable
 set search_path = ''
@@ -209,6 +216,8 @@ begin
         end if;
       end if;
     end loop;
+    -- Without any other part the text is looked for in the newest rows alone: candidates stay null, or are those rows with the orders
+    -- that have the digits.
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
         (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
@@ -220,7 +229,11 @@ begin
             format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
           || ')', ' intersect ')
         from unnest(anywhere) as p (pattern))
-      else 'select o.id from public.orders as o'
+      when asked.digits is not null then format(
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
+         union select o.id from public.orders as o where %s like %L',
+        case when is_orders then 'o.id' else 'd.order_id' end, list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.newest_searched(), order_text, asked.digits)
     end || case when asked.digits is not null and not is_orders then
       format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
   end if;
@@ -237,7 +250,7 @@ begin
 end
 $$;
 comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
-  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of; is_broad: whether the newest rows are worth a look first.';
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.newest_searched() rows alone; is_broad: whether the newest rows are worth a look first.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
@@ -307,18 +320,23 @@ declare
   asked record;
   found_ids uuid[];
   is_whole_list boolean := false;
-  pages integer;
+  nearby integer;
 begin
   asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
   if asked.is_broad then
     -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
-    foreach pages in array case when asked.by_row is null then '{1}' else '{10,40}'::integer[] end loop
+    foreach nearby in array case
+      when asked.by_row is null then array[most]
+      when asked.candidates is null then array[10 * most, greatest(private.newest_searched(), 10 * most)]
+      else array[10 * most, 40 * most]
+    end loop
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, pages * most) as w;
-      exit when is_whole_list or 8 * coalesce(cardinality(found_ids), 0) not between most and 8 * most - 1;
+      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
+        or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
     end loop;
   end if;
-  if asked.by_row is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+  if asked.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
       'with found as materialized (%s)
        select array_agg(newest.id)
@@ -352,6 +370,9 @@ begin
       'select count(*) from public.%I as %s where %s',
       list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
     ) into count;
+  elsif asked.candidates is null then
+    select coalesce(cardinality(w.found_ids), 0) into count
+    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.newest_searched()) as w;
   else
     execute format(
       'select count(*) from (select from (%s) as found limit 1001) as bounded',

@@ -168,6 +168,56 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await candidatesOf('karen starlight plain')).toBe(1);
   });
 
+  describe('parts of fewer than three letters are looked for in the newest 5,000 orders:', () => {
+    beforeAll(() =>
+      database.execute(`
+        alter table public.orders disable trigger user;
+        insert into public.orders
+          (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee,
+           total_amount, created_at)
+        select 'OLD-' || n, 'JJ-20250101-' || (100000 + n), 'Early ߷', 'early@mail.example', '+254712345678', 'Karen', 100, 1000,
+          timestamptz '2025-01-01' - n * interval '1 minute'
+        from generate_series(1, 5000) as n;
+        alter table public.orders enable trigger user`),
+    );
+    afterAll(() =>
+      database.execute(`
+        alter table public.orders disable trigger user;
+        delete from public.orders where customer_name = 'Early ߷';
+        alter table public.orders enable trigger user`),
+    );
+    const rowsRead = (statement: string, parameters: unknown[] = []) =>
+      asRole(database, people.staff, async (session) => {
+        const count = async () => {
+          const { rows } = await session.query<{ rows: number }>(
+            `select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
+             from pg_stat_xact_all_tables where schemaname = 'public' and relname = 'orders'`,
+          );
+          return rows[0]?.rows ?? 0;
+        };
+        const before = await count();
+        await session.query(statement, parameters);
+        return (await count()) - before;
+      });
+
+    test.each([
+      ['every order has them', 'ju ka', 5, 1001],
+      ['no order has them', 'zz qq', 0, 0],
+      ['some old orders have them', '߷', 5, 5000 - bulk - named.length],
+    ])('%s', async (_, text, shown, counted) => {
+      expect(await numbers({ search: text })).toHaveLength(shown);
+      expect(await count({ search: text })).toBe(Math.min(counted, 1001));
+      // They are counted, too.
+      for (const statement of [
+        'select id from public.search_orders($1, page_size => 5)',
+        'select public.count_orders($1)',
+      ]) {
+        expect(await rowsRead(statement, [text])).toBeLessThan(2 * 5100 + 1);
+      }
+      expect(await rowsRead('select count(*) from public.orders')).toBe(bulk + named.length + 5000);
+    });
+  });
+
   test('a rare text is found by the index of parts, without reading the table', async () => {
     const readRows = async () => {
       await database.query('select pg_stat_force_next_flush()').catch(() => {});
