@@ -24,6 +24,7 @@ import { createBackups } from './backups/backups.ts';
 import type { Middleware } from './browser-files.ts';
 import type { Config } from './config.ts';
 import { endBroken } from './end-broken.ts';
+import { expireReservations } from './expire-reservations.ts';
 import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
 import { followPageChanges } from './follow-page-changes.ts';
 import { checkHostedProject } from './hosted-project.ts';
@@ -406,14 +407,7 @@ function darajaSettings(
 
 function shopJobs(store: Store, database: Database | null): Job[] {
   const jobs: Job[] = [
-    {
-      name: 'expire reservations',
-      everyMs: 30_000,
-      async run() {
-        const { error } = await store.tables.rpc('expire_reservations');
-        if (error) throw new Error(error.message);
-      },
-    },
+    expireReservations(store.tables),
     {
       name: 'forget personal data after its period',
       everyMs: 60 * 60 * 1000,

@@ -210,7 +210,7 @@ export type Database = {
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
       erase_person: { Args: { identifier: string; }; Returns: Json };
-      expire_reservations: { Args: Record<PropertyKey, never>; Returns: number };
+      expire_reservations: { Args: { at_most?: number | null; }; Returns: number };
       export_person: { Args: { identifier: string; }; Returns: Json };
       extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };

@@ -52,7 +52,7 @@ end
 $$;
 
 -- Reads only orders that are due.
-create function public.expire_reservations() returns integer
+create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer
 set search_path = ''
 set enable_seqscan = off
@@ -75,14 +75,14 @@ begin
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
         and not private.is_paying(o.id, o.expiry_limit)
-      order by o.expires_at limit 200
+      order by o.expires_at limit expire_reservations.at_most
     )
     union
     (
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
         and not private.is_paying(o.id, o.expiry_limit)
-      order by o.reserved_until limit 200
+      order by o.reserved_until limit expire_reservations.at_most
     )
     union
     (
@@ -90,7 +90,7 @@ begin
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
         and not private.is_paying(o.id, o.expiry_limit)
-      order by o.id limit 200
+      order by o.id limit expire_reservations.at_most
     )
   ) as found;
   if due is null then
@@ -129,9 +129,9 @@ begin
   return cardinality(due);
 end
 $$;
-comment on function public.expire_reservations() is
-  'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. Returns how many orders.';
-grant execute on function public.expire_reservations() to service_role;
+comment on function public.expire_reservations(integer) is
+  'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. At most at_most orders of each of these three kinds. Returns how many orders.';
+grant execute on function public.expire_reservations(integer) to service_role;
 
 create function private.take_units(order_id uuid) returns void
 language plpgsql

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createDataService } from '../backend/data/service.ts';
+import type { Database } from '../backend/database/database.ts';
+import { testDatabases } from '../backend/database/throwaway.ts';
+import { call, makeProduct, openShopDatabase, orderForm, stockOf } from '../supabase/tests/shop-database.ts';
+import { createStore } from '../web/lib/store.ts';
+import { expireReservations } from './expire-reservations.ts';
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let closeService: () => Promise<void>;
+  let tables: ReturnType<typeof createStore>['tables'];
+  /** How many orders each call ended. */
+  let ended: number[];
+
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    const service = await createDataService({ database, schemas: ['public'] });
+    closeService = () => service.close();
+    const serviceFetch: typeof fetch = async (input, init) => {
+      const caller = { claims: { role: 'service_role' as const }, address: null };
+      const response = await service.fetch(new Request(input, init), caller);
+      ended.push(Number(await response.clone().text()));
+      return response;
+    };
+    tables = createStore({ url: 'https://jani.example', key: 'secret' }, { fetch: serviceFetch }).tables;
+  });
+  afterAll(async () => {
+    await closeService();
+    await database.close();
+  });
+
+  test('one run ends all orders that are due, a few per call', async () => {
+    ended = [];
+    const product = await makeProduct(database, 60);
+    for (let order = 0; order < 50; order += 1)
+      await call(database, 'service', 'place_order', orderForm(product));
+    expect(await stockOf(database, product)).toBe(10);
+    // One is not due yet.
+    await database.query(
+      `update public.orders set reserved_until = now(), expires_at = now()
+       where id in (select id from public.orders order by created_at limit 49)`,
+    );
+    await expireReservations(tables).run();
+    expect(ended).toEqual([20, 20, 9, 0]);
+    expect(await stockOf(database, product)).toBe(59);
+  });
+
+  test('a run that is stopped ends no further orders', async () => {
+    ended = [];
+    const product = await makeProduct(database, 30);
+    for (let order = 0; order < 30; order += 1)
+      await call(database, 'service', 'place_order', orderForm(product));
+    await database.query(
+      `update public.orders set reserved_until = now(), expires_at = now() where reserved_until is not null`,
+    );
+    const job = expireReservations(tables);
+    const running = job.run();
+    await job.stop?.();
+    await running;
+    expect(ended).toEqual([20]);
+  });
+});
