@@ -22,7 +22,7 @@ export interface Caller {
 }
 
 /** The queues that services choose from (see FairShare). */
-export type SharedQueue = 'work' | 'outbound' | 'letters';
+export type SharedQueue = 'work' | 'outbound' | 'messages';
 
 /** A job that may add to its cost while it runs. */
 export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;

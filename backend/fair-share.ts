@@ -14,7 +14,7 @@ export interface FairShare {
   /** Requests that may wait for a third party, such as functions. */
   outbound: FairQueue;
   /** Requests that send a message to whom a stranger names: each is heavy, and none is urgent. */
-  letters: FairQueue;
+  messages: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
   /** Who sent a request lately, of any kind: a flood makes way for them. */
@@ -59,7 +59,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxRestMs: 50,
     }),
     // However many networks ask at once, a small part of the machine is all they get.
-    letters: createFairQueue({
+    messages: createFairQueue({
       concurrency: 2,
       maxRunningPerShare: 1,
       startsPerTurn: 1,

@@ -1,9 +1,9 @@
-// Mail addresses and phones in the one form they are kept in.
+// Normalises email addresses and phone numbers to the stored form.
 import { AuthFault, invalid } from './fault.ts';
 
-/** A mail address as it is kept: lower case. @throws AuthFault validation_failed */
+/** Normalises an email address: lower case. @throws AuthFault validation_failed */
 export function mailAddress(given: string): string {
-  // RFC 5321 lengths, and the shape every mail server takes; whether it exists only a mail can tell.
+  // RFC 5321 lengths, and a shape that every mail server accepts; only an email can show whether it exists.
   const address = given.length <= 1000 ? given.trim().toLowerCase() : '';
   const [local = '', domain = ''] = address.split(/@(?=[^@]*$)/);
   const isMeant =
@@ -18,7 +18,7 @@ export function mailAddress(given: string): string {
   return address;
 }
 
-/** A phone as it is kept: digits with country code, E.164 without `+`. @throws AuthFault validation_failed */
+/** Normalises a phone number: digits with country code, E.164 without `+`. @throws AuthFault validation_failed */
 export function phoneNumber(given: string): string {
   const digits = given.slice(0, 100).replace(/\s+/g, '').replace(/^\+/, '');
   if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');

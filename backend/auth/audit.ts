@@ -1,4 +1,4 @@
-// The record of who did what to which account.
+// The audit log: who did what to which account.
 import type { Session } from '../database/database.ts';
 import { type AuthContext, type AuthRequest, at } from './context.ts';
 import type { UserRow } from './rows.ts';
@@ -29,7 +29,7 @@ export type AuditAction =
   | 'passkey_updated'
   | 'passkey_deleted';
 
-/** Adds an entry, as part of the transaction that does what it tells. */
+/** Adds an entry in the transaction of the action. */
 export async function audit(
   tx: Session,
   context: Pick<AuthContext, 'now'>,

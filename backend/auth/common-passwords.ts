@@ -1,4 +1,4 @@
-// Passwords that anyone would guess: common ones, their variations, and words of the site or the user.
+// Detects guessable passwords: common ones, their variations, and words of the site or the user.
 
 /** Characters that stand for letters, as in `P@ssw0rd`; `1` and `!` stand for two. */
 const substitutes: Readonly<Record<string, string>> = {
@@ -43,7 +43,7 @@ const wordsIn = (text: string): string[] =>
     .split(/[^\p{L}\p{N}]+/u)
     .filter((word) => word.length >= 3);
 
-/** The password itself, without what is put around a word, and with letters for their substitutes. */
+/** Variants of the password: as is, without characters around a word, and with letters for their substitutes. */
 function variantsOf(plain: string): string[] {
   const core = plain.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '');
   const withoutTail = plain.replace(/[\d!?.,*#_-]+$/, '');
@@ -73,7 +73,7 @@ function isKnown(text: string, common: ReadonlySet<string>, own: readonly string
   if (common.has(text)) return true;
   const unit = /^(.{3,}?)\1+$/u.exec(text)?.[1];
   if (unit && common.has(unit)) return true;
-  // The longest first: a shorter one may be part of it.
+  // Longest first: a shorter one may be part of it.
   const rest = [...own]
     .sort((a, b) => b.length - a.length)
     .reduce((left, word) => left.replaceAll(word, ''), text);

@@ -1,4 +1,4 @@
-// What the calls of the auth service are made of: what they share, what a request brings, how a route is declared.
+// Shared types of the auth service: dependencies, parsed requests and routes.
 
 import type { AccessTokens } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
@@ -7,7 +7,7 @@ import type { Passwords } from './passwords.ts';
 import type { SessionRow, UserRow } from './rows.ts';
 import type { AuthSettings } from './settings.ts';
 
-/** What every call works with. */
+/** Dependencies of every call. */
 export interface AuthContext {
   database: Database;
   settings: AuthSettings;
@@ -15,11 +15,11 @@ export interface AuthContext {
   messages: Messages;
   passwords: Passwords;
   /**
-   * Makes what must be made again without being kept (refresh tokens). It changes with the secret API key: nothing that
-   * must last may be encrypted with it.
+   * Derives values instead of storing them (refresh tokens). It changes with the secret API key, so nothing that must last may
+   * be encrypted with it.
    */
   secret: string;
-  /** The time now; SQL gets it as a parameter (`at(context)`), so that one clock decides. */
+  /** The current time; SQL receives it as a parameter (`at(context)`), so that there is one clock. */
   now(): Date;
   onFault(error: unknown): void;
 }
@@ -27,30 +27,30 @@ export interface AuthContext {
 /** Fields of a body: JSON or form, always an object. Read them with the functions of `fields.ts`. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** A request, with what all calls need of it read once. */
+/** A parsed request. */
 export interface AuthRequest {
   raw: Request;
   method: string;
   url: URL;
   headers: Headers;
-  /** Named parts of the path: `{ id: … }` for the pattern `/factors/:id`. */
+  /** Path parameters: `{ id: … }` for the pattern `/factors/:id`. */
   parameters: Readonly<Record<string, string>>;
   body: Fields;
-  /** The network address it came from, or null. */
+  /** The caller's IP address, or null. */
   ip: string | null;
   userAgent: string | null;
-  /** What followed `Bearer`, not verified; null without. */
+  /** The bearer token, not verified; null without one. */
   bearer: string | null;
-  /** Where to send the person afterwards: as asked for when allowed, else the site (reference: redirect allow rule). */
+  /** Where to redirect the user afterwards: the requested URL when allowed, else the site (reference: redirect allow rule). */
   redirectTo: string;
-  /** When it may be answered at the earliest, on the clock of `performance.now()`; set by `delayAnswer`. */
+  /** Earliest time of the response, on the clock of `performance.now()`; set by `delayAnswer`. */
   heldUntil: number;
 }
 
-/** A request of somebody who is signed in: token, user and session were checked (not banned, not over). */
+/** A request of a signed-in user: token, user and session were checked (not banned, not expired). */
 export interface UserRequest extends AuthRequest {
   user: UserRow;
-  /** Null for a token that names no session (signed by somebody who holds the shared secret). */
+  /** Null for a token without a session (signed with the shared secret elsewhere). */
   session: SessionRow | null;
   claims: Readonly<Record<string, unknown>>;
 }
@@ -59,25 +59,25 @@ interface RouteBase {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path below /auth/v1; `:name` stands for one part of it. */
   pattern: string;
-  /** Bytes that a body may have. Default: 64 KiB. */
+  /** Maximum bytes of a body. Default: 64 KiB. */
   maxBodyBytes?: number;
 }
 
 type Handle = (request: AuthRequest, context: AuthContext) => Promise<Response>;
 
-/** A call. `admin` takes the secret key or a token whose role is one of `settings.adminRoles`. */
+/** A route. `admin` requires the secret key or a token whose role is one of `settings.adminRoles`. */
 export type Route =
   | (RouteBase & { needs: 'nothing' | 'admin'; handle: Handle })
   | (RouteBase & {
       needs: 'user';
-      /** Anonymous people get 403 no_authorization. */
+      /** Anonymous users get 403 no_authorization. */
       refusesAnonymous?: boolean;
       handle: (request: UserRequest, context: AuthContext) => Promise<Response>;
     });
 
-/** What POST /token does for one `grant_type`. */
+/** The handler of one `grant_type` of POST /token. */
 export type Grants = Readonly<Record<string, Handle>>;
 
-/** The context's time as SQL takes it. */
+/** The context's time as SQL receives it. */
 export const at = (context: Pick<AuthContext, 'now'>, plusSeconds = 0): string =>
   new Date(context.now().getTime() + plusSeconds * 1000).toISOString();

@@ -1,4 +1,4 @@
-// What anybody may know of the service: its public keys, its switches, that it lives (reference §7).
+// Public information about the service: keys, settings and health (reference §7).
 import type { AuthContext, AuthRequest, Route } from './context.ts';
 
 const providers = [

@@ -1,9 +1,9 @@
-// Emails and text messages to people: a code or a link, and its purpose.
+// Emails and text messages to users: a code or a link, and its purpose.
 import type { AuthContext } from './context.ts';
 import type { MailKind } from './messages.ts';
 import type { SentToken } from './one-time-tokens.ts';
 
-/** The `type` of a link, which says what opening it does. */
+/** The `type` of a link: the effect of opening it. */
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 
 /** A link that has the effect of a code. */
@@ -29,7 +29,7 @@ const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: s
   reauthentication: { subject: 'Confirm that it is you', purpose: 'confirm that it is you' },
 };
 
-/** Sends a mail with a code and, where one is given, its link. It is sent when this returns, not delivered. */
+/** Sends an email with a code and, if given, its link. It is handed over when this returns, not delivered. */
 export async function sendEmail(
   context: AuthContext,
   kind: Exclude<MailKind, 'notice'>,
@@ -43,7 +43,7 @@ export async function sendEmail(
   await context.messages.sendMail({
     to: letter.to,
     subject,
-    // An invitation comes without being asked for.
+    // The recipient did not request an invitation.
     text: `${byLink} ${token.code}.\n\nIf you did not ${kind === 'invite' ? 'expect' : 'ask for'} this, you need not do anything.\n`,
     kind,
     code: token.code,

@@ -1,10 +1,10 @@
-// What can go wrong with a call, and how it is written for the client's version of the interface.
+// Errors of the auth service, and their form per API version.
 import { randomUUID } from 'node:crypto';
 
-/** From this version on, an error's `code` is its name; before, it is the HTTP status. */
+/** From this version on, an error's `code` is its name; before it, the HTTP status. */
 const apiVersionWithErrorCodes = '2024-01-01';
 
-/** A call that is refused, as the caller is told: HTTP status, the error's name, one sentence, further fields. */
+/** An error as the caller receives it: HTTP status, name, one sentence, further fields. */
 export class AuthFault extends Error {
   override readonly name = 'AuthFault';
   readonly status: number;
@@ -27,7 +27,7 @@ export class AuthFault extends Error {
   }
 }
 
-/** A refusal in the words of OAuth 2.0 (RFC 6749, section 5.2): id_token and web3 grants, external providers. */
+/** An OAuth 2.0 error (RFC 6749, section 5.2): id_token and web3 grants, external providers. */
 export class OAuthFault extends Error {
   override readonly name = 'OAuthFault';
   readonly status: number;
@@ -44,8 +44,8 @@ export class OAuthFault extends Error {
 export const invalid = (message: string) => new AuthFault(400, 'validation_failed', message);
 
 /**
- * Writes a refusal.
- * @param thrown an AuthFault or OAuthFault; anything else is told as 500 unexpected_failure, without details
+ * Writes an error response.
+ * @param thrown an AuthFault or OAuthFault; anything else becomes 500 unexpected_failure, without details
  * @param apiVersion the `x-supabase-api-version` of the request, or null
  */
 export function answerFault(thrown: unknown, apiVersion: string | null): Response {

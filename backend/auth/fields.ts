@@ -1,4 +1,4 @@
-// Reads the fields of a body: the documented type and a length that can be meant, or the documented error.
+// Reads body fields with their documented type and a maximum length.
 import { isStorable, isStorableText } from '../storable.ts';
 import type { Fields } from './context.ts';
 import { AuthFault, invalid } from './fault.ts';
@@ -43,7 +43,7 @@ export function object(fields: Fields, name: string): Json | null {
   return value as Json;
 }
 
-/** Limits of what users may say about themselves: it is part of every access token. */
+/** Limits of user metadata, which is part of every access token. */
 const maxMetadataKeys = 100;
 const maxMetadataBytes = 16 * 1024;
 
@@ -61,7 +61,7 @@ const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 export const isUuid = (value: unknown): value is string =>
   typeof value === 'string' && uuidPattern.test(value);
 
-/** A part of the path that must be a UUID. @throws AuthFault 404 validation_failed */
+/** A path parameter that must be a UUID. @throws AuthFault 404 validation_failed */
 export function uuidParameter(parameters: Readonly<Record<string, string>>, name: string): string {
   const value = parameters[name];
   if (!isUuid(value)) throw new AuthFault(404, 'validation_failed', `${name} must be an UUID`);

@@ -1,4 +1,4 @@
-// Proof Key for Code Exchange (RFC 7636): a sign-in that begins here and ends with a code handed in by the same client.
+// Proof Key for Code Exchange (RFC 7636): a flow starts here and ends when the same client exchanges its code.
 import { createHash, randomUUID } from 'node:crypto';
 import type { Session } from '../database/database.ts';
 import { type AuthContext, at, type Fields } from './context.ts';
@@ -38,7 +38,7 @@ const columns = `id, user_id, auth_code, code_challenge, code_challenge_method, 
 /**
  * Reads `code_challenge` and `code_challenge_method` from a body or a query.
  * @returns null when neither is there
- * @throws AuthFault validation_failed for one without the other, or values that cannot be meant
+ * @throws AuthFault validation_failed for one without the other, or invalid values
  */
 export function readPkce(fields: Fields): Pkce | null {
   const [challenge, method] = [text(fields, 'code_challenge'), text(fields, 'code_challenge_method')];
@@ -59,14 +59,14 @@ export function readPkce(fields: Fields): Pkce | null {
   return { challenge, method: known };
 }
 
-/** Begins a flow. @returns its id, which may go through other hands as `state` */
+/** Starts a flow. @returns its id, which may be public as `state` */
 export async function startFlow(
   tx: Session,
   context: AuthContext,
   flow: {
     /** `email`, `phone`, `sso/saml` or the provider's name. */
     providerType: string;
-    /** What the session's `amr` will say. */
+    /** Authentication method for the session's `amr`. */
     method: string;
     pkce: Pkce | null;
     userId?: string | null;
@@ -99,7 +99,7 @@ export async function startFlow(
   return id;
 }
 
-/** Finds a flow by its id or by the code it gave; locked until the transaction ends. */
+/** Finds a flow by its id or by its code; locked until the transaction ends. */
 export async function findFlow(
   tx: Session,
   by: { id: string } | { authCode: string },
@@ -113,7 +113,7 @@ export async function findFlow(
   return rows[0] ?? null;
 }
 
-/** Ends the first half of a flow: the person is known. @returns the code the client exchanges for tokens, once */
+/** Completes the first half of a flow: the user is known. @returns the code that the client exchanges for tokens, once */
 export async function issueAuthCode(
   tx: Session,
   context: AuthContext,
@@ -147,7 +147,7 @@ export function isVerifierOf(flow: FlowStateRow, verifier: string): boolean {
   return flow.code_challenge !== null && made === flow.code_challenge;
 }
 
-/** Forgets a flow whose code was handed in. */
+/** Deletes a flow whose code was exchanged. */
 export async function endFlow(tx: Session, id: string): Promise<void> {
   await tx.query('delete from auth.flow_state where id = $1::uuid', [id]);
 }

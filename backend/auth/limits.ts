@@ -1,6 +1,6 @@
-// Limits of calls and of guesses, counted in the database so that they hold across processes. No stranger may use up a limit for
-// the owner of an account: what can be guessed counts per account and network, and what cannot be guessed is never refused for
-// the guesses of others (docs/decisions/auth.md).
+// Limits of calls and guesses, counted in the database across processes. No stranger may exhaust a limit for an account's owner:
+// guessable values count per account and network, and others are never refused because of someone's guesses
+// (docs/decisions/auth.md).
 import type { Session } from '../database/database.ts';
 import { networksOf } from '../network.ts';
 import { type AuthContext, at } from './context.ts';
@@ -21,8 +21,8 @@ export async function limitNetwork(context: AuthContext, name: LimitName, ip: st
 }
 
 /**
- * Counts a guess at what belongs to an account or address, known or not, for each of the caller's networks. Call it before the
- * guess is checked, so that concurrent guesses count one by one.
+ * Counts a guess at a value of an account or address, known or not, per network of the caller. Call it before the check, so
+ * that concurrent guesses count one by one.
  * @throws AuthFault 429 over_request_rate_limit
  */
 export async function limitGuesses(
@@ -37,7 +37,7 @@ export async function limitGuesses(
 }
 
 /**
- * Counts a call for a subject alone, wherever it comes from. Only for subjects that a stranger cannot name or reach, such as a
+ * Counts a call for a subject alone, from any network. Only for subjects that a stranger cannot name or reach, such as a
  * session, and for totals that leave the owner another way.
  * @throws AuthFault 429 over_request_rate_limit
  */
@@ -51,7 +51,7 @@ export async function limitSubject(
   refuseUntil(await countCall(context.database, context, name, counters, limit.window));
 }
 
-/** Forgets the guesses of the caller's networks and of the subject alone: the last one was right. */
+/** Resets the guesses of the caller's networks and of the subject after a success. */
 export async function forgetGuesses(
   tx: Session,
   names: readonly string[],
@@ -72,7 +72,7 @@ export async function forgetGuesses(
 
 interface RequestedMessage {
   channel: 'email' | 'sms';
-  /** Messages of one purpose keep the cooldown between each other. */
+  /** The cooldown is per purpose. */
   purpose:
     | 'signup'
     | 'otp'
@@ -82,7 +82,7 @@ interface RequestedMessage {
     | 'resend'
     | 'reauthentication'
     | 'mfa';
-  /** Where it goes; with a prefix for messages that only a signed-in user can request. */
+  /** Recipient; with a prefix for messages that only a signed-in user can request. */
   address: string;
   ip: string | null;
 }
@@ -91,9 +91,9 @@ interface RequestedMessage {
 const signInPurposes = ['signup', 'otp', 'recovery'];
 
 /**
- * Holds the cooldown between two messages to an address, whether it has an account or not. A stranger may request them too, so
- * neither may they come without end nor may the owner be left without one: after `limits.emailsSent` a day, the next e-mail
- * waits for half the lifetime of a link. Whenever one is refused, the last one is in the mailbox and still valid.
+ * Enforces the cooldown between two messages to an address, with or without an account. Strangers may request them too, so
+ * neither may they be unlimited nor may the owner be left without one: after `limits.emailsSent` a day, the next email waits
+ * for half the lifetime of a link. Whenever one is refused, the last one is in the mailbox and still valid.
  * @throws AuthFault 429 over_email_send_rate_limit, over_sms_send_rate_limit
  */
 export async function holdCooldown(
@@ -136,7 +136,7 @@ export async function holdCooldown(
   );
 }
 
-/** Ends the cooldown of sign-ins by e-mail: the link in the mailbox was used, so the owner may need another one. */
+/** Ends the cooldown of sign-ins by email: the link was used, so the owner may need another one. */
 export async function endSignInCooldown(tx: Session, address: string): Promise<void> {
   const names = [...signInPurposes, 'sign-in'].map((purpose) => `cooldown:${purpose}`);
   await tx.query(
@@ -162,10 +162,10 @@ function perNetwork(ip: string, subject: string, limit: Limit): Counter[] {
 }
 
 /**
- * Counts a call in counters of one limit. A call over the limit of one of them counts in none: one address cannot use up the
- * allowance of its wider networks.
+ * Counts a call in the counters of one limit. A call above the limit of one counter counts in none, so one IP address cannot
+ * exhaust its wider networks.
  * @param window seconds
- * @returns seconds to wait; null when every counter is within what it allows
+ * @returns seconds to wait; null when all counters are within their limits
  */
 async function countCall(
   database: Session,

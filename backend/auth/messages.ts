@@ -1,4 +1,4 @@
-// What the service sends to people. How it gets there is the affair of whoever starts the service.
+// Messages to users. The application provides the transport.
 
 export type MailKind =
   | 'confirmation'
@@ -15,7 +15,7 @@ export interface Mail {
   text: string;
   html?: string;
   kind: MailKind;
-  /** What the text is made of, for whoever words it anew: the code, the link. */
+  /** The parts of the text, for applications with their own templates: code and link. */
   code?: string;
   link?: string;
 }

@@ -1,4 +1,4 @@
-// One-time codes and the links made of them: sent, stored as hashes, used once.
+// One-time codes and links: sent to users, stored as hashes, used once.
 import { createHmac, randomInt, timingSafeEqual } from 'node:crypto';
 import type { Session } from '../database/database.ts';
 import { type AuthContext, at } from './context.ts';
@@ -17,7 +17,7 @@ export interface OneTimeTokenRow {
   token_type: TokenType;
   token_hash: string;
   relates_to: string;
-  /** The PKCE flow that the link ends. */
+  /** The PKCE flow that the link completes. */
   flow_state_id: string | null;
   created_at: string;
 }
@@ -28,10 +28,10 @@ export const agreedStatus: Readonly<Partial<Record<TokenType, number>>> = {
   email_change_token_current: 2,
 };
 
-/** What was made: the code a person types, and the hash a link carries. */
+/** A new token: the code to type, and the hash for a link. */
 export interface SentToken {
   code: string;
-  /** With `pkce_` before it when a PKCE flow waits. */
+  /** Prefixed with `pkce_` for a PKCE flow. */
   hash: string;
 }
 
@@ -43,20 +43,20 @@ export function newCode(length: number): string {
   return Array.from({ length }, () => randomInt(10)).join('');
 }
 
-/** The code a phone always has; null for phones that get real ones. */
+/** The fixed code of a test phone; null for other phones. */
 export function testCode(context: Pick<AuthContext, 'settings' | 'now'>, phone: string): string | null {
   const { testPhones, testPhonesUntil } = context.settings;
   if (testPhonesUntil !== null && testPhonesUntil <= context.now()) return null;
   return Object.hasOwn(testPhones, phone) ? (testPhones[phone] ?? null) : null;
 }
 
-/** Tokens of one type that a user may have at a time. The cooldown of e-mails keeps a stranger below it. */
+/** Tokens of one type per user at a time. The cooldown keeps strangers below it. */
 const maxTokens = 6;
 
 /**
- * Makes a token. Those of its type that were sent to the same address before stay valid, because a stranger may have requested
- * this one; those sent to another address are void.
- * @param token `flowId` is the PKCE flow that its link ends
+ * Creates a token. Earlier tokens of its type to the same address stay valid, because a stranger may have requested this one;
+ * those to another address are void.
+ * @param token `flowId` is the PKCE flow that its link completes
  */
 export async function makeToken(
   tx: Session,
@@ -83,7 +83,7 @@ export async function makeToken(
   return { code, hash };
 }
 
-/** Finds a token by what a link carries, its person locked until the transaction ends; expired ones are not found. */
+/** Finds a valid token by a link's hash, and locks its user until the transaction ends. */
 export async function findTokenByHash(
   tx: Session,
   context: AuthContext,
@@ -100,7 +100,7 @@ export async function findTokenByHash(
 
 /**
  * Finds a token by a typed code. The caller limits how many are tried.
- * @param typed `address` is where the code was sent to; `userId` restricts the search to one user
+ * @param typed `address` is where the code was sent; `userId` restricts the search to one user
  */
 export async function findTokenByCode(
   tx: Session,
@@ -124,7 +124,7 @@ export async function findTokenByCode(
   return found ?? null;
 }
 
-/** Voids tokens of a person: these kinds, or all. */
+/** Voids tokens of a user: these kinds, or all. */
 export async function dropTokens(tx: Session, userId: string, types?: readonly TokenType[]): Promise<void> {
   await tx.query(
     `delete from auth.one_time_tokens
@@ -136,8 +136,8 @@ export async function dropTokens(tx: Session, userId: string, types?: readonly T
 /** Whether a link belongs to a PKCE flow. */
 export const isPkceHash = (hash: string) => hash.startsWith(pkcePrefix);
 
-// Attempts on a user's tokens wait for each other, so that none is used twice. Sending locks users before tokens, and so must
-// using them.
+// Attempts on a user's tokens run one by one, so that none is used twice. Sending locks users before tokens, and so must
+// verification.
 async function lockPeople(tx: Session, column: 'token_hash' | 'relates_to', value: string): Promise<void> {
   await tx.query(
     `select from auth.users where id in (select user_id from auth.one_time_tokens where ${column} = $1)
@@ -152,7 +152,7 @@ function isExpired(context: AuthContext, { relates_to, created_at }: OneTimeToke
   return context.now().getTime() - new Date(created_at).getTime() > lifetime * 1000;
 }
 
-// Keyed: whoever knows an address must not be able to try all codes as links.
+// Keyed, so that someone who knows an address cannot try all codes as links.
 function hashOf(context: AuthContext, address: string, code: string): string {
   return createHmac('sha224', context.secret).update(`${address}\0${code}`).digest('hex');
 }

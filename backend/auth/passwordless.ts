@@ -74,7 +74,7 @@ async function sendOtp(
   await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
   const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
   const prepared = await prepare().catch((error) => {
-    // Another request has just added a user with this address: this query finds them.
+    // A concurrent request has just added a user with this address: this query finds it.
     if (error instanceof DatabaseError && error.code === '23505') return prepare();
     throw error;
   });
@@ -106,7 +106,7 @@ async function prepareOtp(
     }
   }
   const user = known ?? (await addUser(tx, context, address, { data }));
-  // An account with a password nobody has confirmed may be another's doing: it is entered as by recovery (see verify).
+  // Another person may have created an account whose password was never confirmed: it is opened as by recovery (see verify).
   const isConfirmed = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
   const isNew = !isConfirmed && user.encrypted_password === null;
   if (isNew) return { kind: 'signup', token: await makeConfirmation(tx, context, user, address, pkce) };
@@ -114,7 +114,7 @@ async function prepareOtp(
   return { kind: 'magiclink', token: await makeRecovery(tx, context, user, address, 'magiclink', pkce) };
 }
 
-/** Makes the code that lets a person in without a password. */
+/** Creates a sign-in code. */
 export async function makeRecovery(
   tx: Session,
   context: AuthContext,
@@ -171,7 +171,7 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
   delayAnswer(request, context);
   const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
   await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
-  const letters = await context.database.transaction(async (tx) => {
+  const pendingMessages = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, address, { lock: true });
     if (!user) return [];
     if (type === 'email_change') return resendEmailChange(tx, context, user, request.redirectTo);
@@ -185,12 +185,12 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
         : () => sendCode(context, { to: address.phone, code: token.code, kind: 'otp' }),
     ];
   });
-  for (const send of letters) await send();
+  for (const send of pendingMessages) await send();
   return done();
 }
 
-/** Something to send once the transaction that prepared it is committed. */
-export type Letter = () => Promise<void>;
+/** A message to send after its transaction is committed. */
+export type PendingMessage = () => Promise<void>;
 
 /**
  * Starts a change of e-mail address: both addresses must agree when changes are secure. Links of a change that was requested
@@ -202,7 +202,7 @@ export async function prepareEmailChange(
   user: UserRow,
   redirectTo: string,
   pkce: Pkce | null,
-): Promise<Letter[]> {
+): Promise<PendingMessage[]> {
   await dropTokens(tx, user.id, ['email_change_token_new', 'email_change_token_current']);
   const started = await updateUser(tx, context, user.id, { email_change_confirm_status: 0 });
   const flowId =
@@ -221,7 +221,7 @@ async function askAddresses(
   user: UserRow,
   redirectTo: string,
   flowId: string | null,
-): Promise<Letter[]> {
+): Promise<PendingMessage[]> {
   if (!user.email_change) return [];
   const needsBoth = context.settings.isEmailChangeSecure && user.email;
   const asked: { type: TokenType; to: string }[] = [
@@ -229,14 +229,14 @@ async function askAddresses(
     ...(needsBoth ? [{ type: 'email_change_token_current' as const, to: user.email ?? '' }] : []),
   ];
   await updateUser(tx, context, user.id, { email_change_sent_at: at(context) });
-  const letters: Letter[] = [];
+  const pendingMessages: PendingMessage[] = [];
   for (const { type, to } of asked) {
     if (agreedStatus[type] === user.email_change_confirm_status) continue;
     const token = await makeToken(tx, context, { userId: user.id, type, address: to, flowId });
     const link = actionLink(context, token.hash, 'email_change', redirectTo);
-    letters.push(() => sendEmail(context, 'email_change', { to, token, link }));
+    pendingMessages.push(() => sendEmail(context, 'email_change', { to, token, link }));
   }
-  return letters;
+  return pendingMessages;
 }
 
 /** Makes the code for a pending change of phone. */
@@ -245,7 +245,7 @@ export async function preparePhoneChange(
   context: AuthContext,
   user: UserRow,
   channel: 'sms' | 'whatsapp',
-): Promise<Letter[]> {
+): Promise<PendingMessage[]> {
   const to = user.phone_change;
   if (!to) return [];
   await updateUser(tx, context, user.id, { phone_change_sent_at: at(context) });

@@ -1,4 +1,4 @@
-// Passwords: their rules and their hashes (argon2id). Checking one takes as long for unknown accounts as for known ones.
+// Password rules and hashes (argon2id). A check takes as long for unknown accounts as for known ones.
 import { hash, verify } from '@node-rs/argon2';
 import { isCommonPassword } from './common-passwords.ts';
 import { AuthFault } from './fault.ts';
@@ -15,15 +15,15 @@ export interface Passwords {
   /** Whether a password matches a hash; without a hash it takes as long and returns false. */
   matches(password: string, hashed: string | null): Promise<boolean>;
   /**
-   * What is wrong with a password; null when nothing is.
-   * @param words of the user, such as the e-mail address: a password must be more than these
+   * The weakness of a password; null for none.
+   * @param words of the user, such as the email address, which a password must not consist of
    */
   weakness(password: string, words: readonly string[]): Promise<WeakPassword | null>;
   /** @throws AuthFault weak_password (422), validation_failed (400) when longer than 72 bytes */
   check(password: string, words: readonly string[]): Promise<void>;
 }
 
-/** The limit of bcrypt, which the interface keeps. */
+/** bcrypt's limit, which GoTrue's interface has. */
 const maxPasswordBytes = 72;
 // argon2id in the library's numbering.
 const argon2id = 2;
@@ -31,7 +31,7 @@ const argon2id = 2;
 const isTooLong = (password: string) =>
   password.length > maxPasswordBytes || Buffer.byteLength(password) > maxPasswordBytes;
 
-/** Makes the password check of a service. */
+/** Creates the password checks of a service. */
 export async function createPasswords(rules: PasswordRules, cost: PasswordHashCost): Promise<Passwords> {
   const options = { ...cost, algorithm: argon2id };
   const hashWithoutAccount = await hash('no account has this password', options);
@@ -61,7 +61,7 @@ export async function createPasswords(rules: PasswordRules, cost: PasswordHashCo
   return {
     hash: (password) => hash(password, options),
     async matches(password, hashed) {
-      // Accounts that were imported with a hash of another kind have no password here.
+      // Accounts imported with a hash of another kind have no password here.
       const known = hashed?.startsWith('$argon2') ? hashed : null;
       const tried = isTooLong(password) ? '' : password;
       const isMatch = await verify(known ?? hashWithoutAccount, tried).catch(() => false);

@@ -1,4 +1,4 @@
-// What a request brings, read once for all calls.
+// Parses a request once for all routes.
 import { isIP } from 'node:net';
 import type { Caller } from '../caller.ts';
 import type { AuthRequest, Fields, Route } from './context.ts';
@@ -6,12 +6,12 @@ import { AuthFault } from './fault.ts';
 import { redirectOf } from './redirects.ts';
 import type { AuthSettings } from './settings.ts';
 
-/** Bytes of a body, where a route does not say otherwise. */
+/** Maximum bytes of a body. A route may set another. */
 const maxBodyBytes = 64 * 1024;
 /** Fields of a form. */
 const maxFormFields = 100;
 
-/** What followed `Bearer`; null without. */
+/** The bearer token; null without one. */
 export const bearerOf = (headers: Headers): string | null =>
   /^bearer\s+(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? null;
 

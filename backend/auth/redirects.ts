@@ -1,10 +1,10 @@
-// Where people may be sent after a sign-in (reference: redirect allow rule). Open redirects would give tokens away.
+// Allowed redirect URLs after a sign-in (reference: redirect allow rule). Open redirects would leak tokens.
 import type { AuthSettings } from './settings.ts';
 
 /** Characters of a URL that is compared with the patterns of the list. */
 const maxLength = 2000;
 
-/** Whether a place may be sent to. */
+/** Whether a redirect to a URL is allowed. */
 export function isRedirectAllowed(
   target: string,
   settings: Pick<AuthSettings, 'siteUrl' | 'redirectAllowList'>,
@@ -12,11 +12,11 @@ export function isRedirectAllowed(
   if (target.length > maxLength || !URL.canParse(target)) return false;
   const [url, site] = [new URL(target), new URL(settings.siteUrl)];
   if (url.username || url.password) return false;
-  // Whatever the list says: these run where they are opened.
+  // Never allowed, whatever the list says: these schemes run as code.
   if (['javascript:', 'data:', 'vbscript:', 'blob:', 'file:'].includes(url.protocol)) return false;
   if (isWeb(url) && url.protocol === site.protocol && url.host === site.host) return true;
   if (isWeb(url) && isLoopbackAddress(url.hostname)) return true;
-  // What browsers read differently from how it looks is compared as they read it.
+  // Compare URLs as browsers parse them.
   const plain = `${url.protocol}//${url.host}${url.pathname}${url.search}`;
   const candidates = isWeb(url) ? [plain, plain.replace(/\/$/, '')] : [target];
   return settings.redirectAllowList.some((glob) => {
@@ -25,7 +25,7 @@ export function isRedirectAllowed(
   });
 }
 
-/** The place asked for when it is allowed, else the page the request came from, else the site. */
+/** The requested URL when it is allowed, else the referring page, else the site. */
 export function redirectOf(
   wanted: readonly (string | null)[],
   referer: string | null,
@@ -45,7 +45,7 @@ function globPattern(glob: string): RegExp {
   const source = glob.replace(/\*\*|\*|\?|[^*?]+/g, (part) => {
     if (part === '**') return '.*';
     if (part === '*') return '[^./]*';
-    // A question mark begins a query more often than it stands for any character.
+    // A question mark starts a query more often than it stands for any character.
     return part.replace(/[.+^${}()|[\]\\?]/g, '\\$&');
   });
   return new RegExp(`^${source}$`);

@@ -1,4 +1,4 @@
-// Rows of the auth schema as statements give them: timestamps as PostgreSQL prints them, json parsed.
+// Rows of the auth schema as queries return them: timestamps as text, json parsed.
 
 export type Json = Record<string, unknown>;
 

@@ -1,4 +1,4 @@
-// The auth service: finds the call a request means, checks what the call needs, and answers.
+// The auth service: routes requests, checks their requirements, and answers.
 import { createHash } from 'node:crypto';
 import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
@@ -30,14 +30,14 @@ export interface AuthServiceOptions {
   keys: ApiKeys;
   settings: GivenAuthSettings;
   messages: Messages;
-  /** Told of faults no caller is told the details of. */
+  /** Receives errors whose details no caller sees. */
   onFault?: (error: unknown, request?: Request) => void;
   /** The clock. Default: the machine's. */
   now?: () => Date;
 }
 
 export interface AuthService extends Service {
-  /** Waits for what is still being sent. */
+  /** Waits for messages that are being sent. */
   close(): Promise<void>;
 }
 
@@ -76,12 +76,12 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     }
     const { route, pattern } = found;
     const parameters = { ...pattern.exec(path)?.groups };
-    // Before the body: some of an administrator's are large.
+    // Before reading the body: some of an administrator's are large.
     if (route.needs === 'admin') await checkAdmin(raw.headers, context, keys);
     const request = await readRequest(raw, caller, parameters, settings, route);
     const handle = () => handleRequest(route, request);
     try {
-      // A change may hash a password, which takes the longest here.
+      // A change may hash a password, which takes longest here.
       return await inShareOf(caller, queues.get(route) ?? 'work', raw.method === 'GET' ? 2 : 10, handle);
     } finally {
       await waitUntilAnswerable(request);
@@ -144,13 +144,13 @@ const routes: readonly CompiledRoute[] = [
   ...externalRoutes,
 ].map(compile);
 
-/** Where it is not `work`. Providers of identities are asked over the network. */
+/** The queue of routes other than `work`. Identity providers are requested over the network. */
 const queues: ReadonlyMap<Route, SharedQueue> = new Map([
   ...externalRoutes.map((route) => [route, 'outbound'] as const),
-  ...[...signUpRoutes, ...passwordlessRoutes].map((route) => [route, 'letters'] as const),
+  ...[...signUpRoutes, ...passwordlessRoutes].map((route) => [route, 'messages'] as const),
 ]);
 
-/** Sends in the background: how long that takes would tell whether an address is known. */
+/** Sends in the background, because the duration would reveal whether an address is known. */
 function inBackground(
   messages: Messages,
   pending: Set<Promise<unknown>>,

@@ -1,4 +1,4 @@
-// Sessions and their tokens: started, carried on by refresh tokens, raised to a second factor, ended.
+// Sessions and their tokens: start, refresh, raise to a second factor, end.
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Session } from '../database/database.ts';
 import { type AuthContext, type AuthRequest, at } from './context.ts';
@@ -7,7 +7,7 @@ import type { SessionRow, UserRow } from './rows.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { updateUser } from './users.ts';
 
-/** How somebody has proven who they are (reference: `amr`). */
+/** Authentication method (reference: `amr`). */
 export type AuthenticationMethod =
   | 'password'
   | 'otp'
@@ -25,7 +25,7 @@ export type AuthenticationMethod =
   | 'mfa/webauthn'
   | 'passkey';
 
-/** What a sign-in or refresh is answered with. */
+/** The response of a sign-in or refresh. */
 export interface TokenResponse {
   access_token: string;
   token_type: 'bearer';
@@ -43,8 +43,8 @@ const sessionColumns = `id, user_id, created_at, updated_at, factor_id, aal, not
   host(ip) as ip, tag, refresh_token_hmac_key`;
 
 /**
- * Starts a session in an open transaction and gives its tokens. Whether the person may sign in (ban, confirmation) has
- * been decided by the caller.
+ * Starts a session in an open transaction and returns its tokens. The caller has checked that the user may sign in (ban,
+ * confirmation).
  */
 export async function startSession(
   tx: Session,
@@ -84,8 +84,8 @@ export async function startSession(
 }
 
 /**
- * Raises a session to `aal2` in an open transaction: the method is added to its `amr`, its refresh token is replaced,
- * and the person's sessions that stayed below are ended.
+ * Raises a session to `aal2` in an open transaction: adds the method to its `amr`, replaces its refresh token, and ends the
+ * user's sessions below.
  */
 export async function upgradeSession(
   tx: Session,
@@ -113,7 +113,7 @@ export async function upgradeSession(
   );
 }
 
-/** Adds to a session how its person has proven who they are; a method that is there already counts from now. */
+/** Adds an authentication method to a session; one that exists gets the current time. */
 async function addMethod(
   tx: Session,
   context: AuthContext,
@@ -175,7 +175,7 @@ export async function tokenResponse(
   };
 }
 
-/** Answers with tokens. They are kept by nobody on the way. */
+/** Responds with tokens. They must not be cached. */
 export function answerTokens(tokens: TokenResponse): Response {
   const [, payload = ''] = tokens.access_token.split('.');
   const { session_id: sessionId } = JSON.parse(Buffer.from(payload, 'base64url').toString());
@@ -207,7 +207,7 @@ export async function findSession(
   return rows[0] ?? null;
 }
 
-/** Whether a session has come to its end: its own, the time box, or inactivity (specification §3, settings). */
+/** Whether a session has ended: by its own expiry, the time box, or inactivity (specification §3, settings). */
 export function isOver(session: SessionRow, context: Pick<AuthContext, 'settings' | 'now'>): boolean {
   const { sessionTimeBox, sessionInactivity } = context.settings;
   const now = context.now().getTime();
@@ -232,7 +232,7 @@ async function endOverSessions(tx: Session, context: AuthContext, userId: string
   );
 }
 
-/** Ends sessions of a person: all, one, or all but one. */
+/** Ends sessions of a user: all, one, or all but one. */
 export async function endSessions(
   tx: Session,
   userId: string,
@@ -257,10 +257,10 @@ export interface RefreshTokenRow {
   session_id: string;
 }
 
-/** What of a refresh token is kept. */
+/** The stored part of a refresh token. */
 export const hashRefreshToken = (token: string) => createHash('sha256').update(token).digest('hex');
 
-/** The one token of a session that is not used up. */
+/** The one unused token of a session. */
 export async function activeToken(tx: Session, sessionId: string): Promise<RefreshTokenRow | null> {
   const { rows } = await tx.query<RefreshTokenRow>(
     `select token, user_id, revoked, updated_at, parent, session_id from auth.refresh_tokens
@@ -271,8 +271,8 @@ export async function activeToken(tx: Session, sessionId: string): Promise<Refre
 }
 
 /**
- * Makes a session's next refresh token; those before it are used up. The session's row must be locked or new.
- * @param parent hash of the token it follows
+ * Creates a session's next refresh token; earlier ones are used. The session's row must be locked or new.
+ * @param parent hash of its predecessor
  */
 export async function mintRefreshToken(
   tx: Session,
@@ -299,7 +299,7 @@ export async function mintRefreshToken(
   return token;
 }
 
-/** The refresh token that is active now, made again; null when the service's secret has changed since. */
+/** The active refresh token, derived again; null when the service's secret has changed since. */
 export async function currentRefreshToken(
   tx: Session,
   context: AuthContext,
@@ -314,7 +314,7 @@ export async function currentRefreshToken(
   return hashRefreshToken(token) === active.token ? token : null;
 }
 
-// A database that leaks does not give tokens away: half of what makes them is not in it.
+// A leaked database reveals no tokens: half of their input is elsewhere.
 function refreshTokenAt(context: AuthContext, session: SessionRow, counter: number): string {
   return createHmac('sha256', context.secret)
     .update(`${session.id}.${session.refresh_token_hmac_key}.${counter}`)

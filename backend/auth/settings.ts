@@ -1,17 +1,17 @@
-// Every switch of the auth service and what it is when nobody sets it (the defaults of GoTrue where it has them).
+// Settings of the auth service and their defaults (GoTrue's where it has them).
 
 /** What a password must have beside its length. Each entry is a set of characters, one of which must occur. */
 export interface PasswordRules {
   /** Characters. */
   minimumLength: number;
   requiredCharacters: readonly string[];
-  /** Passwords from lists of common ones, their variations and predictable ones are refused. */
+  /** Refuses common passwords, their variations and predictable ones. */
   refusesCommon: boolean;
-  /** Words that make no password, alone or together, such as the name of the site. Used with `refusesCommon`. */
+  /** Words that must not make up a password, such as the name of the site. Used with `refusesCommon`. */
   siteWords: readonly string[];
-  /** The current password must come along when a password is changed. */
+  /** A password change requires the current password. */
   needsCurrentPassword: boolean;
-  /** A password change needs a session younger than 24 hours or a nonce from GET /reauthenticate. */
+  /** A password change requires a session younger than 24 hours or a nonce from GET /reauthenticate. */
   needsReauthentication: boolean;
 }
 
@@ -23,30 +23,30 @@ export interface PasswordHashCost {
   parallelism: number;
 }
 
-/** An OpenID Connect or OAuth 2.0 provider that people sign in with. */
+/** An OpenID Connect or OAuth 2.0 provider. */
 export interface ExternalProvider {
   clientId: string;
   secret?: string;
-  /** Further client ids that an id_token may be meant for (phone apps). */
+  /** Further accepted client ids of an id_token (phone apps). */
   furtherClientIds?: readonly string[];
-  /** The OpenID issuer; everything else is discovered from it. */
+  /** The OpenID issuer, for discovery. */
   issuer?: string;
-  /** Where it has no discovery document. */
+  /** Endpoints of a provider without discovery. */
   authorizationUrl?: string;
   tokenUrl?: string;
   userInfoUrl?: string;
   jwksUrl?: string;
-  /** Requested always; the request may add to them. */
+  /** Always requested; a request may add to them. */
   scopes?: readonly string[];
-  /** Accept id tokens without a nonce check. */
+  /** Accepts id tokens without a nonce check. */
   skipsNonceCheck?: boolean;
-  /** Accept people whose provider tells no mail address. */
+  /** Accepts users without an email address. */
   isEmailOptional?: boolean;
   /** The provider may be reached by plain http and at private addresses. For providers in the same network, and for tests. */
   allowsInsecureRequests?: boolean;
 }
 
-/** How often something may happen within a window. */
+/** Maximum number of events per window. */
 export interface Limit {
   /** Per network: for one IPv4 address or IPv6 /64. A /56 has twice as much, a /48 and an IPv4 /24 eight times. */
   count: number;
@@ -55,25 +55,25 @@ export interface Limit {
 }
 
 export interface AuthSettings {
-  /** Where the service is reached from outside, with `/auth/v1`: the issuer of access tokens. */
+  /** Public URL of the service, with `/auth/v1`: the issuer of access tokens. */
   externalUrl: string;
-  /** The application people are sent back to when they name no other place. */
+  /** Redirect URL when a request names no other. */
   siteUrl: string;
-  /** Globs of further places they may be sent to (`*` stops at `.` and `/`, `**` does not). */
+  /** Globs of further redirect URLs (`*` stops at `.` and `/`, `**` does not). */
   redirectAllowList: readonly string[];
 
   isSignupOpen: boolean;
   isAnonymousSignInEnabled: boolean;
   isEmailEnabled: boolean;
   isPhoneEnabled: boolean;
-  /** New mail addresses count as confirmed. */
+  /** New email addresses count as confirmed. */
   autoconfirmsEmail: boolean;
   autoconfirmsPhone: boolean;
-  /** A change of mail address must be confirmed by the old address too. */
+  /** The old address must confirm a change of email address too. */
   isEmailChangeSecure: boolean;
   isManualLinkingEnabled: boolean;
 
-  /** Seconds an access token lives. */
+  /** Lifetime of an access token, in seconds. */
   jwtLifetime: number;
   audience: string;
   adminRoles: readonly string[];
@@ -85,37 +85,37 @@ export interface AuthSettings {
   smsOtpLifetime: number;
   /** Wrong answers after which a challenge for a second factor is void. */
   otpAttempts: number;
-  /** Seconds between two mails or texts of a kind to the same person. */
+  /** Cooldown in seconds between two messages of a kind to the same recipient. */
   emailResendGap: number;
   smsResendGap: number;
-  /** Seconds a PKCE code and the way to it live. */
+  /** Lifetime of a PKCE code and of its flow, in seconds. */
   authCodeLifetime: number;
   flowLifetime: number;
   smsProvider: string;
-  /** Phones (digits) with codes that never change and are never sent; until when. */
+  /** Test phones (digits) with fixed codes that are never sent, and their expiry. */
   testPhones: Readonly<Record<string, string>>;
   testPhonesUntil: Date | null;
 
   /**
-   * One-time codes to unknown addresses are answered as if they had been sent. Null: while sign-up is closed; where
-   * everybody may sign up, the documented refusal is given.
+   * Answers requests for unknown addresses as if a code had been sent. Null: only while sign-up is closed; with open sign-up,
+   * the documented error.
    */
   hidesUnknownAddresses: boolean | null;
-  /** Milliseconds that calls take at least which do more work for an address that is known. */
+  /** Minimum duration in milliseconds of calls that do more work for a known address. */
   shortestAnswer: number;
 
   password: PasswordRules;
   passwordHashCost: PasswordHashCost;
 
-  /** Seconds in which a refresh token that was used may be used again. */
+  /** Seconds in which a used refresh token may be used again. */
   refreshReuseInterval: number;
-  /** A refresh token that is used again later ends its session. */
+  /** Later reuse of a refresh token ends its session. */
   endsStolenSessions: boolean;
-  /** Seconds a session may last at most; null: without end. */
+  /** Maximum lifetime of a session in seconds. Null: unlimited. */
   sessionTimeBox: number | null;
-  /** Seconds without a refresh after which a session is over; null: never. */
+  /** Maximum inactivity of a session in seconds. Null: unlimited. */
   sessionInactivity: number | null;
-  /** Signing in ends a person's other sessions. */
+  /** A sign-in ends the user's other sessions. */
   isSingleSession: boolean;
 
   mfa: {
@@ -131,7 +131,7 @@ export interface AuthSettings {
   passkeys: {
     isEnabled: boolean;
     maximum: number;
-    /** The relying party: a domain, a name, and the origins its pages have. Null: taken from `siteUrl`. */
+    /** The relying party: domain, name, and page origins. Null: from `siteUrl`. */
     relyingPartyId: string | null;
     relyingPartyName: string;
     origins: readonly string[] | null;
@@ -141,13 +141,13 @@ export interface AuthSettings {
   web3: {
     solana: boolean;
     ethereum: boolean;
-    /** Seconds a message may be older than its signature is received. */
+    /** Maximum age of a message in seconds. */
     maximumAge: number;
   };
   external: Readonly<Record<string, ExternalProvider>>;
   saml: {
     isEnabled: boolean;
-    /** PEM, PKCS #8; null: one is not given, requests are not signed. */
+    /** PEM, PKCS #8. Null: requests are not signed. */
     privateKey: string | null;
     nextPrivateKey: string | null;
     externalUrl: string | null;
@@ -160,20 +160,20 @@ export interface AuthSettings {
 
   limits: {
     /**
-     * Sign-in e-mails to one address that keep only the cooldown between each other. Later ones in the window wait for half the
-     * lifetime of a link, so that the last one is always valid.
+     * Sign-in emails to one address with only the cooldown in between. Later ones in the window wait for half the lifetime of a
+     * link, so that the last one is always valid.
      */
     emailsSent: Limit;
-    /** Texts to one phone that one network requests. */
+    /** Texts per phone and network. */
     textsSent: Limit;
-    /** Per network, over all accounts; tokens that exist count per session instead. */
+    /** Per network, over all accounts; existing tokens count per session instead. */
     tokenRefresh: Limit;
     signIn: Limit;
     signUp: Limit;
     otp: Limit;
     verify: Limit;
     anonymous: Limit;
-    /** Sign-ins at another party: SAML, OpenID Connect, OAuth. */
+    /** Sign-ins through an external party: SAML, OpenID Connect, OAuth. */
     sso: Limit;
     web3: Limit;
     passkey: Limit;
@@ -181,16 +181,16 @@ export interface AuthSettings {
     wrongPassword: Limit;
     /** Typed codes per e-mail address or phone and network, whichever code was sent. Links are not limited by it. */
     wrongCode: Limit;
-    /** Typed codes per e-mail address or phone, from all networks together. */
+    /** Typed codes per email address or phone, from all networks. */
     wrongCodeOverall: Limit;
     /** Answers to challenges for a second factor, per session. */
     factorVerify: Limit;
-    /** Codes of a second factor, per factor; apart for sessions that began with a link or code that was sent. */
+    /** Codes of a second factor, per factor; counted separately for sessions that began with a link or code. */
     factorGuess: Limit;
   };
 }
 
-/** Settings as given: each part may be left out. */
+/** Settings as given: all optional but two URLs. */
 export type GivenAuthSettings = {
   [Name in keyof AuthSettings]?: AuthSettings[Name] extends
     | readonly unknown[]
@@ -205,7 +205,7 @@ export type GivenAuthSettings = {
 
 const perFiveMinutes = (count: number): Limit => ({ count, window: 300 });
 
-/** The defaults, all but the two addresses. */
+/** The defaults of all but the two URLs. */
 const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
   redirectAllowList: [],
   isSignupOpen: false,
@@ -289,16 +289,16 @@ const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
     passkey: perFiveMinutes(60),
     wrongPassword: { count: 10, window: 3600 },
     wrongCode: { count: 10, window: 86_400 },
-    // With six digits and a new code every minute, fifty guesses a day find one in a lifetime. Set it with otpLength.
+    // With six digits and a new code every minute, fifty guesses a day find one in about fifty years. Set it with otpLength.
     wrongCodeOverall: { count: 50, window: 86_400 },
     factorVerify: { count: 15, window: 60 },
-    // Three of a million codes of an app are right at any time: with this many guesses a day, someone who has the password gets in
+    // Three of a million codes of an app are valid at any time: with this many guesses a day, someone with the password gets in
     // once in eighteen years.
     factorGuess: { count: 50, window: 86_400 },
   },
 };
 
-/** Fills in what was not given; parts such as `mfa` are filled in one level deep. */
+/** Applies defaults; parts such as `mfa` are merged one level deep. */
 export function completeSettings(given: GivenAuthSettings): AuthSettings {
   const complete: Record<string, unknown> = { ...defaultAuthSettings };
   for (const [name, value] of Object.entries(given)) {

@@ -1,4 +1,4 @@
-// POST /signup: a new person with a password, or without anything (reference §3).
+// POST /signup: a new user with a password, or an anonymous one (reference §3).
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
@@ -16,13 +16,13 @@ import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { createUser, findUser, putIdentity, updateUser } from './users.ts';
 
-/** What is asked for: an address of one kind. */
+/** The requested address, of one kind. */
 export type Address = { email: string } | { phone: string };
 
 type Outcome =
   | { tokens: TokenResponse }
   | { user: UserJson; sent: SentToken }
-  /** Somebody has the address already. */
+  /** The address is taken. */
   | { taken: true };
 
 async function signUp(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -53,7 +53,7 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
   const outcome = await context.database
     .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))
     .catch((error): Outcome => {
-      // Another request has just signed up with the address.
+      // A concurrent request has just signed up with the address.
       if (error instanceof DatabaseError && error.code === '23505') return { taken: true };
       throw error;
     });
@@ -96,14 +96,14 @@ async function addOrFind(
 }
 
 /**
- * Makes a person with one address, not confirmed, and the identity for it.
- * @param details `tellsAddress: false` keeps the user's own metadata to what was given, as links made by the secret key do
+ * Creates a user with one unconfirmed address, and its identity.
+ * @param details `includesAddress: false` limits the user's metadata to the given data, as for links made with the secret key
  */
 export async function addUser(
   tx: Session,
   context: AuthContext,
   address: Address,
-  details: { hashed?: string | null; data?: Json; tellsAddress?: boolean },
+  details: { hashed?: string | null; data?: Json; includesAddress?: boolean },
 ): Promise<UserRow> {
   const provider = 'email' in address ? 'email' : 'phone';
   const id = randomUUID();
@@ -113,7 +113,7 @@ export async function addUser(
     ...address,
     encrypted_password: details.hashed ?? null,
     raw_app_meta_data: { provider, providers: [provider] },
-    raw_user_meta_data: details.tellsAddress === false ? (details.data ?? {}) : about,
+    raw_user_meta_data: details.includesAddress === false ? (details.data ?? {}) : about,
   });
   await putIdentity(tx, context, { userId: user.id, provider, providerId: user.id, data: about });
   return user;
@@ -146,7 +146,7 @@ export async function confirmAddress(
   });
 }
 
-/** Makes the code that confirms a new person's address. */
+/** Creates the code that confirms a new user's address. */
 export async function makeConfirmation(
   tx: Session,
   context: AuthContext,
@@ -166,7 +166,7 @@ export async function makeConfirmation(
   });
 }
 
-/** Sends the mail that confirms a new person's address. */
+/** Sends the confirmation email of a new user. */
 export async function sendConfirmation(
   context: AuthContext,
   to: string,
@@ -194,7 +194,7 @@ export function readAddress(request: AuthRequest, whenBoth: string, whenNone = w
 export const signupDisabled = () =>
   new AuthFault(422, 'signup_disabled', 'Signups not allowed for this instance');
 
-/** What somebody sees who signs up with another person's address: as if it had been free. */
+/** Response to a sign-up with another user's address: as if it had been free. */
 function lookAlike(context: AuthContext, address: Address, data: Json): Json {
   const id = randomUUID();
   const now = at(context);

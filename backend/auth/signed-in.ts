@@ -1,4 +1,4 @@
-// Who a bearer is: the person and session behind an access token, or an administrator (reference: bearer-protected routes).
+// Authenticates a bearer token: a user with a session, or an administrator (reference: bearer-protected routes).
 
 import type { ApiKeys } from '../api-keys.ts';
 import { type AccessTokens, InvalidToken, roleOfKey } from '../authenticate.ts';
@@ -10,7 +10,7 @@ import { findSession, isOver, sessionGone } from './sessions.ts';
 import { findUser, isBanned } from './users.ts';
 
 /**
- * Finds out who is signed in.
+ * Finds the signed-in user and session.
  * @throws AuthFault 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, session_expired, user_banned
  */
 export async function signedIn(request: AuthRequest, context: AuthContext): Promise<UserRequest> {
@@ -42,7 +42,7 @@ export async function checkAdmin(
   context: AuthContext,
   keys: Pick<ApiKeys, 'publishable' | 'secret'>,
 ): Promise<void> {
-  // A gateway lets the secret key stand in either header.
+  // Gateways accept the secret key in either header.
   const bearer = bearerOf(headers);
   const key = bearer ?? headers.get('apikey');
   if (key && roleOfKey(keys, key) === 'service_role') return;

@@ -1,4 +1,4 @@
-// POST /token: tokens for a password or for a refresh token; other grants are the affair of their own folders.
+// POST /token: grants by password and refresh token; other grants are in their own folders.
 import { phoneNumber } from './addresses.ts';
 import { audit } from './audit.ts';
 import { type AuthContext, type AuthRequest, at, type Grants } from './context.ts';
@@ -51,7 +51,7 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
   }
   const tokens = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, { id: found.id }, { lock: true });
-    // It may have been changed, banned or deleted while it was compared.
+    // The user may have been changed, banned or deleted during the comparison.
     if (user?.encrypted_password !== found.encrypted_password) throw wrongCredentials();
     if (isBanned(user, context)) throw banned();
     await forgetGuesses(tx, ['wrongPassword'], subject, request.ip);
@@ -64,17 +64,17 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
 
 async function refreshGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
   const given = text(request.body, 'refresh_token');
-  // Twelve characters are tokens of an older kind, which nobody has any more.
+  // Tokens of twelve characters are of a retired format.
   if (!/^(?:[a-z0-9]{12}|[A-Za-z0-9_-]{43})$/.test(given)) throw invalid('Refresh token is not valid');
   const sessionId = await sessionOf(context, given);
-  // A token that exists cannot be guessed: it is not refused for what others in the same network tried.
+  // An existing token cannot be guessed: attempts of others in the network do not refuse it.
   if (sessionId === null) {
     await limitNetwork(context, 'tokenRefresh', request.ip);
     throw tokenNotFound();
   }
   await limitSubject(context, 'tokenRefresh', sessionId, context.settings.limits.tokenRefresh);
   const outcome = await context.database.transaction((tx) => refresh(tx, request, context, given));
-  // Thrown here, after the commit: what a refusal has ended stays ended.
+  // Thrown after the commit, so that a session ended by the refusal stays ended.
   if (outcome instanceof AuthFault) throw outcome;
   return answerTokens(outcome);
 }
@@ -88,8 +88,8 @@ async function sessionOf(context: AuthContext, refreshToken: string): Promise<st
 }
 
 /**
- * Carries a session on. Refreshes of one session wait for each other on its row, so of any number of tabs that come with
- * the same token one rotates it, and the others get what that one got.
+ * Refreshes a session. Refreshes of one session wait for each other on its row: of several tabs with the same token one rotates
+ * it, and the others get the same result.
  */
 async function refresh(
   tx: Parameters<typeof findSession>[0],
@@ -110,7 +110,7 @@ async function refresh(
   if (!first) return tokenNotFound();
   const session = await findSession(tx, first.session_id, { lock: true });
   if (!session) return sessionGone(400);
-  // It may have been used while we waited for the session.
+  // It may have been used while this request waited for the session.
   const token = await read();
   if (!token) return tokenNotFound();
   const user = await findUser(tx, { id: session.user_id });
@@ -165,7 +165,7 @@ const alreadyUsed = () =>
 
 export const ownGrants: Grants = { password: passwordGrant, refresh_token: refreshGrant };
 
-/** Makes the answer of POST /token out of what each `grant_type` does. */
+/** Combines the handlers of `grant_type` into POST /token. */
 export function createTokenHandler(grants: Grants) {
   return async (request: AuthRequest, context: AuthContext): Promise<Response> => {
     const type = request.url.searchParams.get('grant_type') ?? '';

@@ -1,4 +1,4 @@
-// A person as clients see them (reference: user object).
+// The user object that clients receive (reference: user object).
 import type { Session } from '../database/database.ts';
 import { type FactorRow, type IdentityRow, type Json, rfc3339, type UserRow } from './rows.ts';
 import { factorsOf, findUser, identitiesOf } from './users.ts';
@@ -6,7 +6,7 @@ import { factorsOf, findUser, identitiesOf } from './users.ts';
 /** A user object; absent fields are left out. */
 export type UserJson = Json & { id: string };
 
-/** Reads a person anew and writes them as clients see them. */
+/** Reads a user again and returns the user object. */
 export async function readUserJson(session: Session, userId: string): Promise<UserJson> {
   const user = await findUser(session, { id: userId });
   if (!user) throw new Error('a user went away in the middle of a transaction');

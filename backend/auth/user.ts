@@ -1,4 +1,4 @@
-// GET and PUT /user: who is signed in, and what they may change about themselves (reference §4).
+// GET and PUT /user: the signed-in user, and changes by that user (reference §4).
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
@@ -8,7 +8,7 @@ import { checkMetadata, object, optionalText, text } from './fields.ts';
 import { type Pkce, readPkce } from './flow-state.ts';
 import { holdCooldown, limitSubject } from './limits.ts';
 import { dropTokens, findTokenByCode } from './one-time-tokens.ts';
-import { type Letter, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
+import { type PendingMessage, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
 import type { Json, UserRow } from './rows.ts';
 import { endSessions, methodsIn } from './sessions.ts';
 import { confirmAddress } from './sign-up.ts';
@@ -67,13 +67,13 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
       if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
       throw error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
     });
-  // A wrong nonce counts, so it is told after the commit.
+  // A wrong nonce counts, so it is thrown after the commit.
   if (outcome instanceof AuthFault) throw outcome;
-  for (const send of outcome.letters) await send();
+  for (const send of outcome.pendingMessages) await send();
   return Response.json(outcome.user, { headers: { 'cache-control': 'no-store' } });
 }
 
-/** Reads what is to be changed; what is the same as now is not a change. */
+/** Reads the requested changes; a value equal to the current one is no change. */
 function readWanted({ body, user }: UserRequest): Wanted {
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   const newEmail = email ? mailAddress(email) : null;
@@ -108,7 +108,7 @@ async function checkNewPassword(
   }
   await passwords.check(password, [user.email ?? '', user.phone ?? '', email ?? '', phone ?? '']);
   const hasPassword = user.encrypted_password !== null;
-  // Whoever has come by a mail that lets them set a new password does not know the old one.
+  // Someone who opened an email that allows a new password does not know the old one.
   const isRecovering = methodsIn(claims).some((method) => ['recovery', 'invite'].includes(method));
   if (settings.password.needsCurrentPassword && hasPassword && !isRecovering && !currentPassword) {
     throw new AuthFault(
@@ -117,7 +117,7 @@ async function checkNewPassword(
       'Current password required when setting new password.',
     );
   }
-  // A stolen session must not find out its password, nor use up the attempts of the owner's sessions.
+  // A stolen session must not find out its password, nor exhaust the attempts of the owner's sessions.
   await limitSubject(context, 'passwordChange', session?.id ?? user.id, settings.limits.wrongPassword);
   if (currentPassword && !(await passwords.matches(currentPassword, user.encrypted_password))) {
     throw new AuthFault(400, 'current_password_invalid', 'Current password is incorrect.');
@@ -160,8 +160,8 @@ async function change(
   context: AuthContext,
   wanted: Wanted,
   hashed: string | null,
-): Promise<{ user: UserJson; letters: Letter[] } | AuthFault> {
-  const letters: Letter[] = [];
+): Promise<{ user: UserJson; pendingMessages: PendingMessage[] } | AuthFault> {
+  const pendingMessages: PendingMessage[] = [];
   let user = await findUser(tx, { id: request.user.id }, { lock: true });
   if (!user) throw new AuthFault(403, 'user_not_found', 'User from sub claim in JWT does not exist');
   if (hashed !== null) {
@@ -180,14 +180,14 @@ async function change(
   }
   if (wanted.email) {
     user = await changeEmail(tx, context, user, wanted.email);
-    letters.push(...(await prepareEmailChange(tx, context, user, request.redirectTo, wanted.pkce)));
+    pendingMessages.push(...(await prepareEmailChange(tx, context, user, request.redirectTo, wanted.pkce)));
   }
   if (wanted.phone) {
     user = await changePhone(tx, context, user, wanted.phone);
-    letters.push(...(await preparePhoneChange(tx, context, user, wanted.channel)));
+    pendingMessages.push(...(await preparePhoneChange(tx, context, user, wanted.channel)));
   }
   await audit(tx, context, 'user_modified', user, request);
-  return { user: await readUserJson(tx, user.id), letters };
+  return { user: await readUserJson(tx, user.id), pendingMessages };
 }
 
 async function changeEmail(
@@ -243,7 +243,7 @@ async function takeNonce(tx: Session, context: AuthContext, user: UserRow, nonce
   return token !== null;
 }
 
-/** Puts new fields over old ones; null takes one away. */
+/** Merges fields; null deletes one. */
 export function merged(before: Json, change: Json): Json {
   return Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== null));
 }

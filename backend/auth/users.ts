@@ -1,4 +1,4 @@
-// People and what they are known as: finding, making and changing their rows.
+// Rows of users and identities: find, create and update.
 import { randomUUID } from 'node:crypto';
 import type { Session } from '../database/database.ts';
 import { type AuthContext, at } from './context.ts';
@@ -9,7 +9,7 @@ const userColumns = `id, aud, role, email, encrypted_password, email_confirmed_a
   raw_app_meta_data, raw_user_meta_data, created_at, updated_at, phone, phone_confirmed_at, phone_change,
   phone_change_sent_at, confirmed_at, banned_until, reauthentication_sent_at, is_sso_user, deleted_at, is_anonymous`;
 
-/** Finds a person; `lock` keeps the row from changing until the transaction ends. */
+/** Finds a user; `lock` locks the row until the transaction ends. */
 export async function findUser(
   session: Session,
   by: { id: string } | { email: string } | { phone: string },
@@ -28,7 +28,7 @@ export async function findUser(
   return rows[0] ?? null;
 }
 
-/** What a new person may come with. Addresses are normalised already. */
+/** Fields of a new user, with normalised addresses. */
 export interface NewUser {
   id?: string;
   aud?: string;
@@ -47,7 +47,7 @@ export interface NewUser {
   is_sso_user?: boolean;
 }
 
-/** Makes a person, without identity. @throws DatabaseError 23505 when the address or id is taken */
+/** Creates a user without an identity. @throws DatabaseError 23505 when the address or id is taken */
 export async function createUser(session: Session, context: AuthContext, user: NewUser): Promise<UserRow> {
   const { rows } = await session.query<UserRow>(
     `insert into auth.users (id, aud, role, email, phone, encrypted_password, email_confirmed_at, phone_confirmed_at,
@@ -103,7 +103,7 @@ const changeable = {
 
 export type UserChange = Partial<Pick<UserRow, keyof typeof changeable>>;
 
-/** Changes columns of a person and gives the row afterwards. */
+/** Updates a user and returns the row. */
 export async function updateUser(
   session: Session,
   context: AuthContext,
@@ -122,7 +122,7 @@ export async function updateUser(
   return only(rows);
 }
 
-/** Everything a person is known as, oldest first. */
+/** A user's identities, oldest first. */
 export async function identitiesOf(session: Session, userId: string): Promise<IdentityRow[]> {
   const { rows } = await session.query<IdentityRow>(
     `select id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at, email
@@ -132,7 +132,7 @@ export async function identitiesOf(session: Session, userId: string): Promise<Id
   return rows;
 }
 
-/** The identity a provider knows by this id, whoever it belongs to. */
+/** The identity with this id at a provider, of any user. */
 export async function findIdentity(
   session: Session,
   provider: string,
@@ -147,8 +147,8 @@ export async function findIdentity(
 }
 
 /**
- * Adds an identity, or brings the one there up to date; then lists the person's providers in app_metadata.
- * @throws DatabaseError 23505 never: an identity of somebody else is left alone and null is given
+ * Adds or updates an identity, and lists the user's providers in app_metadata.
+ * @throws DatabaseError never 23505: for another user's identity it returns null and changes nothing
  */
 export async function putIdentity(
   session: Session,
@@ -178,7 +178,7 @@ export async function putIdentity(
   return rows[0] ?? null;
 }
 
-/** Writes a person's providers into app_metadata: the first identity's as `provider`, all as `providers`. */
+/** Writes a user's providers into app_metadata: the first identity's as `provider`, all as `providers`. */
 export async function listProviders(session: Session, userId: string): Promise<void> {
   await session.query(
     `update auth.users set raw_app_meta_data = raw_app_meta_data || (
@@ -192,7 +192,7 @@ export async function listProviders(session: Session, userId: string): Promise<v
   );
 }
 
-/** A person's second factors, oldest first. */
+/** A user's second factors, oldest first. */
 export async function factorsOf(session: Session, userId: string): Promise<FactorRow[]> {
   const { rows } = await session.query<FactorRow>(
     `select id, user_id, friendly_name, factor_type, status, phone, last_challenged_at, created_at, updated_at
@@ -202,7 +202,7 @@ export async function factorsOf(session: Session, userId: string): Promise<Facto
   return rows;
 }
 
-/** Whether a person is banned at the moment. */
+/** Whether a user is currently banned. */
 export function isBanned(user: Pick<UserRow, 'banned_until'>, context: Pick<AuthContext, 'now'>): boolean {
   return user.banned_until !== null && new Date(user.banned_until) > context.now();
 }

@@ -1,4 +1,4 @@
-// GET and POST /verify: a code that was typed, or a link that was opened, does what it was sent for (reference §3).
+// GET and POST /verify: uses a typed code or an opened link (reference §3).
 import type { Session } from '../database/database.ts';
 import { mailAddress, phoneNumber } from './addresses.ts';
 import { audit } from './audit.ts';
@@ -49,11 +49,11 @@ const halfWay = 'Confirmation link accepted. Please proceed to confirm link sent
 type Outcome =
   | { tokens: TokenResponse }
   | { code: string }
-  /** The first of two addresses has agreed. */
+  /** The first of two addresses has confirmed. */
   | { isHalfWay: true }
   | { fault: AuthFault };
 
-/** What is handed in: a code with the address it was sent to, or a link's hash. */
+/** Submitted proof: a code with its address, or a link's hash. */
 type Proof = { hash: string } | { address: string; code: string };
 
 async function verifyPost(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -112,8 +112,8 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
 }
 
 /**
- * The answer to a link that is unknown or void. Only such links count: a right one cannot be guessed, and is never refused for what
- * others in the same network tried.
+ * The response to an unknown or void link. Only such links count: a valid one cannot be guessed, and is never refused because
+ * of others in the same network.
  */
 async function refusal(
   fault: AuthFault,
@@ -147,7 +147,7 @@ function whereTo(
   ];
 }
 
-/** Sends the browser on, with what it needs to know in the fragment (never sent to a server) and in the query. */
+/** Redirects the browser, with the result in the fragment (not sent to servers) and in the query. */
 function goTo(
   target: string,
   fragment: Record<string, string>,
@@ -170,7 +170,7 @@ function typeNamed(type: string): { tokens: readonly TokenType[]; method: Authen
   return found;
 }
 
-/** Takes the proof back, once, and does what it was sent for; wrong codes are counted whatever comes of it. */
+/** Uses a proof, once; wrong codes count in any case. */
 async function settle(
   request: AuthRequest,
   context: AuthContext,
@@ -210,7 +210,7 @@ async function findToken(
   if ('hash' in proof) return findTokenByHash(tx, context, proof.hash, types);
   const fixed = testCode(context, proof.address);
   if (fixed !== null && fixed === proof.code && type === 'sms') {
-    // A test phone needs no code to have been sent, only somebody who has the phone.
+    // A test phone needs no sent code, only a user with that phone.
     const user = await findUser(tx, { phone: proof.address });
     return (
       user && {
@@ -227,7 +227,7 @@ async function findToken(
   return findTokenByCode(tx, context, { ...proof, types });
 }
 
-/** @returns the person afterwards; null when another address must agree too; a fault when it cannot be done */
+/** @returns the user afterwards; null when another address must confirm too; an error when it cannot be done */
 async function apply(
   tx: Session,
   context: AuthContext,
@@ -241,9 +241,9 @@ async function apply(
   const isPhone = type === 'sms';
   const isConfirmed = isPhone ? user.phone_confirmed_at : user.email_confirmed_at;
   if (isConfirmed) return user;
-  // Whoever set the password had not proven to have the address; who has it now has not set it.
-  const isProvenAnew = token.token_type === 'recovery_token' && user.encrypted_password !== null;
-  if (isProvenAnew) {
+  // The password was set before the address was proven, so it is not the owner's.
+  const isNewlyProven = token.token_type === 'recovery_token' && user.encrypted_password !== null;
+  if (isNewlyProven) {
     await updateUser(tx, context, user.id, { encrypted_password: null });
     await endSessions(tx, user.id);
   }

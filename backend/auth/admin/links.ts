@@ -1,4 +1,4 @@
-// POST /invite and /admin/generate_link: people let in by whoever holds the secret key (reference §8).
+// POST /invite and /admin/generate_link: links created with the secret key (reference §8).
 import type { Session } from '../../database/database.ts';
 import { mailAddress } from '../addresses.ts';
 import { audit } from '../audit.ts';
@@ -107,7 +107,7 @@ async function makeLink(
           raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
           ...(hashed ? { encrypted_password: hashed } : {}),
         })
-      : await addUser(tx, context, { email }, { hashed, data, tellsAddress: false });
+      : await addUser(tx, context, { email }, { hashed, data, includesAddress: false });
     const token = await makeConfirmation(tx, context, user, { email }, null);
     return { userId: user.id, token, type: 'signup', verificationType: 'signup' };
   }

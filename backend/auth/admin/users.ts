@@ -1,4 +1,4 @@
-// The calls of whoever holds the secret key: people listed, made, changed, removed (reference §8).
+// Administration of users with the secret key: list, create, change, delete (reference §8).
 import { createHash, randomBytes } from 'node:crypto';
 import { DatabaseError } from '../../database/database.ts';
 import { mailAddress, phoneNumber } from '../addresses.ts';
@@ -23,7 +23,7 @@ import {
 } from '../users.ts';
 import { emailExists, phoneExists } from '../verify.ts';
 
-/** What an administrator may set. Absent fields are left as they are. */
+/** Fields that an administrator may set. Absent fields do not change. */
 interface Wanted {
   email: string | undefined;
   phone: string | undefined;
@@ -78,7 +78,7 @@ const unitSeconds: Record<string, number> = {
   h: 3600,
 };
 
-/** When a ban of that long ends: a duration as Go writes it (`24h`, `1h30m`), or `none`. */
+/** End of a ban: a duration as Go writes it (`24h`, `1h30m`), or `none`. */
 function banEnd(duration: string | undefined, context: AuthContext): string | null | undefined {
   if (duration === undefined || duration === '') return undefined;
   if (duration === 'none') return null;
@@ -117,7 +117,7 @@ async function list(request: AuthRequest, { database }: AuthContext): Promise<Re
   const rest = new URLSearchParams(query);
   rest.delete('page');
   rest.set('per_page', String(perPage));
-  // Clients look for the page in the first place.
+  // Clients look for the page at the beginning of the link header.
   const link = (to: number, rel: string) => `<${request.url.pathname}?page=${to}&${rest}>; rel="${rel}"`;
   const links = [...(page < lastPage ? [link(page + 1, 'next')] : []), link(lastPage, 'last')];
   return Response.json(
@@ -214,7 +214,7 @@ async function update(request: AuthRequest, context: AuthContext): Promise<Respo
         isSignIn: false,
       });
     }
-    // Codes sent to an address that is no longer theirs must not let anybody in.
+    // Codes sent to a previous address must not sign anyone in.
     if (wanted.email || wanted.phone || wanted.hashed) await dropTokens(tx, before.id);
     if (wanted.hashed) await endSessions(tx, before.id);
     await confirmWanted(tx, context, before.id, wanted);
@@ -248,7 +248,7 @@ async function remove(request: AuthRequest, context: AuthContext): Promise<Respo
   return Response.json({});
 }
 
-/** Keeps the row, for whatever refers to it, without what tells who it was. */
+/** Anonymises the row, which other rows may refer to. */
 async function softDelete(tx: Parameters<typeof findUser>[0], context: AuthContext, user: UserRow) {
   const hidden = (value: string | null) =>
     value ? createHash('sha256').update(`${user.id}${value}`).digest('base64url') : null;
@@ -298,7 +298,7 @@ function missing(): never {
   throw new AuthFault(404, 'user_not_found', 'User not found');
 }
 
-/** A transaction in which an address taken at the same moment is told as taken. */
+/** A transaction that reports an address taken concurrently as taken. */
 async function inTransaction<T>(
   context: AuthContext,
   work: (tx: Parameters<typeof findUser>[0]) => Promise<T>,

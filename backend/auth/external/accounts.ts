@@ -1,4 +1,4 @@
-// Who somebody is to us of whom another party (a provider, a company, a wallet) has told us who they are.
+// Finds or creates the user for a profile from an external party (provider, company or wallet).
 import { DatabaseError, type Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
@@ -16,27 +16,27 @@ import {
   updateUser,
 } from '../users.ts';
 
-/** What another party has told about somebody. */
+/** A profile from an external party. */
 export interface Profile {
   /** `google`, `web3`, `sso:<id>`. */
   provider: string;
-  /** What the provider calls them; it never changes. */
+  /** The provider's id of the user; it never changes. */
   subject: string;
   email: string | null;
   isEmailVerified: boolean;
-  /** Whether somebody without a mail address may come in. */
+  /** Whether users without an email address may sign in. */
   isEmailOptional: boolean;
-  /** What the identity keeps and the person's metadata takes over. */
+  /** Stored in the identity and merged into the user's metadata. */
   data: Json;
 }
 
-/** Where a sign-in comes from, and where it was to lead. */
+/** Origin and target of a sign-in. */
 export type Arriving = Pick<AuthRequest, 'ip' | 'redirectTo'>;
 
-/** A refusal that comes after what was written is kept: the address is to be confirmed first. */
+/** An error that is returned after a commit: the address must be confirmed first. */
 export class LateRefusal {
   readonly fault: AuthFault;
-  /** What remains to be done, outside of the transaction. */
+  /** Work after the transaction. */
   readonly send: () => Promise<void>;
   constructor(fault: AuthFault, send: () => Promise<void>) {
     this.fault = fault;
@@ -45,8 +45,8 @@ export class LateRefusal {
 }
 
 /**
- * Runs work in a transaction. Two requests that make the same person at once end up with one: the second starts anew.
- * @throws what the work throws, or the refusal it gives, after the commit
+ * Runs work in a transaction. Of two requests that create the same user concurrently, the second one runs again.
+ * @throws errors of the work, or the error it returns, after the commit
  */
 export async function inTransaction<T>(
   context: AuthContext,
@@ -63,9 +63,9 @@ export async function inTransaction<T>(
 }
 
 /**
- * Finds or makes the person behind a profile: the identity known already, else whoever has the same verified mail
- * address, else somebody new (reference: linking).
- * @returns the person, or a refusal that is told after the commit
+ * Finds or creates the user of a profile: by its identity, else by the same verified email address, else a new one (reference:
+ * linking).
+ * @returns the user, or an error to throw after the commit
  * @throws AuthFault signup_disabled, user_banned
  */
 export async function accountOf(
@@ -91,7 +91,7 @@ export async function accountOf(
   if (!profile.isEmailVerified && !context.settings.autoconfirmsEmail) {
     return askToConfirm(context, user, profile.provider, arriving, 'provider_email_needs_verification');
   }
-  // What the provider has verified is its address, not another one that this account claims.
+  // The provider verified its own address, not another one that this account claims.
   const email = profile.isEmailVerified ? profile.email : user.email;
   const isAnother = email !== null && email !== user.email && !user.is_sso_user;
   if (isAnother && (await findUser(tx, { email }))) {
@@ -106,7 +106,7 @@ export async function accountOf(
 }
 
 /**
- * Adds an identity to somebody who is signed in and asked for it.
+ * Adds a requested identity to a signed-in user.
  * @throws AuthFault identity_already_exists
  */
 export async function linkTo(
@@ -140,7 +140,7 @@ export async function linkTo(
 }
 
 /**
- * Lets somebody in whom an invitation was sent to, by a provider that knows the invited address.
+ * Accepts an invitation through a provider that knows the invited address.
  * @throws AuthFault invite_not_found, validation_failed
  */
 export async function acceptInvite(
@@ -170,7 +170,7 @@ export async function acceptInvite(
   });
 }
 
-/** Whom an invitation's token was sent to; null when it is unknown or used. */
+/** The user that an invitation's token was sent to; null when it is unknown or used. */
 export async function invitedBy(tx: Session, inviteToken: string): Promise<string | null> {
   const { rows } = await tx.query<{ user_id: string }>(
     `select user_id from auth.one_time_tokens
@@ -181,7 +181,7 @@ export async function invitedBy(tx: Session, inviteToken: string): Promise<strin
 }
 
 async function sameAddress(tx: Session, profile: Profile): Promise<UserRow | null> {
-  // An address nobody has verified proves nothing: whoever claims it would be let into another's account.
+  // An unverified address proves nothing: its claimant would get another user's account.
   if (!profile.email || !profile.isEmailVerified) return null;
   const isCompany = profile.provider.startsWith('sso:');
   if (!isCompany) {
@@ -242,8 +242,8 @@ async function addIdentity(
 }
 
 /**
- * Takes away every other way into an account whose address nobody had confirmed: somebody else may have made it in
- * advance, to share it with the address's owner later.
+ * Removes every other credential of an account whose address was never confirmed: another person may have created it in advance
+ * to share it with the address's owner later.
  */
 async function dropUnconfirmed(
   tx: Session,

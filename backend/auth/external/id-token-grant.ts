@@ -1,4 +1,4 @@
-// POST /token?grant_type=id_token: an id token a client got from a provider by itself (a phone's sign-in sheet, say).
+// POST /token?grant_type=id_token: signs in with a provider's id token that the client obtained itself.
 import type { JWTVerifyGetKey } from 'jose';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault, invalid, OAuthFault } from '../fault.ts';
@@ -17,7 +17,7 @@ import { linkingDisabled } from './sign-in-page.ts';
 const keySets = new WeakMap<ExternalProvider, Promise<JWTVerifyGetKey>>();
 
 /**
- * Signs in whom an id token is about, or links it to who is signed in.
+ * Signs in the subject of an id token, or links it to the signed-in user.
  * @throws OAuthFault `invalid request`, `invalid nonce`; AuthFault provider_disabled, validation_failed
  */
 export async function idTokenGrant(request: AuthRequest, context: AuthContext): Promise<Response> {

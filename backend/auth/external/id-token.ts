@@ -1,4 +1,4 @@
-// An id token of a provider: who signed it, for whom, about whom, and whether it was asked for by this client.
+// Verifies a provider's id token: signature, audience, subject and nonce.
 import { createHash } from 'node:crypto';
 import {
   createRemoteJWKSet,
@@ -11,7 +11,7 @@ import { OAuthFault } from '../fault.ts';
 import type { Json } from '../rows.ts';
 import type { Fetch } from './public-fetch.ts';
 
-/** Only keys that cannot sign what they verify: a shared secret has no place in a published key set. */
+/** Asymmetric keys only: a shared secret has no place in a published key set. */
 const algorithms = [
   'RS256',
   'RS384',
@@ -28,13 +28,13 @@ const algorithms = [
 
 export interface IdTokenExpectation {
   issuer: string;
-  /** The token must be for one of these. */
+  /** Accepted audiences. */
   clientIds: readonly string[];
   keys: JWTVerifyGetKey;
-  /** As the client says it, not hashed. */
+  /** As the client sends it, not hashed. */
   nonce: string;
   skipsNonceCheck: boolean;
-  /** Comes with the token; must fit its `at_hash` when it has one. */
+  /** Sent with the token; must match its `at_hash` if it has one. */
   accessToken: string;
   now: Date;
 }

@@ -1,4 +1,4 @@
-// DELETE /user/identities/{id}: gives up one of several ways of signing in (reference §4).
+// DELETE /user/identities/{id}: removes one of several identities (reference §4).
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
@@ -11,7 +11,7 @@ import { findUser, identitiesOf, listProviders, updateUser } from '../users.ts';
 import { linkingDisabled } from './sign-in-page.ts';
 
 /**
- * Takes an identity away from who is signed in.
+ * Removes an identity of the signed-in user.
  * @throws AuthFault manual_linking_disabled, validation_failed (404), single_identity_not_deletable,
  *   identity_not_found, email_conflict_identity_not_deletable (422)
  */
@@ -37,7 +37,7 @@ export async function unlinkIdentity(request: UserRequest, context: AuthContext)
     if (gone.provider === 'phone') {
       await updateUser(tx, context, user.id, { phone: null, phone_confirmed_at: null });
     } else {
-      await keepAnAddress(
+      await retainAddress(
         tx,
         context,
         user,
@@ -49,8 +49,8 @@ export async function unlinkIdentity(request: UserRequest, context: AuthContext)
   return Response.json({});
 }
 
-/** The person's address must be one of an identity that is left: verified ones first, then the oldest. */
-async function keepAnAddress(
+/** The user's address must belong to a remaining identity: verified ones first, then the oldest. */
+async function retainAddress(
   tx: Session,
   context: AuthContext,
   user: UserRow,
@@ -64,7 +64,7 @@ async function keepAnAddress(
     if (holder && holder.id !== user.id) continue;
     const isConfirmed =
       identity.email !== null && (isVerified(identity) || context.settings.autoconfirmsEmail);
-    // What was sent to the old address must not confirm the new one.
+    // Tokens sent to the old address must not confirm the new one.
     await dropTokens(tx, user.id);
     await updateUser(tx, context, user.id, {
       email: identity.email,

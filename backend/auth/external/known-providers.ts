@@ -1,10 +1,10 @@
-// Providers that need no more setting than a client id and a secret. Any other is described in the settings in full.
+// Providers that need only a client id and a secret. All others are described in the settings in full.
 import type { ExternalProvider } from '../settings.ts';
 
 type Known = Pick<ExternalProvider, 'issuer' | 'authorizationUrl' | 'tokenUrl' | 'userInfoUrl' | 'scopes'> & {
-  /** Lists a person's addresses with `primary` and `verified`, where the profile has none that is verified. */
+  /** Lists a user's addresses with `primary` and `verified`, where the profile has none that is verified. */
   emailsUrl?: string;
-  /** How the callback is to be called, where the provider insists. */
+  /** The callback's method, where the provider prescribes one. */
   responseMode?: 'form_post';
 };
 
@@ -51,9 +51,9 @@ export const knownProviders: Readonly<Record<string, Known>> = {
 };
 
 /**
- * The settings of a provider, completed by what is known of it.
+ * Completes a provider's settings with the known ones.
  * @param name in any case
- * @returns null when it is not set up; `isKnown` says whether the name means anything
+ * @returns null when it is not configured; `isKnown` says whether the name is known at all
  */
 export function providerNamed(
   name: string,

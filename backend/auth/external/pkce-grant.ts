@@ -1,4 +1,4 @@
-// POST /token?grant_type=pkce: the code a redirect brought, exchanged by whoever began the flow.
+// POST /token?grant_type=pkce: exchanges the authorization code of a redirect.
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
@@ -22,7 +22,7 @@ export async function pkceGrant(request: AuthRequest, context: AuthContext): Pro
   const tokens = await context.database
     .transaction((tx) => exchange(tx, request, context, authCode, verifier))
     .catch(async (error) => {
-      // A right code cannot be guessed: only unknown ones count.
+      // A valid code cannot be guessed: only unknown ones count.
       const isUnknown = error instanceof AuthFault && error.code === 'flow_state_not_found';
       if (isUnknown) await limitNetwork(context, 'verify', request.ip);
       throw error;

@@ -1,4 +1,4 @@
-// Speaks with an OpenID Connect or OAuth 2.0 provider: where to send people, and who came back.
+// Client of an OpenID Connect or OAuth 2.0 provider: authorization URL and code exchange.
 import type { Configuration } from 'openid-client';
 import type { Json } from '../rows.ts';
 import type { ExternalProvider } from '../settings.ts';
@@ -8,26 +8,26 @@ import { publicFetch } from './public-fetch.ts';
 
 export type NamedProvider = NonNullable<ReturnType<typeof providerNamed>['provider']>;
 
-/** What must be kept while somebody is at the provider's page. */
+/** State of a sign-in while the user is at the provider's page. */
 export interface ProviderState {
   verifier: string;
-  /** Null for a provider that gives no id token. */
+  /** Null for a provider without id tokens. */
   nonce: string | null;
 }
 
-// Discovery is done once per provider and process; the settings never change while it runs.
+// Discovery runs once per provider and process; settings do not change while it runs.
 const configurations = new WeakMap<ExternalProvider, Promise<Configuration>>();
 
 /**
- * What is known of a provider's addresses and keys, by discovery where it has an issuer.
- * @param given the provider's entry in the settings, by which the result is kept
+ * A provider's endpoints and keys, by discovery if it has an issuer.
+ * @param given the provider's settings, which are the cache key
  */
 export function configurationOf(given: ExternalProvider, provider: NamedProvider): Promise<Configuration> {
   const kept = configurations.get(given);
   if (kept) return kept;
   const made = configure(provider);
   configurations.set(given, made);
-  // What failed is tried again by the next.
+  // The next request retries a failure.
   made.catch(() => configurations.delete(given));
   return made;
 }
@@ -65,7 +65,7 @@ async function configure(provider: NamedProvider): Promise<Configuration> {
   return configuration;
 }
 
-/** Where a person goes to sign in, and what must be known when they come back. */
+/** The provider's authorization URL, and the state needed on return. */
 export async function prepareSignIn(provider: NamedProvider): Promise<ProviderState> {
   const client = await import('openid-client');
   return {
@@ -74,7 +74,7 @@ export async function prepareSignIn(provider: NamedProvider): Promise<ProviderSt
   };
 }
 
-/** The provider's page. `extra` are parameters of the caller's own; ours win. */
+/** Builds the authorization URL. `extra` are the caller's parameters; ours take precedence. */
 export async function signInUrl(
   configuration: Configuration,
   provider: NamedProvider,
@@ -83,7 +83,7 @@ export async function signInUrl(
   const client = await import('openid-client');
   const always = provider.scopes ?? (provider.issuer ? ['openid', 'email', 'profile'] : []);
   const scopes = [...always, ...sent.scopes.split(/[\s,]+/).filter(Boolean)];
-  // Without it there would be no id token, and nothing to check the nonce on.
+  // Without this scope there is no id token and no nonce to check.
   if (provider.issuer && !scopes.includes('openid')) scopes.unshift('openid');
   return client.buildAuthorizationUrl(configuration, {
     ...sent.extra,
@@ -100,8 +100,8 @@ export async function signInUrl(
 
 /**
  * Exchanges the code for the provider's tokens.
- * @param answered our callback's address with the parameters it was called with
- * @throws whatever is wrong with the code, the id token or the provider
+ * @param answered the callback URL as it was called
+ * @throws errors of the code, the id token or the provider
  */
 export async function exchangeCode(
   configuration: Configuration,
@@ -121,7 +121,7 @@ export async function exchangeCode(
   };
 }
 
-/** Completes what an id token says by the provider's user endpoint, which often says more. */
+/** Completes an id token's claims with the provider's user endpoint. */
 export async function readProfile(
   configuration: Configuration,
   name: string,
@@ -165,8 +165,8 @@ export async function readProfile(
 }
 
 /**
- * What an id token or user endpoint says, under the names clients know (reference: identity_data).
- * @throws Error when it does not say who it is about
+ * Maps claims to the names clients know (reference: identity_data).
+ * @throws Error without a subject
  */
 export function profileOf(
   name: string,

@@ -1,5 +1,5 @@
-// Requests to addresses that come from settings or from other servers. They reach the public internet only: an address of this
-// machine or its network would have the service call what only it can reach (server-side request forgery).
+// Requests to URLs from settings or other servers. Only public IP addresses are allowed, since others would let a caller reach
+// this machine or its network (server-side request forgery).
 import { type LookupAddress, lookup as resolveName } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
@@ -8,12 +8,12 @@ import type { Agent } from 'undici';
 const timeoutMs = 10_000;
 const maxResponseBytes = 1_048_576;
 
-/** A host has an address that is not public. */
+/** A host with an IP address that is not public. */
 export class PrivateAddress extends Error {
   override readonly name = 'PrivateAddress';
 }
 
-/** Whether an IP address is one of the public internet: none that is private, local, reserved or stands for another address. */
+/** Whether an IP address is public: not private, local, reserved or mapped to another one. */
 export function isPublicAddress(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -21,27 +21,27 @@ export function isPublicAddress(address: string): boolean {
   return isGlobal && parsed.range() === 'unicast';
 }
 
-/** What is used of `fetch`, in a type that the clients of other packages take too. */
+/** The used part of `fetch`, in a type that other packages accept. */
 export type Fetch = (url: string | URL, init?: object) => Promise<Response>;
 
 export interface PublicFetchOptions {
   /** Default: `isPublicAddress`. */
   isAllowed?: (address: string) => boolean;
-  /** Finds all addresses of a name. Default: the machine's resolver. */
+  /** Resolves all addresses of a name. Default: the system's resolver. */
   resolve?: (name: string) => Promise<LookupAddress[]>;
   /** Certificate authorities in PEM. Default: Node's. */
   ca?: string;
 }
 
 /**
- * Makes a `fetch` that connects by https, and only to names all of whose addresses are allowed. Every connection is checked, those
- * of redirects too, and goes to an address that was checked: a name that changes its address in between gains nothing.
+ * Creates a `fetch` over https that connects only to names whose addresses are all allowed. It checks every connection,
+ * redirects included, and connects to a checked address, so that DNS rebinding gains nothing.
  * @returns a `fetch` that rejects with a TypeError whose `cause` is PrivateAddress; responses have at most 1 MiB
  */
 export function createPublicFetch(options: PublicFetchOptions = {}): Fetch {
   let agent: Promise<Agent> | null = null;
   return async (url, init) => {
-    // Most services have no such provider: nothing is loaded before the first request.
+    // Loaded at the first request: most services have no such provider.
     const { fetch: fetchUrl } = await import('undici');
     agent ??= createAgent(options);
     return (await fetchUrl(url, { ...init, dispatcher: await agent })) as unknown as Response;
@@ -71,7 +71,7 @@ async function createAgent(options: PublicFetchOptions): Promise<Agent> {
     connect(target, callback) {
       const host = target.hostname.replace(/^\[|\]$/g, '');
       if (target.protocol !== 'https:') callback(new Error(`${target.protocol} is not https:`), null);
-      // An address is connected to without a lookup.
+      // An IP address needs no lookup.
       else if (isIP(host) !== 0 && !isAllowed(host)) callback(refuse(host), null);
       else connect(target, callback);
     },

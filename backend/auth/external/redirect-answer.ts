@@ -1,20 +1,20 @@
-// Sends a browser on, with what came of a sign-in in the URL's query and fragment.
+// Redirects a browser with the result of a sign-in in the URL's query and fragment.
 import { AuthFault, OAuthFault } from '../fault.ts';
 import type { TokenResponse } from '../sessions.ts';
 
-/** A redirect that nobody keeps. */
+/** A redirect that is not cached. */
 export function redirect(status: 302 | 303, location: string): Response {
   return new Response(null, { status, headers: { location, 'cache-control': 'no-store' } });
 }
 
-/** A place with more in its query. */
+/** Adds to a URL's query. */
 export function withQuery(place: string, parameters: Readonly<Record<string, string>>): string {
   const url = new URL(place);
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
   return url.href;
 }
 
-/** A place with tokens in its fragment, which no server on the way sees. */
+/** Adds tokens to a URL's fragment, which is not sent to servers. */
 export function withTokens(place: string, tokens: TokenResponse): string {
   const fragment = new URLSearchParams({
     access_token: tokens.access_token,
@@ -31,7 +31,7 @@ export function withTokens(place: string, tokens: TokenResponse): string {
   return url.href;
 }
 
-/** A place with a refusal in its query, and in its fragment too when `isInFragment`. */
+/** Adds an error to a URL's query, and to its fragment when `isInFragment`. */
 export function withFault(place: string, fault: AuthFault | OAuthFault, isInFragment: boolean): string {
   const parameters: Record<string, string> =
     fault instanceof OAuthFault
@@ -42,7 +42,7 @@ export function withFault(place: string, fault: AuthFault | OAuthFault, isInFrag
   return url.href;
 }
 
-/** What went wrong, as it can be told; what nobody expected becomes a 500. */
+/** The public form of an error; unexpected ones become a 500. */
 export function asFault(thrown: unknown): AuthFault | OAuthFault {
   if (thrown instanceof AuthFault || thrown instanceof OAuthFault) return thrown;
   return new AuthFault(

@@ -1,4 +1,4 @@
-// The calls that involve somebody else's word on who a person is: providers, companies, wallets.
+// Routes of external identities: providers, companies, wallets.
 import type { Grants, Route } from '../context.ts';
 import { idTokenGrant } from './id-token-grant.ts';
 import { unlinkIdentity } from './identities.ts';

@@ -1,10 +1,10 @@
-// The metadata of a company's identity provider (SAML 2.0): its name, its page, the certificates it signs with.
+// Parses the metadata of an identity provider (SAML 2.0): entity id, sign-in URL, signing certificates.
 import { AuthFault, invalid } from '../fault.ts';
 import type { Fetch } from './public-fetch.ts';
 
 export interface IdentityProvider {
   entityId: string;
-  /** Its page for requests by redirect. */
+  /** Sign-in URL of the redirect binding. */
   entryPoint: string;
   /** Base64 DER, one or more. */
   certificates: string[];
@@ -16,11 +16,11 @@ const redirectBinding = 'urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect';
 const maxMetadataBytes = 1_048_576;
 
 /**
- * Reads metadata.
+ * Parses metadata.
  * @throws AuthFault validation_failed when it does not describe exactly one usable identity provider
  */
 export async function parseMetadata(xml: string): Promise<IdentityProvider> {
-  // A document type could name entities, of which none is needed here.
+  // A DOCTYPE could define entities, which metadata does not need.
   if (/<!DOCTYPE/i.test(xml)) throw invalid('SAML Metadata must not have a document type');
   const { DOMParser } = await import('@xmldom/xmldom');
   const fail = () => {
@@ -54,7 +54,7 @@ export async function parseMetadata(xml: string): Promise<IdentityProvider> {
 }
 
 /**
- * Fetches metadata from where a provider publishes it.
+ * Fetches metadata from the URL of a provider.
  * @param fetchUrl `publicFetch`, or `fetch` where private addresses are allowed
  * @throws AuthFault validation_failed, saml_metadata_fetch_failed
  */

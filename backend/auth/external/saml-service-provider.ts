@@ -1,25 +1,25 @@
-// We as a service provider of SAML 2.0: asks an identity provider who somebody is, and believes signed assertions only.
+// SAML 2.0 service provider: sends requests to identity providers, and accepts signed assertions only.
 import type { CacheProvider, SAML, Profile as SamlProfile } from '@node-saml/node-saml';
 import type { AuthContext } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import type { Json } from '../rows.ts';
 import type { IdentityProvider } from './saml-metadata.ts';
 
-/** What a signed assertion says. */
+/** Content of a signed assertion. */
 export interface Assertion {
   id: string;
-  /** The moment after which nobody may accept it any more. */
+  /** Expiry of the assertion. */
   expiresAt: Date;
-  /** What the identity provider calls the person; null when that changes every time. */
+  /** The identity provider's id of the user; null when it is transient. */
   userId: string | null;
   email: string | null;
   /** Values by an attribute's name and by its friendly name, in lower case. */
   attributes: ReadonlyMap<string, readonly string[]>;
-  /** When the session at the identity provider ends, if it says so. */
+  /** End of the session at the identity provider, if given. */
   sessionEnd: Date | null;
 }
 
-/** Minutes by which our clock and theirs may differ. */
+/** Tolerated clock difference in minutes. */
 const clockSkew = 60_000;
 const persistentName = 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent';
 const transientName = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient';
@@ -33,13 +33,13 @@ const mailAttributes = [
   'email',
 ];
 
-/** What identity providers know us by. */
+/** Our entity id and URLs. */
 function serviceProviderUrls({ settings }: Pick<AuthContext, 'settings'>) {
   const base = (settings.saml.externalUrl ?? settings.externalUrl).replace(/\/$/, '');
   return { entityId: `${base}/sso/saml/metadata`, acsUrl: `${base}/sso/saml/acs` };
 }
 
-/** Our metadata, for identity providers to be set up with. */
+/** Our metadata, to configure identity providers with. */
 export async function ownMetadata(context: Pick<AuthContext, 'settings'>): Promise<string> {
   const { generateServiceProviderMetadata } = await import('@node-saml/node-saml');
   const { entityId, acsUrl } = serviceProviderUrls(context);
@@ -55,8 +55,8 @@ export async function ownMetadata(context: Pick<AuthContext, 'settings'>): Promi
 }
 
 /**
- * Where a person goes to sign in.
- * @param request its id, which the answer must name, and the relay state, which comes back with it
+ * URL of the identity provider's sign-in page.
+ * @param request its id, which the response must name, and the relay state, which the response returns
  */
 export async function requestUrl(
   context: Pick<AuthContext, 'settings'>,
@@ -68,9 +68,9 @@ export async function requestUrl(
 }
 
 /**
- * Verifies an identity provider's answer.
- * @param requestId the request it must answer; null for an answer nobody asked for
- * @throws AuthFault validation_failed for anything but a valid signed assertion for us
+ * Verifies a response of an identity provider.
+ * @param requestId the request it must answer; null for an unsolicited response
+ * @throws AuthFault validation_failed unless it is a valid signed assertion for us
  */
 export async function verifyResponse(
   context: Pick<AuthContext, 'settings'>,
@@ -116,7 +116,7 @@ async function serviceProvider(
   });
 }
 
-/** The library's memory of requests: the one we know of, from our own table. */
+/** The library's request store, with the one request from our own table. */
 function onlyRequest(requestId: string | null): CacheProvider {
   const now = new Date().toISOString();
   return {
@@ -139,7 +139,7 @@ function readAssertion(
   requestId: string | null,
   acsUrl: string,
 ): Assertion {
-  // Read from what was signed, and from nothing around it.
+  // Read only the signed part.
   const assertion = (profile.getAssertion?.() as { Assertion?: Element } | undefined)?.Assertion;
   if (!assertion) throw notValid('no assertion');
   const issuer = children(assertion, 'Issuer')[0]?._?.trim();
@@ -189,12 +189,12 @@ function readAssertion(
   };
 }
 
-/** How attributes become a person's metadata, as set up for a provider. */
+/** Mapping of attributes to a user's metadata, as configured for a provider. */
 export interface AttributeMapping {
   keys?: Record<string, { name?: string; names?: string[]; default?: unknown; array?: boolean }>;
 }
 
-/** The metadata an assertion's attributes make. */
+/** Maps an assertion's attributes to metadata. */
 export function mapAttributes(
   { attributes }: Pick<Assertion, 'attributes'>,
   mapping: AttributeMapping,

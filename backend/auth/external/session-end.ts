@@ -1,4 +1,4 @@
-// A session that ends when the one at the company's identity provider does.
+// Ends a session together with the one at the company's identity provider.
 import { decodeJwt } from 'jose';
 import type { Session } from '../../database/database.ts';
 import type { TokenResponse } from '../sessions.ts';

@@ -1,4 +1,4 @@
-// GET /authorize and GET|POST /callback: away to a provider's page, and back from it (reference §5).
+// GET /authorize and GET|POST /callback: redirects to a provider's page, and handles the return (reference §5).
 import type { Session } from '../../database/database.ts';
 import type { AuthContext, AuthRequest, Fields, UserRequest } from '../context.ts';
 import { at } from '../context.ts';
@@ -29,7 +29,7 @@ import {
 } from './provider-client.ts';
 import { asFault, redirect, withFault, withQuery, withTokens } from './redirect-answer.ts';
 
-/** What a client may not say itself in the provider's URL. */
+/** Parameters that a client may not set in the provider's URL. */
 const ownParameters = new Set([
   'provider',
   'scopes',
@@ -51,12 +51,12 @@ const ownParameters = new Set([
   'request_uri',
 ]);
 
-/** Sends somebody to a provider's page. @throws AuthFault validation_failed, user_not_found */
+/** Redirects to a provider's page. @throws AuthFault validation_failed, user_not_found */
 export async function authorize(request: AuthRequest, context: AuthContext): Promise<Response> {
   return redirect(302, await startSignIn(request, context, null));
 }
 
-/** Sends somebody who is signed in to a provider's page, to link what they are known as there. */
+/** Redirects a signed-in user to a provider's page, to link that identity. */
 export async function authorizeLink(request: UserRequest, context: AuthContext): Promise<Response> {
   if (!context.settings.isManualLinkingEnabled) throw linkingDisabled();
   const url = await startSignIn(request, context, request.user.id);
@@ -67,7 +67,7 @@ export async function authorizeLink(request: UserRequest, context: AuthContext):
 export const linkingDisabled = () =>
   new AuthFault(404, 'manual_linking_disabled', 'Manual linking is disabled');
 
-/** Comes back from a provider's page. It always redirects: to the place asked for, or to the site with what went wrong. */
+/** Handles the return from a provider's page. Always redirects: to the requested URL, or to the site with the error. */
 export async function callback(request: AuthRequest, context: AuthContext): Promise<Response> {
   const answered: Fields =
     request.method === 'POST' ? request.body : Object.fromEntries(request.url.searchParams);
@@ -139,7 +139,7 @@ function providerOf(
   );
 }
 
-/** Takes the flow a state stands for. Nobody else can take it again. */
+/** Takes the flow of a state, once. */
 async function takeFlow(context: AuthContext, state: unknown): Promise<FlowStateRow> {
   if (typeof state !== 'string' || state === '') {
     throw new AuthFault(400, 'bad_oauth_callback', 'OAuth state parameter missing');
@@ -210,7 +210,7 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
   return { profile, accessToken, refreshToken };
 }
 
-/** Lets the person in and says where they go. */
+/** Signs the user in and returns the redirect URL. */
 async function enter(
   request: AuthRequest,
   context: AuthContext,

@@ -1,8 +1,8 @@
-// The text a wallet signs: EIP-4361 (Sign-In with Ethereum) and the same for Solana, read strictly.
+// Parses the text that a wallet signs: EIP-4361 (Sign-In with Ethereum) and its Solana equivalent, strictly.
 
 export type Chain = 'ethereum' | 'solana';
 
-/** What a message says. Times are moments; what it does not say is null. */
+/** A parsed message; absent fields are null. */
 export interface SignedMessage {
   chain: Chain;
   domain: string;
@@ -17,13 +17,13 @@ export interface SignedMessage {
   notBefore: Date | null;
 }
 
-/** A text that is no such message; the message says why. */
+/** A text that is not a valid message. */
 export class MessageError extends Error {
   override readonly name = 'MessageError';
 }
 
 interface Dialect {
-  /** How its errors begin. */
+  /** Prefix of its errors. */
   prefix: string;
   header: string;
   address: RegExp;
@@ -44,7 +44,7 @@ const dialects: Record<Chain, Dialect> = {
     header: ' wants you to sign in with your Solana account:',
     address: /^[a-zA-Z0-9]{32,44}$/,
     addressFault: 'wallet address is not in base58 format',
-    // Wallets write the cluster with or without the name of the chain.
+    // Wallets write the cluster with or without the chain's name.
     chainId: /^(?:solana:)?(?:main|dev|test|local)net$/,
   },
 };
@@ -54,7 +54,7 @@ const domainPattern =
 const timePattern = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * Reads a message. Its fields may come in any order, each once; blank lines between them mean nothing.
+ * Parses a message. Fields may have any order and occur once; blank lines between them are ignored.
  * @throws MessageError
  */
 export function parseSignedMessage(chain: Chain, raw: string): SignedMessage {
@@ -119,14 +119,14 @@ function readFields(
       resources += 1;
       continue;
     }
-    // One official client leaves the colon out.
+    // One official client omits the colon.
     if (line === 'Resources:' || line === 'Resources') {
       if (resources !== null) fail(`encountered unparsable line at index ${index}`);
       resources = 0;
       continue;
     }
     const [, name, value] = /^([A-Za-z ]+):(.*)$/.exec(line) ?? [];
-    // Said twice, a field could mean one thing to the reader and another to us.
+    // A repeated field could mean one thing to the wallet and another to us.
     if (name === undefined || value === undefined || fields.has(name)) {
       return fail(`encountered unparsable line at index ${index}`);
     }

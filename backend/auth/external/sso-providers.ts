@@ -1,4 +1,4 @@
-// The companies whose staff sign in by their own identity provider: kept in the database, set up with the secret key.
+// Identity providers of companies: stored in the database, managed with the secret key.
 import type { Session } from '../../database/database.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { at } from '../context.ts';

@@ -1,4 +1,4 @@
-// POST /sso and what follows it: a company's people sign in at its own identity provider (reference §5).
+// POST /sso and its responses: users sign in at their company's identity provider (reference §5).
 import { randomUUID } from 'node:crypto';
 import type { Session } from '../../database/database.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
@@ -23,7 +23,7 @@ import { limitSessionTo } from './session-end.ts';
 import { findSsoProvider, type SsoProviderRow } from './sso-providers.ts';
 
 /**
- * Sends somebody to their company's identity provider.
+ * Redirects a user to their company's identity provider.
  * @throws AuthFault saml_provider_disabled, sso_provider_not_found (404), validation_failed
  */
 export async function startSso(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -76,7 +76,7 @@ export async function samlMetadata(request: AuthRequest, context: AuthContext): 
   });
 }
 
-/** Takes an identity provider's answer. It always redirects: to the place asked for, or to the site with what is wrong. */
+/** Handles an identity provider's response. Always redirects: to the requested URL, or to the site with the error. */
 export async function consumeAssertion(request: AuthRequest, context: AuthContext): Promise<Response> {
   try {
     checkEnabled(context);
@@ -89,8 +89,8 @@ export async function consumeAssertion(request: AuthRequest, context: AuthContex
   }
 }
 
-// Anybody may send an answer, and it is read before its signature is known: what reading one costs grows with the square
-// of its tags. A person in hundreds of groups still comes in.
+// Anyone may send a response, and it is parsed before its signature is known: the cost grows with the square of its tags. A user
+// in hundreds of groups still fits.
 const maxXmlLength = 256 * 1024;
 const maxResponseLength = 450_000;
 const maxTags = 2000;
@@ -165,7 +165,7 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
   });
 }
 
-/** Takes a relay state out of the database: it is good for one answer, valid or not. */
+/** Takes a relay state out of the database: it is valid for one response, valid or not. */
 async function takeRelayState(context: AuthContext, id: string): Promise<RelayState> {
   const { rows } = await context.database.query<RelayState>(
     `delete from auth.saml_relay_states where id = $1::uuid
@@ -185,7 +185,7 @@ async function takeRelayState(context: AuthContext, id: string): Promise<RelaySt
   return state;
 }
 
-/** Whom an answer nobody asked for says it is from: enough to find whose certificates must have signed it. */
+/** The issuer that an unsolicited response claims: enough to find the certificates to check it with. */
 function claimedIssuer(xml: string): string {
   const issuer = /<(?:[\w-]+:)?Issuer\b[^<>]*>([^<]*)</.exec(xml)?.[1]?.trim();
   if (!issuer) throw invalid('SAMLResponse is not a valid XML SAML assertion');

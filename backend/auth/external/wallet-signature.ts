@@ -1,4 +1,4 @@
-// Whether a wallet's key has signed a message. The curves are the libraries'.
+// Verifies signatures of wallets, with the curves of libraries.
 import { ed25519 } from '@noble/curves/ed25519.js';
 import bs58 from 'bs58';
 import type { SignedMessage } from './signed-message.ts';
@@ -8,17 +8,17 @@ export const isEthereumSignature = (signature: string): boolean =>
   /^(?:0x)?[0-9a-fA-F]{130}$/.test(signature);
 
 /**
- * Whether an externally owned account has signed a text as EIP-191 says (`personal_sign`).
+ * Whether an externally owned account signed a text with EIP-191 (`personal_sign`).
  * @param address as the message names it
  * @param signature 65 bytes in hexadecimal
  */
 export async function isSignedByEthereum(raw: string, address: string, signature: string): Promise<boolean> {
   if (!isEthereumSignature(signature)) return false;
   const hex = signature.startsWith('0x') ? signature : `0x${signature}`;
-  // Loaded when a wallet first asks: it is large, and most installations never need it.
+  // Loaded on first use: it is large, and most installations never need it.
   const { verifyMessage } = await import('viem/utils');
   try {
-    // The library would refuse an address whose letters are not spelled as EIP-55 does.
+    // The library refuses addresses without the EIP-55 spelling.
     return await verifyMessage({
       address: address.toLowerCase() as `0x${string}`,
       message: raw,
@@ -30,8 +30,8 @@ export async function isSignedByEthereum(raw: string, address: string, signature
 }
 
 /**
- * Whether a Solana account has signed a text: as it is, or wrapped as Ledger devices wrap what is not a transaction
- * (Solana's off-chain message signing, version 0).
+ * Whether a Solana account signed a text: as is, or wrapped as Ledger devices wrap messages (Solana's off-chain message
+ * signing, version 0).
  * @param signature 64 bytes
  */
 export function isSignedBySolana(
@@ -57,7 +57,7 @@ export function isSignedBySolana(
     length,
     text,
   ]);
-  // Strict RFC 8032: the looser rule accepts keys for which anything is signed.
+  // Strict RFC 8032: the looser rule accepts keys for which any text verifies.
   const isSigned = (bytes: Uint8Array) => {
     try {
       return ed25519.verify(signature, bytes, publicKey, { zip215: false });
@@ -68,7 +68,7 @@ export function isSignedBySolana(
   return isSigned(text) || isSigned(wrapped);
 }
 
-/** 64 bytes from base64 or base64url, with or without padding; null for anything else. */
+/** Decodes 64 bytes of base64 or base64url, with or without padding; null for anything else. */
 export function readSolanaSignature(encoded: string): Uint8Array | null {
   if (!/^[A-Za-z0-9+/_-]{86}(?:==)?$/.test(encoded)) return null;
   return Buffer.from(encoded, 'base64url');

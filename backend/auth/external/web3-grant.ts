@@ -1,4 +1,4 @@
-// POST /token?grant_type=web3: a wallet signs a message that names this place, once.
+// POST /token?grant_type=web3: signs in with a message signed by a wallet, accepted once.
 import { createHash } from 'node:crypto';
 import type { Session } from '../../database/database.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
@@ -20,7 +20,7 @@ import {
 const chainNames: Record<Chain, string> = { ethereum: 'Ethereum', solana: 'Solana' };
 
 /**
- * Signs in whoever holds a wallet's key.
+ * Signs in the owner of a wallet.
  * @throws AuthFault web3_provider_disabled, web3_unsupported_chain, validation_failed; OAuthFault invalid_grant
  */
 export async function web3Grant(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -114,7 +114,7 @@ async function useOnce(
   raw: string,
   { chain, issuedAt }: SignedMessage,
 ): Promise<void> {
-  // A message may be dated ahead, and then lives twice as long.
+  // A message dated ahead is valid for twice as long.
   const lifetime = issuedAt.getTime() - context.now().getTime() + context.settings.web3.maximumAge * 1000;
   const { rowCount } = await tx.query(
     `insert into auth.web3_messages_seen (message_hash, expires_at) values ($1, $2::timestamptz)
@@ -147,7 +147,7 @@ async function profileOf(tx: Session, message: SignedMessage) {
   };
 }
 
-/** An Ethereum address can be written in several ways (EIP-55); its first one names the account. */
+/** An Ethereum address has several spellings (EIP-55); the first one names the account. */
 async function subjectOf(tx: Session, { chain, address }: SignedMessage): Promise<string> {
   const written = `web3:${chain}:${address}`;
   if (chain === 'solana') return written;

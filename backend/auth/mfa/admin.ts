@@ -1,4 +1,4 @@
-// The second factors of others, for whoever holds the secret key: a person who lost the phone needs somebody to ask.
+// Administration of users' second factors with the secret key, for example after a lost phone.
 import { phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
@@ -10,7 +10,7 @@ import { factorsOf, findUser } from '../users.ts';
 import { deleteFactor, factorInPath } from './factors.ts';
 
 /**
- * The person a path names.
+ * The user of a path.
  * @throws AuthFault 404 validation_failed, user_not_found
  */
 export async function userInPath(request: AuthRequest, context: AuthContext): Promise<UserRow> {

@@ -1,4 +1,4 @@
-// POST /factors/{id}/challenge: asks for a factor; what is asked lives for five minutes.
+// POST /factors/{id}/challenge: starts a challenge, valid for five minutes.
 import { randomUUID } from 'node:crypto';
 import { textChannel } from '../addresses.ts';
 import { audit } from '../audit.ts';
@@ -13,7 +13,7 @@ import type { Json } from '../rows.ts';
 import { type FactorWithSecret, factorInPath, proofOf, titleOf } from './factors.ts';
 import { hashPhoneCode } from './phone-code.ts';
 
-/** What a kind of factor adds to a challenge: columns to keep, fields to answer. */
+/** What a kind of factor adds to a challenge: columns to store, fields to return. */
 interface Asked {
   code?: string;
   kept?: Json;
@@ -21,7 +21,7 @@ interface Asked {
 }
 
 /**
- * Makes a challenge: for a phone factor sends a code, for a WebAuthn factor gives what the browser needs.
+ * Creates a challenge: sends a code for a phone factor, returns the browser's options for a WebAuthn factor.
  * @returns 200 {id, type, expires_at (seconds since 1970), webauthn? {type create|request, credential_options}}
  * @throws AuthFault mfa_…_verify_not_enabled (422), mfa_factor_not_found (404), over_sms_send_rate_limit (429)
  */

@@ -1,4 +1,4 @@
-// POST /factors: the first half of getting a second factor; the other half is the first code.
+// POST /factors: enrols an unverified factor; its first code verifies it.
 import type { Session } from '../../database/database.ts';
 import { DatabaseError } from '../../database/database.ts';
 import { phoneNumber } from '../addresses.ts';
@@ -14,7 +14,7 @@ import { newTotp } from './totp.ts';
 const isFactorType = (value: string): value is FactorType => Object.hasOwn(titleOf, value);
 
 /**
- * Makes an unverified factor.
+ * Creates an unverified factor.
  * @returns 200 {id, type, friendly_name, and totp {qr_code, secret, uri} or phone}
  * @throws AuthFault validation_failed (400), mfa_…_enroll_not_enabled, mfa_factor_name_conflict, mfa_verified_factor_exists,
  *   too_many_enrolled_mfa_factors (422), insufficient_aal (403)
@@ -69,7 +69,7 @@ async function addFactor(
   const { user } = request;
   try {
     return await context.database.transaction(async (tx) => {
-      // Enrolments of a person go one by one, or two at once would both find room.
+      // Enrolments of a user run one by one, or two concurrent ones could exceed the maximum.
       await findUser(tx, { id: user.id }, { lock: true });
       await dropStaleFactors(tx, context, user, factor.phone);
       checkRoom(await factorsOf(tx, user.id), { context, session, friendlyName, phone: factor.phone });
@@ -87,15 +87,15 @@ async function addFactor(
       return row.id;
     });
   } catch (error) {
-    // An index of names that differ for us and not for the database: blanks around them.
+    // The unique index treats names that differ in surrounding blanks as different.
     const isTaken =
       error instanceof DatabaseError && error.constraint === 'mfa_factors_user_friendly_name_unique';
     throw isTaken ? nameConflict(friendlyName) : error;
   }
 }
 
-// What was begun and never finished makes room: after a challenge's lifetime without one that still waits; for a phone at
-// once, because it is begun anew.
+// Unfinished enrolments are replaced: after a challenge's lifetime without a pending one; for a phone immediately, because it
+// restarts.
 async function dropStaleFactors(
   tx: Session,
   context: AuthContext,
@@ -133,7 +133,7 @@ function checkRoom(
       'Maximum number of verified factors reached, unenroll to continue',
     );
   }
-  // Or a stolen password alone would be enough to add a factor, and to pass with it.
+  // Otherwise a stolen password alone could add a factor and pass with it.
   if (verified.length > 0 && wanted.session.aal !== 'aal2') {
     throw new AuthFault(403, 'insufficient_aal', 'AAL2 required to enroll a new factor');
   }

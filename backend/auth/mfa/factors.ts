@@ -1,4 +1,4 @@
-// Second factors as rows: finding them, and taking them away with what they were good for.
+// Rows of second factors: find them, and delete them with their effects.
 import type { Session } from '../../database/database.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
@@ -7,11 +7,11 @@ import type { Credential } from '../passkeys/ceremony.ts';
 import type { FactorRow, SessionRow } from '../rows.ts';
 import { type AuthenticationMethod, methodsIn, sessionGone } from '../sessions.ts';
 
-/** A factor with what is checked against; that part never leaves the service. */
+/** A factor with its secret, which never leaves the service. */
 export interface FactorWithSecret extends FactorRow {
   /** Of an authenticator app: base32. */
   secret: string | null;
-  /** Of an authenticator app: the time step whose code was accepted last. */
+  /** Of an authenticator app: the last accepted time step. */
   last_used_step: number | null;
   /** Of a WebAuthn factor, once it is registered. */
   web_authn_credential: Credential | null;
@@ -19,7 +19,7 @@ export interface FactorWithSecret extends FactorRow {
 
 export type FactorType = FactorRow['factor_type'];
 
-/** What a factor that was passed is called in a session's `amr`. */
+/** The `amr` method of a verified factor. */
 export const methodOf: Readonly<Record<FactorType, AuthenticationMethod>> = {
   totp: 'totp',
   phone: 'mfa/phone',
@@ -34,10 +34,9 @@ export const titleOf: Readonly<Record<FactorType, string>> = {
 };
 
 /**
- * Finds the factor a path names.
- * @param lock keeps it from changing until the transaction ends, so that attempts made at once are looked at one by one
- * @throws AuthFault 404 validation_failed when the path names no UUID; 404 mfa_factor_not_found when the person has no such
- *   factor, also when somebody else has
+ * Finds the factor of a path.
+ * @param lock locks it until the transaction ends, so that concurrent attempts are checked one by one
+ * @throws AuthFault 404 validation_failed for an invalid UUID; 404 mfa_factor_not_found when the user has no such factor
  */
 export async function factorInPath(
   session: Session,
@@ -56,7 +55,7 @@ export async function factorInPath(
   return factor;
 }
 
-/** A challenge that waits for its answer. */
+/** A pending challenge. */
 export interface ChallengeRow {
   id: string;
   /** Of a phone factor: the hash of the code that was sent. */
@@ -67,9 +66,9 @@ export interface ChallengeRow {
 }
 
 /**
- * Finds the challenge that an answer is for. The factor must be locked.
- * @throws AuthFault 422: mfa_factor_not_found for an unknown challenge, mfa_ip_address_mismatch when it was answered
- *   already or asked for from another address, mfa_challenge_expired
+ * Finds the challenge of an answer. The factor must be locked.
+ * @throws AuthFault 422: mfa_factor_not_found for an unknown challenge, mfa_ip_address_mismatch when it was answered already or
+ *   requested from another IP address, mfa_challenge_expired
  */
 export async function findChallenge(
   tx: Session,
@@ -105,7 +104,7 @@ export async function findChallenge(
 }
 
 /**
- * Deletes a factor. Sessions that were raised by it fall back to `aal1`; their next access token says so.
+ * Deletes a factor. Sessions that it raised return to `aal1`, from their next access token on.
  */
 export async function deleteFactor(tx: Session, context: AuthContext, factor: FactorRow): Promise<void> {
   await tx.query('delete from auth.mfa_factors where id = $1::uuid', [factor.id]);
@@ -121,8 +120,8 @@ export async function deleteFactor(tx: Session, context: AuthContext, factor: Fa
 }
 
 /**
- * How a session began: by a message that only the owner of the address could read, or otherwise. Limits of second factors count the
- * two apart, so that someone who has the password alone cannot use them up for the owner, who gets in by an e-mail link.
+ * Whether a session began with a message that only the owner of the address could read. Limits of second factors count the two
+ * kinds separately, so that someone with only the password cannot exhaust them for the owner, who signs in with an email link.
  */
 export function proofOf({ claims }: Pick<UserRequest, 'claims'>): 'message' | 'password' {
   return methodsIn(claims).some((method) => messageMethods.includes(method)) ? 'message' : 'password';
@@ -130,7 +129,7 @@ export function proofOf({ claims }: Pick<UserRequest, 'claims'>): 'message' | 'p
 
 const messageMethods = ['otp', 'recovery', 'magiclink', 'invite', 'email/signup'];
 
-/** The session of a request. @throws AuthFault 403 session_not_found for a token that names none */
+/** The session of a request. @throws AuthFault 403 session_not_found for a token without one */
 export function sessionOf(request: UserRequest): SessionRow {
   if (!request.session) throw sessionGone();
   return request.session;

@@ -1,4 +1,4 @@
-// The calls for second factors.
+// Routes of second factors.
 import type { Route } from '../context.ts';
 import { changeFactorOf, deleteFactorOf, listFactors } from './admin.ts';
 import { challengeFactor } from './challenge.ts';

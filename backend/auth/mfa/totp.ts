@@ -5,7 +5,7 @@ const algorithm = 'SHA1';
 const digits = 6;
 const period = 30;
 
-/** What an authenticator app is given, in three shapes of the same thing. */
+/** Data for an authenticator app, in three forms. */
 export interface TotpEnrolment {
   /** Base32, without padding. */
   secret: string;
@@ -17,8 +17,8 @@ export interface TotpEnrolment {
 
 /**
  * Draws a new secret of 160 bits, the length RFC 4226 recommends.
- * @param issuer who asks for the codes, shown in the app
- * @param account whose codes they are, shown in the app
+ * @param issuer shown in the app
+ * @param account shown in the app
  */
 export async function newTotp(issuer: string, account: string): Promise<TotpEnrolment> {
   const totp = new TOTP({
@@ -35,18 +35,18 @@ export async function newTotp(issuer: string, account: string): Promise<TotpEnro
   return {
     secret: totp.secret.base32,
     uri,
-    // Clients put the drawing into a data URI as it is, where a hash sign would end it.
+    // Clients embed the SVG in a data URI, which a hash sign would end.
     qrCode: drawing.replaceAll('#ffffff', 'white').replaceAll('#000000', 'black').trim(),
   };
 }
 
 /**
- * Finds the time step a code belongs to: the present one, or one before or after it.
+ * Finds the time step of a code: the current one, the previous or the next.
  * @param secret base32
- * @param code what was typed; anything but six digits matches nothing
+ * @param code as typed; anything but six digits matches nothing
  * @param now milliseconds since the epoch
- * @returns the step (seconds since the epoch / 30), which whoever accepts the code has to remember, so that it is
- *   accepted only once (RFC 6238, 5.2); null when the code is wrong
+ * @returns the step (seconds since the epoch / 30), which the caller must store so that a code is accepted once (RFC 6238,
+ *   5.2); null when the code is wrong
  */
 export function matchingTotpStep(secret: string, code: string, now: number): number | null {
   if (!/^[0-9]{6}$/.test(code)) return null;

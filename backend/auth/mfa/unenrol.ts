@@ -1,11 +1,11 @@
-// DELETE /factors/{id}: gives a second factor up.
+// DELETE /factors/{id}: deletes a factor.
 import { audit } from '../audit.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { deleteFactor, factorInPath, sessionOf } from './factors.ts';
 
 /**
- * Deletes a factor of the person who asks.
+ * Deletes a factor of the signed-in user.
  * @returns 200 {id}
  * @throws AuthFault insufficient_aal (422) for a verified factor in a session that has passed none, mfa_factor_not_found (404)
  */

@@ -1,4 +1,4 @@
-// POST /factors/{id}/verify: the answer to a challenge. Right, it raises the session to aal2; wrong, it counts.
+// POST /factors/{id}/verify: answers a challenge. A right answer raises the session to aal2; a wrong one counts.
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
@@ -22,15 +22,15 @@ import {
 import { isPhoneCode } from './phone-code.ts';
 import { matchingTotpStep } from './totp.ts';
 
-/** What of a factor changes when its answer was right. */
+/** Columns of a factor to update after a right answer. */
 interface Accepted {
   usedStep?: number;
   credential?: Credential;
 }
 
 /**
- * Checks an answer. Right, the factor counts as verified, the session is raised to `aal2`, the person's lower sessions end
- * and their unverified factors of the kind go.
+ * Checks an answer. A right one verifies the factor, raises the session to `aal2`, ends the user's lower sessions and deletes
+ * unverified factors of the kind.
  * @returns 200 with tokens
  * @throws AuthFault 400 validation_failed; 422 mfa_verification_failed, mfa_challenge_expired, mfa_ip_address_mismatch,
  *   mfa_factor_not_found (the challenge), mfa_…_verify_not_enabled; 404 mfa_factor_not_found; 429 over_request_rate_limit
@@ -50,10 +50,10 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
   // Counted before the answer is checked, so that concurrent guesses count one by one.
   await limitSubject(context, 'factorVerify', session.id, settings.limits.factorVerify);
   const guesses = `${id} ${proofOf(request)}`;
-  // What a security key signs cannot be guessed.
+  // A security key's signature cannot be guessed.
   if (type !== 'webauthn') await limitSubject(context, 'factorGuess', guesses, settings.limits.factorGuess);
 
-  // A wrong answer is told after the transaction: what it throws would undo the count.
+  // A wrong answer is thrown after the transaction, because a rollback would undo the count.
   const tokens = await database.transaction(async (tx): Promise<TokenResponse | null> => {
     const factor = await factorInPath(tx, request.parameters, request.user.id, { lock: true });
     const challenge = await findChallenge(tx, context, factor, answer.challengeId, request.ip);
@@ -66,7 +66,7 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
       return null;
     }
     if (!(await findSession(tx, session.id, { lock: true }))) throw sessionGone();
-    await keepAccepted(tx, context, factor, challenge, accepted);
+    await storeAccepted(tx, context, factor, challenge, accepted);
     await forgetGuesses(tx, ['factorGuess'], guesses, request.ip);
     await audit(tx, context, 'verification_attempted', request.user, request, {
       factor_id: factor.id,
@@ -122,7 +122,7 @@ async function check(
   const { response } = answer.webauthn;
   const known = factor.web_authn_credential;
   if (asked.type === 'create') {
-    // A challenge to register that was asked for before the factor had its credential must not exchange it.
+    // A registration challenge from before the factor had its credential must not replace it.
     if (known) return null;
     const credential = await verifiedRegistration(relyingParty, response, asked.challenge, 'factor');
     return credential && { credential };
@@ -132,7 +132,7 @@ async function check(
   return used && { credential: { ...known, ...used } };
 }
 
-async function keepAccepted(
+async function storeAccepted(
   tx: Session,
   context: AuthContext,
   factor: FactorWithSecret,

@@ -1,4 +1,4 @@
-// The two WebAuthn ceremonies, registration and authentication, as passkeys and factors share them.
+// The two WebAuthn ceremonies, registration and authentication, shared by passkeys and factors.
 import type {
   AuthenticationResponseJSON,
   PublicKeyCredentialCreationOptionsJSON,
@@ -6,10 +6,10 @@ import type {
   RegistrationResponseJSON,
 } from '@simplewebauthn/server';
 
-// A third of what the whole server would load at its start: only who uses a passkey waits for it, once.
+// Loaded on first use: it is a third of what the server would load at its start.
 const webauthn = () => import('@simplewebauthn/server');
 
-/** Who asks for credentials: WebAuthn's relying party. */
+/** WebAuthn's relying party. */
 export interface RelyingParty {
   /** The host name credentials are bound to. */
   id: string;
@@ -19,13 +19,13 @@ export interface RelyingParty {
   origins: readonly string[];
 }
 
-/** A public key that an authenticator has made, with all that must be kept of it. */
+/** A credential as stored. */
 export interface Credential {
   /** base64url. */
   id: string;
   /** COSE, base64url. */
   publicKey: string;
-  /** How often the authenticator says that it was used; 0 when it does not count. */
+  /** The authenticator's use counter; 0 when it does not count. */
   counter: number;
   transports: string[];
   aaguid: string;
@@ -34,18 +34,18 @@ export interface Credential {
   isBackedUp: boolean;
 }
 
-/** Signing in with nothing but the credential, or using it on top of a password. */
+/** Whether the credential is the only factor, or the second one after a password. */
 export type CredentialUse = 'passkey' | 'factor';
 
-// A passkey replaces the password, so the authenticator must know its owner (by PIN, finger or face) and find the account
-// without a name. On top of a password, holding it is enough.
+// A passkey replaces the password, so the authenticator must verify its owner (by PIN, finger or face) and find the account
+// without a name. As a second factor, possession is enough.
 const userVerification = { passkey: 'required', factor: 'preferred' } as const;
 const millisecondsToAnswer = 300_000;
 
 /**
- * What the browser needs to make a credential (navigator.credentials.create).
+ * Options for navigator.credentials.create.
  * @param user `id` is the user's UUID; it becomes the user handle
- * @param existing credentials the user has already; their authenticators refuse to make another
+ * @param existing the user's credentials; their authenticators refuse to create another
  */
 export async function registrationOptions(
   relyingParty: RelyingParty,
@@ -71,10 +71,10 @@ export async function registrationOptions(
 }
 
 /**
- * Checks what the browser brings back from making a credential.
- * @param response the browser's answer, not yet known to have any shape
- * @param challenge the one of the options, base64url
- * @returns the credential to keep; null when anything about the answer is wrong
+ * Verifies a registration response.
+ * @param response the browser's answer, unchecked
+ * @param challenge from the options, base64url
+ * @returns the credential to store; null for an invalid answer
  */
 export async function verifiedRegistration(
   relyingParty: RelyingParty,
@@ -103,14 +103,14 @@ export async function verifiedRegistration(
       isBackedUp: credentialBackedUp,
     };
   } catch {
-    // The library throws for each of the many ways in which an answer can be wrong; whoever sent it is told none.
+    // The library throws for each kind of invalid answer; the caller learns none of the reasons.
     return null;
   }
 }
 
 /**
- * What the browser needs to use a credential (navigator.credentials.get).
- * @param allowed the credentials that may answer; none given means any passkey for this relying party
+ * Options for navigator.credentials.get.
+ * @param allowed the accepted credentials; none means any passkey of this relying party
  */
 export async function authenticationOptions(
   relyingParty: RelyingParty,
@@ -127,12 +127,12 @@ export async function authenticationOptions(
 }
 
 /**
- * Checks what the browser brings back from using a credential.
- * @param response the browser's answer, not yet known to have any shape
+ * Verifies an authentication response.
+ * @param response the browser's answer, unchecked
  * @param challenge the one of the options, base64url
- * @param credential the kept one whose id the answer names
- * @returns the authenticator's new counter and backup state, to be kept; null when anything about the answer is wrong,
- *   also a counter that did not grow, the mark of a copied authenticator (WebAuthn, 6.1.1)
+ * @param credential the stored one with the answer's id
+ * @returns the authenticator's new counter and backup state, to store; null for an invalid answer, including a counter that did
+ *   not grow, the sign of a copied authenticator (WebAuthn, 6.1.1)
  */
 export async function verifiedAuthentication(
   relyingParty: RelyingParty,
@@ -164,8 +164,8 @@ export async function verifiedAuthentication(
 }
 
 /**
- * Which credential an answer of the browser is from.
- * @returns its id, base64url; null when the answer has not the shape of one
+ * The credential of an answer.
+ * @returns its id, base64url; null for an answer of another shape
  */
 export function answeringCredential(response: unknown): string | null {
   if (typeof response !== 'object' || response === null || !('id' in response)) return null;
@@ -173,8 +173,8 @@ export function answeringCredential(response: unknown): string | null {
 }
 
 /**
- * The user an authenticator says its credential is for.
- * @returns the user handle as text (we hand out UUIDs); null when the answer has none
+ * The user handle of an answer.
+ * @returns the user handle as text (a UUID); null without one
  */
 export function userHandleOf(response: unknown): string | null {
   const handle = (response as { response?: { userHandle?: unknown } } | null)?.response?.userHandle;

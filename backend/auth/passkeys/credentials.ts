@@ -1,4 +1,4 @@
-// Passkeys and the challenges for them as rows.
+// Rows of passkeys and their challenges.
 import type { Session } from '../../database/database.ts';
 import { type AuthContext, at } from '../context.ts';
 import { AuthFault, invalid } from '../fault.ts';
@@ -26,7 +26,7 @@ export function passkeyJson(passkey: PasskeyRow): Json {
   };
 }
 
-/** A person's passkeys, oldest first. */
+/** A user's passkeys, oldest first. */
 export async function passkeysOf(session: Session, userId: string): Promise<PasskeyRow[]> {
   const { rows } = await session.query<PasskeyRow>(
     `select ${columns} from auth.webauthn_credentials where user_id = $1::uuid order by created_at, id`,
@@ -35,7 +35,7 @@ export async function passkeysOf(session: Session, userId: string): Promise<Pass
   return rows;
 }
 
-/** What authenticators have to know of a person's passkeys, so that none makes a second one. */
+/** A user's passkeys as exclusions for authenticators, so that none creates a second one. */
 export async function credentialsOf(
   session: Session,
   userId: string,
@@ -47,7 +47,7 @@ export async function credentialsOf(
   return rows;
 }
 
-/** Keeps a passkey. @throws DatabaseError 23505 when anybody has registered the credential before */
+/** Stores a passkey. @throws DatabaseError 23505 when the credential is registered already */
 export async function addPasskey(
   tx: Session,
   context: AuthContext,
@@ -77,7 +77,7 @@ export async function addPasskey(
   return row;
 }
 
-/** A passkey with its key, locked, so that its counter is compared and raised by one sign-in at a time. */
+/** A locked passkey with its key, so that one sign-in at a time checks and raises its counter. */
 export async function lockCredential(
   tx: Session,
   credentialId: string,
@@ -90,7 +90,7 @@ export async function lockCredential(
   return rows[0] ?? null;
 }
 
-/** Notes that a passkey was used. */
+/** Records the use of a passkey. */
 export async function noteUse(
   tx: Session,
   context: AuthContext,
@@ -108,8 +108,8 @@ export async function noteUse(
 const notFound = () => new AuthFault(404, 'webauthn_credential_not_found', 'Passkey not found');
 
 /**
- * Names the passkey of a path anew.
- * @throws AuthFault 404: validation_failed for no UUID, webauthn_credential_not_found, also when somebody else has it
+ * Renames the passkey of a path.
+ * @throws AuthFault 404: validation_failed for an invalid UUID, webauthn_credential_not_found, also for another user's
  */
 export async function renamePasskey(
   session: Session,
@@ -144,11 +144,11 @@ export async function deletePasskey(
 type ChallengeType = 'registration' | 'authentication';
 
 /**
- * Keeps a challenge until it is answered.
- * @param userId who may answer; null for anybody
- * @returns its id, and when it ends (seconds since 1970)
+ * Stores a challenge until it is answered.
+ * @param userId who may answer; null for any user
+ * @returns its id and expiry (seconds since 1970)
  */
-export async function keepChallenge(
+export async function storeChallenge(
   session: Session,
   context: AuthContext,
   type: ChallengeType,
@@ -167,10 +167,10 @@ export async function keepChallenge(
 }
 
 /**
- * Takes a challenge away to answer it: right or wrong, there is one answer.
+ * Takes a challenge: it can be answered once.
  * @returns the challenge, base64url
- * @throws AuthFault 400: validation_failed, webauthn_challenge_not_found (also when it is somebody else's, was answered, or
- *   is of the other kind), webauthn_challenge_expired
+ * @throws AuthFault 400: validation_failed, webauthn_challenge_not_found (also when it is another user's, was answered, or is
+ *   of the other kind), webauthn_challenge_expired
  */
 export async function takeChallenge(
   session: Session,

@@ -1,4 +1,4 @@
-// GET, PATCH and DELETE /passkeys, a person's own and, for whoever holds the secret key, anybody's.
+// GET, PATCH and DELETE /passkeys: a user's own passkeys and, with the secret key, those of others.
 import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest, UserRequest } from '../context.ts';
 import { invalid } from '../fault.ts';
@@ -8,23 +8,23 @@ import type { UserRow } from '../rows.ts';
 import { deletePasskey, passkeyJson, passkeysOf, renamePasskey } from './credentials.ts';
 import { checkMayManage } from './registration.ts';
 
-const longestName = 120;
+const maxNameLength = 120;
 
-/** Lists a person's own passkeys. @returns 200 with an array of {id, friendly_name?, created_at, last_used_at?} */
+/** Lists a user's own passkeys. @returns 200 with an array of {id, friendly_name?, created_at, last_used_at?} */
 export async function listOwn(request: UserRequest, context: AuthContext): Promise<Response> {
   return Response.json((await passkeysOf(context.database, request.user.id)).map(passkeyJson));
 }
 
 /**
- * Names a passkey.
+ * Renames a passkey.
  * @returns 200 with the passkey
  * @throws AuthFault 400 validation_failed, 404 webauthn_credential_not_found
  */
 export async function renameOwn(request: UserRequest, context: AuthContext): Promise<Response> {
   const name = text(request.body, 'friendly_name');
   if (!name) throw invalid('friendly_name is required');
-  if ([...name].length > longestName) {
-    throw invalid(`friendly_name must be ${longestName} characters or less`);
+  if ([...name].length > maxNameLength) {
+    throw invalid(`friendly_name must be ${maxNameLength} characters or less`);
   }
   const { parameters, user } = request;
   const passkey = await context.database.transaction(async (tx) => {
@@ -42,13 +42,13 @@ export async function deleteOwn(request: UserRequest, context: AuthContext): Pro
   return new Response(null, { status: 204 });
 }
 
-/** Lists somebody's passkeys. @throws AuthFault 404 user_not_found */
+/** Lists a user's passkeys. @throws AuthFault 404 user_not_found */
 export async function listOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { id } = await userInPath(request, context);
   return Response.json((await passkeysOf(context.database, id)).map(passkeyJson));
 }
 
-/** Deletes a passkey of somebody. @returns 204 @throws AuthFault 404 user_not_found, webauthn_credential_not_found */
+/** Deletes a user's passkey. @returns 204 @throws AuthFault 404 user_not_found, webauthn_credential_not_found */
 export async function deleteOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { id } = await userInPath(request, context);
   await remove(request, context, id, null);

@@ -1,4 +1,4 @@
-// POST /passkeys/registration/options and /verify: a person who is signed in gets a passkey.
+// POST /passkeys/registration/options and /verify: a signed-in user registers a passkey.
 import { DatabaseError } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
@@ -10,17 +10,17 @@ import { registrationOptions, verifiedRegistration } from './ceremony.ts';
 import {
   addPasskey,
   credentialsOf,
-  keepChallenge,
   passkeyJson,
+  storeChallenge,
   takeChallenge,
   verificationFailed,
 } from './credentials.ts';
 import { relyingPartyOf } from './relying-party.ts';
 
 /**
- * Gives what the browser needs to make a passkey.
+ * Returns the browser's options for registration.
  * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
- * @throws AuthFault insufficient_aal (403), too_many_passkeys, validation_failed for people of a company's sign-on (422)
+ * @throws AuthFault insufficient_aal (403), too_many_passkeys, validation_failed for users of single sign-on (422)
  */
 export async function offerRegistration(request: UserRequest, context: AuthContext): Promise<Response> {
   const { database, settings } = context;
@@ -36,7 +36,7 @@ export async function offerRegistration(request: UserRequest, context: AuthConte
     existing,
     'passkey',
   );
-  const { id, expiresAt } = await keepChallenge(
+  const { id, expiresAt } = await storeChallenge(
     database,
     context,
     'registration',
@@ -50,7 +50,7 @@ export async function offerRegistration(request: UserRequest, context: AuthConte
 }
 
 /**
- * Keeps the passkey that the browser made.
+ * Stores the new passkey.
  * @returns 200 {id, friendly_name?, created_at}
  * @throws AuthFault as takeChallenge and offerRegistration; webauthn_verification_failed (400), webauthn_credential_exists
  *   (422)
@@ -67,7 +67,7 @@ export async function verifyRegistration(request: UserRequest, context: AuthCont
   if (!credential) throw verificationFailed();
   try {
     const passkey = await database.transaction(async (tx) => {
-      // Registrations of a person go one by one, or two at once would both find room.
+      // Registrations of a user run one by one, or two concurrent ones could exceed the maximum.
       await findUser(tx, { id: user.id }, { lock: true });
       checkRoom((await credentialsOf(tx, user.id)).length, context);
       const added = await addPasskey(tx, context, user.id, credential);
@@ -81,7 +81,7 @@ export async function verifyRegistration(request: UserRequest, context: AuthCont
   }
 }
 
-/** What the browser answered. @throws AuthFault 400 validation_failed */
+/** The browser's answer. @throws AuthFault 400 validation_failed */
 export function credentialIn(request: Pick<UserRequest, 'body'>): unknown {
   const credential = object(request.body, 'credential');
   if (!credential) throw new AuthFault(400, 'validation_failed', 'credential is required');
@@ -89,8 +89,8 @@ export function credentialIn(request: Pick<UserRequest, 'body'>): unknown {
 }
 
 /**
- * A passkey opens the account, so getting or losing one takes what signing in takes.
- * @throws AuthFault 403 insufficient_aal when the person has a second factor and has not passed it
+ * A passkey opens the account, so adding or deleting one requires the full sign-in.
+ * @throws AuthFault 403 insufficient_aal when the user has a second factor and has not passed it
  */
 export async function checkMayManage(request: UserRequest, context: AuthContext): Promise<void> {
   const { user, session } = request;

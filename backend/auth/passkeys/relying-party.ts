@@ -1,8 +1,8 @@
-// Who asks for credentials, as the settings say. What a request says about it is never believed.
+// The relying party from the settings, never from a request.
 import type { AuthSettings } from '../settings.ts';
 import type { RelyingParty } from './ceremony.ts';
 
-/** The relying party of a service: as set, else the site people are sent back to. */
+/** The relying party: as configured, else from the site's URL. */
 export function relyingPartyOf({
   siteUrl,
   passkeys,

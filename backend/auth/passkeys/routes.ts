@@ -1,4 +1,4 @@
-// The calls for passkeys. While the setting is off there are none.
+// Routes of passkeys. None when the setting is off.
 import type { AuthContext, AuthRequest, Route } from '../context.ts';
 import { AuthFault } from '../fault.ts';
 import { deleteOf, deleteOwn, listOf, listOwn, renameOwn } from './manage.ts';

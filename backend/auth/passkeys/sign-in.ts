@@ -1,4 +1,4 @@
-// POST /passkeys/authentication/options and /verify: signing in with a passkey and nothing else, not even a name.
+// POST /passkeys/authentication/options and /verify: signs in with a passkey alone, without a name.
 import { audit } from '../audit.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { AuthFault } from '../fault.ts';
@@ -13,19 +13,19 @@ import {
   userHandleOf,
   verifiedAuthentication,
 } from './ceremony.ts';
-import { keepChallenge, lockCredential, noteUse, takeChallenge, verificationFailed } from './credentials.ts';
+import { lockCredential, noteUse, storeChallenge, takeChallenge, verificationFailed } from './credentials.ts';
 import { credentialIn } from './registration.ts';
 import { relyingPartyOf } from './relying-party.ts';
 
 /**
- * Gives what the browser needs to use a passkey, whosever.
+ * Returns the browser's options for any user's passkey.
  * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
  * @throws AuthFault 429 over_request_rate_limit
  */
 export async function offerSignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
   await limitNetwork(context, 'passkey', request.ip);
   const options = await authenticationOptions(relyingPartyOf(context.settings), [], 'passkey');
-  const { id, expiresAt } = await keepChallenge(
+  const { id, expiresAt } = await storeChallenge(
     context.database,
     context,
     'authentication',
@@ -41,7 +41,7 @@ export async function offerSignIn(request: AuthRequest, context: AuthContext): P
 /**
  * Signs in.
  * @returns 200 with tokens
- * @throws AuthFault as takeChallenge; webauthn_verification_failed (400) also for a credential nobody has; 403
+ * @throws AuthFault as takeChallenge; webauthn_verification_failed (400), also for an unknown credential; 403
  *   email_not_confirmed, phone_not_confirmed, user_banned; 429 over_request_rate_limit
  */
 export async function verifySignIn(request: AuthRequest, context: AuthContext): Promise<Response> {

@@ -1,4 +1,4 @@
-// An authenticator and its browser in software, for tests: real keys, real signatures, and every way to get them wrong.
+// An authenticator and its browser in software, for tests: real keys and signatures, and ways to falsify each part.
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import type {
   AuthenticationResponseJSON,
@@ -8,7 +8,7 @@ import type {
 } from '@simplewebauthn/server';
 import { isoCBOR } from '@simplewebauthn/server/helpers';
 
-interface KeptCredential {
+interface StoredCredential {
   id: string;
   privateKey: KeyObject;
   relyingParty: string;
@@ -16,13 +16,13 @@ interface KeptCredential {
   counter: number;
 }
 
-/** What a test may change. Default: as an honest device has it. */
+/** Deviations for tests. Default: a conforming device. */
 interface Circumstances {
   /** The origin of the page. */
   origin?: string;
-  /** Whether the owner has shown to be the owner. */
+  /** Whether the owner was verified. */
   isUserVerified?: boolean;
-  /** Instead of the challenge that was asked for. */
+  /** Replaces the requested challenge. */
   challenge?: string;
 }
 
@@ -31,7 +31,7 @@ export interface SoftwareAuthenticator {
   create(options: PublicKeyCredentialCreationOptionsJSON, bent?: Circumstances): RegistrationResponseJSON;
   /** Signs the challenge of an authentication, as navigator.credentials.get does. */
   get(options: PublicKeyCredentialRequestOptionsJSON, bent?: Circumstances): AuthenticationResponseJSON;
-  /** Sets back every counter, as a copy made earlier would have them. */
+  /** Resets every counter, as in an older copy of the authenticator. */
   forgetCounts(): void;
 }
 
@@ -40,7 +40,7 @@ export interface SoftwareAuthenticator {
  * It makes ES256 keys, counts their use and gives no attestation.
  */
 export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticator {
-  const kept: KeptCredential[] = [];
+  const kept: StoredCredential[] = [];
 
   const clientData = (type: string, challenge: string, bent: Circumstances) =>
     Buffer.from(
@@ -52,7 +52,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
       }),
     );
   // WebAuthn, 6.1: hash of the relying party, flags (UP, UV, AT), counter.
-  const authenticatorData = (credential: KeptCredential, bent: Circumstances, attested?: Uint8Array) => {
+  const authenticatorData = (credential: StoredCredential, bent: Circumstances, attested?: Uint8Array) => {
     const head = Buffer.alloc(37);
     createHash('sha256').update(credential.relyingParty).digest().copy(head);
     head[32] = 0x01 | (bent.isUserVerified === false ? 0 : 0x04) | (attested ? 0x40 : 0);
@@ -64,7 +64,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
     create(options, bent = {}) {
       const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
       const id = randomBytes(16);
-      const credential: KeptCredential = {
+      const credential: StoredCredential = {
         id: id.toString('base64url'),
         privateKey,
         relyingParty: options.rp.id ?? new URL(origin).hostname,
