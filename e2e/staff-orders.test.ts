@@ -256,7 +256,8 @@ describe.each([
       await Promise.all(
         ['Call', 'Chat', 'Mail', 'JJ-'].map(async (name) => [
           name,
-          await dialog.getByRole('link', { name: new RegExp(`^${name}`) }).getAttribute('href'),
+          // Not the messages in the timeline.
+          await dialog.getByRole('link', { name: new RegExp(`^${name}(?! sent)`) }).getAttribute('href'),
         ]),
       ),
     );
@@ -285,7 +286,7 @@ describe.each([
     const timeline = dialog.getByRole('region', { name: 'Timeline' });
     const told = async () =>
       (await timeline.getByRole('listitem').allInnerTexts()).map((text) => text.split('\n')[0] ?? '');
-    const isMessage = (line: string) => line.startsWith('Customer told');
+    const isMessage = (line: string) => line.endsWith('sent to the customer');
     await expect
       .poll(async () => (await told()).filter((line) => !isMessage(line)))
       .toEqual([
@@ -438,5 +439,42 @@ describe.each([
     await dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByText('needs your decision').waitFor({ state: 'detached' });
     expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+  });
+
+  story('an order that M-PESA reports another amount for is not called unpaid', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page);
+    const [reviewed, unpaid] = [await place(`Another amount ${where}`), await place(`Not paid ${where}`)];
+    await asOwner(shop, '/functions/v1/mobile-money', 'POST', {
+      action: 'initiate',
+      phoneNumber: `07${where === 'on a phone' ? '21' : '22'}009005`,
+      amount: reviewed.total_amount,
+      trackingNumber: reviewed.tracking_number,
+      orderId: reviewed.id,
+    });
+    await until(async () => {
+      const answer = await asOwner(
+        shop,
+        `/rest/v1/payments?order_id=eq.${reviewed.id}&status=eq.review`,
+        'GET',
+      );
+      return ((await answer.json()) as unknown[]).length === 1;
+    }, 'the payment needs review');
+    await openOrders(page);
+    await rowOf(page, reviewed.order_number).getByText('Needs review', { exact: true }).waitFor();
+    await rowOf(page, unpaid.order_number).getByText('Unpaid', { exact: true }).waitFor();
+    await page.getByRole('link', { name: `View ${reviewed.order_number}` }).click();
+    const dialog = dialogOf(page, reviewed);
+    const charged = (cents: number) => `KES ${(cents / 100).toLocaleString('en-KE')}`;
+    await dialog
+      .getByText(
+        `M-PESA reported ${charged(reviewed.total_amount - 100)}, ${charged(reviewed.total_amount)} was charged`,
+      )
+      .first()
+      .waitFor();
+    await expectAccessible(page, 'an order whose payment needs review');
+    await dialog.getByRole('link', { name: 'Decide in Reconciliation' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Reconciliation' }).waitFor();
+    await page.getByRole('link', { name: reviewed.order_number, exact: true }).waitFor();
   });
 });

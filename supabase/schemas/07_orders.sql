@@ -88,7 +88,7 @@ create index orders_by_words on public.orders using gin (
       order_number || E'\n' || split_part(tracking_number, '-', 3) || E'\n' || customer_name || E'\n' || customer_email ||
       E'\n' || customer_phone || E'\n' || replace(customer_phone, '+254', '0') || E'\n' || shipping_address || E'\n' || city
     ),
-    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
   ) extensions.gin_trgm_ops
 ) with (fastupdate = off);
 -- One partial index for each filter of the staff lists, in the order of the lists.
@@ -121,7 +121,7 @@ create policy "staff read every order item" on public.order_items
 create index order_items_by_order on public.order_items (order_id);
 create index order_items_by_product on public.order_items (product_id);
 create index order_items_by_words on public.order_items using gin (
-  translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
+  translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
 ) with (fastupdate = off);
 
 create table private.order_keys (

@@ -48,7 +48,7 @@ create index deliveries_by_status on public.deliveries (delivery_status, created
 create index deliveries_by_words on public.deliveries using gin (
   translate(
     lower(coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')),
-    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
   ) extensions.gin_trgm_ops
 ) with (fastupdate = off);
 create index deliveries_open on public.deliveries (created_at desc, id desc)

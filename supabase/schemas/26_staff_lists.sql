@@ -28,7 +28,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 declare
-  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
+  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
   typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
 begin
   if coalesce(written, '') = '' then
@@ -77,7 +77,7 @@ set jit = off
 as $$
   select exists (
     select from public.order_items as i
-    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
+    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
   );
 $$;
 comment on function private.is_in_drinks(text) is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
@@ -92,7 +92,7 @@ as $$
     select from public.deliveries as d
     where translate(
       lower(coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')),
-      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu'
+      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
     ) like pattern
   );
 $$;
@@ -121,7 +121,7 @@ declare
   is_orders constant boolean := list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
   -- As in the indexes by words.
-  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
   order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
   item_text constant text := format(folded, 'i.product_name');
   rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
@@ -129,6 +129,8 @@ declare
   is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  is_review_due constant text := $sql$(o.payment_status = 'needs_decision' or (o.payment_status = 'unpaid' and exists (
+    select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
   rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
   asked record;
   indexed text[] := '{}';
@@ -159,8 +161,8 @@ begin
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
       -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
-      when 'needs_review' then $sql$o.payment_status = 'needs_decision'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'needs_review' then null
       when 'refund_due' then null
       else case when payment is not null then 'false' end
     end;
@@ -236,6 +238,15 @@ begin
         coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.newest_searched(), order_text, asked.digits)
     end || case when asked.digits is not null and not is_orders then
       format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
+  end if;
+  if is_orders and payment = 'needs_review' then
+    -- Money that came too late or in part, or that M-PESA reports in another amount.
+    checked := checked || is_review_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'needs_decision'
+      union
+      select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
   end if;
   if is_orders and payment = 'refund_due' then
     checked := checked || is_refund_due;

@@ -80,6 +80,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['a backslash', 'back\\slash', ['ORD-5004']],
     ['a star', 'star*light', ['ORD-5005']],
     ['an apostrophe', "o'brien", ['ORD-5002']],
+    ['an apostrophe of another kind', 'o’brien', ['ORD-5002']],
+    ['a name without its apostrophe', 'obrien', ['ORD-5002']],
     ['only a sign', '%', ['ORD-5002']],
     ['two signs that are nowhere', '%%', []],
     ['the end of one column and the beginning of the next', 'lightstar', []],

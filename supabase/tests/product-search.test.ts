@@ -21,6 +21,8 @@ const [ginger, watermelon, blackcurrant, coconut] = [
 ];
 const [bottles, cans, flasks] = [/-bottle$/, /-can$/, /-flask$/];
 const anyDrink = /./;
+const onOffer =
+  /^(pineapple-mint-can|tamarind-bottle|blackcurrant-bottle|coconut-lime-can|passion-flask|ginger-lemon-bottle)$/;
 
 // The slugs that must be among the first three, or what each of the first three must match.
 const queries: [string, string[] | RegExp][] = [
@@ -55,15 +57,21 @@ const queries: [string, string[] | RegExp][] = [
   ['330ml can', cans],
   ['500', bottles],
   ['75cl', flasks],
+  ['0.5l', bottles],
+  ['0,33 L', cans],
+  ['mango 0.75l', ['mango-flask']],
+  ['best seller', anyDrink],
+  ['maracuja', passion],
+  ['ribena', blackcurrant],
+  ['red bull', cans],
   ['big hibiscus', ['hibiscus-flask']],
   // Taglines and descriptions
   ['beetroot', blackcurrant],
+  ['promo', onOffer],
+  ['cheapest', onOffer],
   ['diani', ['coconut-lime-bottle']],
   ['swing top', flasks],
-  [
-    'offer',
-    /^(pineapple-mint-can|tamarind-bottle|blackcurrant-bottle|coconut-lime-can|passion-flask|ginger-lemon-bottle)$/,
-  ],
+  ['offer', onOffer],
   // Typing errors
   ['pineaple', pineapple],
   ['magno', mango],

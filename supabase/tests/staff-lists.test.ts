@@ -292,6 +292,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count(given)).toBe(found.length);
   });
 
+  test('a payment in another amount makes its unpaid order one to review', async () => {
+    const { rows } = await database.query<{ id: string }>(
+      `insert into public.payments (order_id, phone, charge_cents, status, result_code)
+       select id, '+254700000003', 95100, 'review', '0' from public.orders where order_number in ('A-3', 'A-5')
+       returning id`,
+    );
+    // A-5 is paid: nothing is left to decide about it.
+    expect(await find({ payment: 'needs_review' })).toEqual(['A-3', 'A-7']);
+    expect(await count({ payment: 'needs_review' })).toBe(2);
+    expect(await find({ payment: 'needs_review', search: 'zawadi' })).toEqual([]);
+    await database.query('delete from public.payments where id = any ($1::uuid[])', [
+      rows.map(({ id }) => id),
+    ]);
+  });
+
   test('a payment that is to be sent back makes its order one with a refund due', async () => {
     await database.query(
       `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at)

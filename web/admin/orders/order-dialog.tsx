@@ -19,7 +19,7 @@ import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
-import { plainFailure } from './order-event-words.ts';
+import { describeReview, plainFailure } from './order-event-words.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
@@ -229,7 +229,7 @@ const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
   processing: ['Waiting for the PIN', 'blue'],
   completed: ['Received', 'green'],
   failed: ['Failed', 'red'],
-  review: ['Needs a look', 'red'],
+  review: ['Needs review', 'red'],
   unresolved: ['No answer', 'orange'],
 };
 
@@ -255,6 +255,23 @@ function Parts({ order }: { order: WholeOrder }) {
   );
 }
 
+/** Payments in another amount than the charge: staff decide about that money in the reconciliation. */
+function InReview({ order }: { order: WholeOrder }) {
+  const reviewed = order.payments.find(({ status }) => status === 'review');
+  if (!reviewed) return null;
+  return (
+    <p className="mb-3 rounded-md border border-danger/40 bg-danger-soft px-3 py-2 text-sm">
+      The customer was asked not to pay again while you check this payment.{' '}
+      <Link
+        to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
+        className="tap font-semibold underline"
+      >
+        Decide in Reconciliation
+      </Link>
+    </p>
+  );
+}
+
 function Payments({ order }: { order: WholeOrder }) {
   // What is due is said above, in the decision.
   const [words, tone] = describePayment({ ...order, status: '' });
@@ -264,8 +281,9 @@ function Payments({ order }: { order: WholeOrder }) {
         <Badge tone={tone}>{words}</Badge>
       </p>
       <Parts order={order} />
+      <InReview order={order} />
       {order.payments.length === 0 ? (
-        <p className="text-sm text-ink-soft">Nobody has tried to pay yet.</p>
+        <p className="text-sm text-ink-soft">The customer has not tried to pay yet.</p>
       ) : (
         <ul className="grid gap-3">
           {order.payments.map((payment) => {
@@ -293,7 +311,7 @@ function Payments({ order }: { order: WholeOrder }) {
                     </>
                   ) : null}
                   {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
-                    ? `${payment.result_description} · `
+                    ? `${describeReview(payment.result_description)} · `
                     : payment.status === 'failed'
                       ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
                       : null}

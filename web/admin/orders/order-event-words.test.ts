@@ -32,8 +32,14 @@ test.each([
   [
     'payment_failed',
     { result_code: '0', result_description: 'M-PESA reported 95000 cents, 95100 were charged' },
-    'Payment was looked at',
-    'M-PESA reported 95000 cents, 95100 were charged',
+    'Payment was reviewed',
+    'M-PESA reported KES 950, KES 951 was charged',
+  ],
+  [
+    'payment_in_review',
+    { result_description: 'M-PESA reported no cents, 95100 were charged' },
+    'Payment needs review',
+    'M-PESA reported no amount, KES 951 was charged',
   ],
   [
     'delivery_assigned',

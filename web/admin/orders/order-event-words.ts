@@ -117,7 +117,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'payment_failed':
       // M-PESA called it paid, in another amount: staff have dealt with that money.
       if (told.result_code === '0') {
-        return { what: 'Payment was looked at', more: told.result_description ?? '', tone: 'plain' };
+        return { what: 'Payment was reviewed', more: describeReview(told.result_description), tone: 'plain' };
       }
       return {
         what: 'Payment failed',
@@ -125,9 +125,13 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         tone: 'bad',
       };
     case 'payment_in_review':
-      return { what: 'Payment needs a look', more: told.result_description ?? '', tone: 'bad' };
+      return { what: 'Payment needs review', more: describeReview(told.result_description), tone: 'bad' };
     case 'payment_unresolved':
-      return { what: 'M-PESA never told how the payment ended', more: between(money, payer), tone: 'bad' };
+      return {
+        what: 'M-PESA never reported how the payment ended',
+        more: between(money, payer),
+        tone: 'bad',
+      };
     case 'refund_requested':
       return {
         what: told.needs_approval ? 'Refund asked for: another member must approve it' : 'Refund asked for',
@@ -141,7 +145,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'refund_sent':
       return { what: 'M-PESA was asked to send the money back', more: money ?? '', tone: 'plain' };
     case 'refund_unknown':
-      return { what: 'M-PESA does not tell whether the money went back', more: money ?? '', tone: 'bad' };
+      return { what: 'M-PESA has not confirmed whether the money went back', more: money ?? '', tone: 'bad' };
     case 'refund_failed': {
       const { what } = adviseOnRefund(told.result_code, told.result_description);
       return {
@@ -186,6 +190,14 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return { what: statusWords(kind), tone: 'plain' };
   }
 }
+
+/** Why a payment needs review, with cents as money. The sentences are those of `settle_payment`. */
+export const describeReview = (description: string | null | undefined): string =>
+  (description ?? '').replace(
+    /(no|\d+) cents, (\d+) were charged/,
+    (_, reported: string, charged: string) =>
+      `${reported === 'no' ? 'no amount' : formatKes(Number(reported))}, ${formatKes(Number(charged))} was charged`,
+  );
 
 /** Why a payment failed, without the picture customers see with it. */
 export const plainFailure = (code: string | null | undefined): string =>

@@ -42,7 +42,7 @@ const searchOrders = (
   });
 
 const listed =
-  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), delivery:deliveries(created_at, delivery_person)';
+  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), payments(status), delivery:deliveries(created_at, delivery_person)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, status, needs_refund, completed_at), delivery:deliveries(delivery_person)';
 
@@ -51,6 +51,8 @@ export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
   return ((page) =>
     searchOrders(tables, filters, page)
       .select(listed)
+      // Only those that make an order need review.
+      .eq('payments.status', 'review')
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
       .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;

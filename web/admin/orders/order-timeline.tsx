@@ -43,7 +43,7 @@ export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
     <>
       {error && messages.length === 0 ? (
         <p role="alert" className="mb-3 text-sm font-semibold text-danger">
-          What the customer was told could not be loaded.
+          The messages to the customer could not be loaded.
         </p>
       ) : null}
       <ol className="grid">

@@ -33,7 +33,7 @@ import {
   useOrders,
   useOrdersToDecide,
 } from './order-queries.ts';
-import { paymentFilters } from './payment-badge.tsx';
+import { hasPaymentInReview, paymentFilters } from './payment-badge.tsx';
 import { RefundsToLookAt } from './refunds-to-look-at.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
@@ -130,7 +130,9 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           columns={orderColumns(orderStatus)}
           compact={(order) => <OrderRow order={order} status={orderStatus} />}
           rowStyle={(order) =>
-            decisionOf(order) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
+            decisionOf(order) || hasPaymentInReview(order)
+              ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger'
+              : ''
           }
           empty={describeEmpty(filters)}
         />

@@ -4,6 +4,7 @@ import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 interface PaidOrNot {
   status: string;
   payment_status: string;
+  payments?: readonly { status: string }[];
 }
 
 /** What the payment filter offers; the values are those of `search_orders`. */
@@ -16,7 +17,12 @@ export const paymentFilters = [
   { value: 'refunded', label: 'Refunded' },
 ] as const;
 
-export function describePayment({ status, payment_status }: PaidOrNot): [words: string, tone: BadgeTone] {
+/** Whether M-PESA reported money for the order in another amount, and staff have not dealt with it yet. */
+export const hasPaymentInReview = ({ payments = [] }: Pick<PaidOrNot, 'payments'>): boolean =>
+  payments.some(({ status }) => status === 'review');
+
+export function describePayment(order: PaidOrNot): [words: string, tone: BadgeTone] {
+  const { status, payment_status } = order;
   switch (payment_status) {
     case 'paid':
       return status === 'cancelled' ? ['Refund due', 'red'] : ['Paid', 'green'];
@@ -25,6 +31,7 @@ export function describePayment({ status, payment_status }: PaidOrNot): [words: 
     case 'refunded':
       return ['Refunded', 'grey'];
     default:
+      if (hasPaymentInReview(order)) return ['Needs review', 'red'];
       // Nobody waits for the money of a cancelled order.
       return ['Unpaid', status === 'cancelled' ? 'grey' : 'yellow'];
   }

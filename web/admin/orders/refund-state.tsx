@@ -40,16 +40,16 @@ export function RefundState({ refund }: { refund: Refund }) {
     case 'sent':
       return (
         <Box title={`${amount} are on their way back`} tone="info">
-          <p>M-PESA has been asked and will tell how it ended.</p>
+          <p>M-PESA has the request and will report the result.</p>
         </Box>
       );
     case 'unknown':
       return (
-        <Box title={`Nobody knows yet whether ${amount} went back`} tone="danger">
+        <Box title={`Not known yet whether ${amount} went back`} tone="danger">
           <p>
             {refund.result_code === 'R000001'
               ? 'M-PESA says that this money was sent back already, and is asked when.'
-              : 'M-PESA did not answer. It is asked what became of it; nothing is sent a second time.'}
+              : 'M-PESA did not answer. The shop asks for the result and sends nothing twice.'}
           </p>
           <CloseUnknown refund={refund} />
         </Box>

@@ -33,7 +33,7 @@ export function SendBack({ order, payment }: SendBackProps) {
     }
     return payment.receipt
       ? null
-      : 'M-PESA has not told the receipt of this payment yet. Without it only the way by hand is left.';
+      : 'M-PESA has not sent the receipt of this payment yet. Until then it can only be sent back by hand.';
   }
 
   return (
@@ -107,7 +107,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
             required
             maxLength={200}
             autoComplete="off"
-            hint="For your books; the customer is told only that the money comes back."
+            hint="For your books. The customer only hears that the money is coming back."
             value={reason}
             onChange={(event) => {
               setReason(event.target.value);
