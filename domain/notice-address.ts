@@ -16,18 +16,18 @@ const tunnels = ['ngrok', 'requestbin', 'mockbin', 'localtunnel', 'loca.lt', 'tr
  * @returns the problems, in words for staff; none when nothing can be said against it
  */
 export function judgeNoticeAddress(address: string): AddressProblem[] {
-  if (!URL.canParse(address)) return [{ isFatal: true, sentence: 'This is no address at all.' }];
+  if (!URL.canParse(address)) return [{ isFatal: true, sentence: 'This is not a valid address.' }];
   const { protocol, hostname, port } = new URL(address);
   const host = hostname.replace(/^\[|\]$/g, '');
   const problems: AddressProblem[] = [];
   const fatal = (sentence: string) => problems.push({ isFatal: true, sentence });
   if (protocol !== 'https:') {
-    fatal('It begins with http://. M-PESA tells of payments only at https:// addresses.');
+    fatal('It begins with http://. M-PESA only calls https:// addresses.');
   }
   if (isOwnMachine(host)) {
-    fatal(`${host} means "this very machine" to everybody who reads it. M-PESA would call itself.`);
+    fatal(`${host} means the machine that reads it. M-PESA would call itself.`);
   } else if (isPrivate(host)) {
-    fatal(`${host} lies in a private network. M-PESA is outside of it and cannot reach it.`);
+    fatal(`${host} is in a private network, which M-PESA cannot reach.`);
   } else if (/^[\d.]+$/.test(host) || host.includes(':')) {
     fatal('It is a number, not a name. Certificates are made for names, so M-PESA will not trust it.');
   } else if (!host.includes('.')) {

@@ -201,9 +201,9 @@ story.for([
       .getByRole('link', { name: /^ORD-/ })
       .click();
     const timeline = page.getByRole('dialog').getByRole('region', { name: 'Timeline' });
-    await timeline.getByText('Customer told by mail').first().waitFor();
+    await timeline.getByText('Mail sent to the customer').first().waitFor();
     await timeline.getByText(`“Payment received” to ${shopper.email}`).waitFor();
-    await expect.poll(() => timeline.getByText(/^Customer told by/).count()).toBe(4);
+    await expect.poll(() => timeline.getByText(/^(Mail|Text) sent to the customer/).count()).toBe(4);
   },
 );
 

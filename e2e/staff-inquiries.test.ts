@@ -69,6 +69,8 @@ story.for([
   async ([size, viewport], { newVisitor }) => {
     const [wanjiku, kamau] = [`Wanjiku ${size}`, `Kamau ${size}`];
     await makeInquiry(kamau, { email: `kamau_100%@mail.example`, message: 'First line\n\nThird line' });
+    const njeri = `Njeri ${size}`;
+    await makeInquiry(njeri, { subject: 'x'.repeat(200) });
     const before = await unreadCount();
     const { page } = await newVisitor({ viewport });
     await enterAsStaff(shop, page);
@@ -76,6 +78,13 @@ story.for([
     await page.getByText('Manage customer inquiries').waitFor();
     await rowOf(page, kamau).getByText('No subject').waitFor();
     await markAll(page, before).waitFor();
+    // A subject without spaces pushes no button out of the list.
+    const [list, button] = await Promise.all([
+      page.locator('[data-shape]').first().boundingBox(),
+      rowOf(page, njeri).getByRole('button', { name: 'Mark as Read' }).boundingBox(),
+    ]);
+    if (!list || !button) throw new Error('the list or its button is not shown');
+    expect(button.x + button.width).toBeLessThanOrEqual(list.x + list.width);
     if (viewport === desktop) {
       expect(await page.getByRole('columnheader').allTextContents()).toEqual([
         'Name',

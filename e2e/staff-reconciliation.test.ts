@@ -136,7 +136,7 @@ story.for([
     await dialog.getByRole('searchbox').fill(`unknown ${size}`);
     await dialog.getByRole('list', { name: 'Found orders' }).waitFor();
     await choose.click();
-    await dialog.getByText('The order becomes paid, and its customer is told.').waitFor();
+    await dialog.getByText('The order becomes paid, and the customer gets a message.').waitFor();
     await dialog.getByLabel('Note').fill('He called');
     await expectAccessible(page, 'giving money to an order');
     await dialog.getByRole('button', { name: `Give KES 951 to ${unknown.order_number}` }).click();
@@ -168,7 +168,7 @@ story.for([
       .getByRole('button', { name: `Details of ${rent}` })
       .click();
     const other = page.getByRole('dialog', { name: rent });
-    await other.getByText('Nobody has decided anything').waitFor();
+    await other.getByText('No decision about').waitFor();
     await other.getByRole('button', { name: 'Not an order' }).click();
     await toast(page, 'Noted as not an order').waitFor();
     await other.getByRole('button', { name: 'Open again' }).click();

@@ -216,7 +216,7 @@ describe.each([
       await page.getByRole('heading', { level: 1, name: 'M-PESA check' }).waitFor();
       await page.getByText('Simulated: no money moves').waitFor();
       await page.getByText('MPESA_PASSKEY').waitFor();
-      await page.getByText(/means "this very machine"/).waitFor();
+      await page.getByText(/means the machine that reads it/).waitFor();
       expect(await page.content()).not.toContain(
         'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919',
       );
@@ -236,7 +236,7 @@ describe.each([
       await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();
       await page.getByText('Waiting for the PIN...').waitFor();
       await page.getByText('The shilling came. Customers can pay.').waitFor({ timeout: 60_000 });
-      await page.getByText(/from this very machine/).waitFor({ timeout: 60_000 });
+      await page.getByText(/from this machine/).waitFor({ timeout: 60_000 });
       await isStill(page);
       await expectAccessible(page, 'the check of the payments');
       await picture(page, 'check', viewport);

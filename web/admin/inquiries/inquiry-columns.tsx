@@ -49,7 +49,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
       card: 'alone',
       show: (inquiry) => (
         <span
-          className={`line-clamp-2 max-w-80 break-words ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${inquiry.is_read ? '' : 'font-semibold'}`}
+          className={`line-clamp-2 max-w-80 wrap-anywhere ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${inquiry.is_read ? '' : 'font-semibold'}`}
         >
           {subjectOf(inquiry)}
         </span>

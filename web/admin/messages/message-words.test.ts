@@ -10,11 +10,11 @@ const mail = {
 };
 
 test.each([
-  [{}, 'Customer told by mail', '“Payment received” to amina@example.com', 'plain'],
-  [{ channel: 'text' }, 'Customer told by text', '“Payment received” to amina@example.com', 'plain'],
+  [{}, 'Mail sent to the customer', '“Payment received” to amina@example.com', 'plain'],
+  [{ channel: 'text' }, 'Text sent to the customer', '“Payment received” to amina@example.com', 'plain'],
   [
     { status: 'failed', problem: '550 no such person' },
-    'Customer not told by mail',
+    'Mail to the customer failed',
     '“Payment received” to amina@example.com: 550 no such person',
     'bad',
   ],
@@ -27,7 +27,7 @@ test.each([
   [
     { status: 'over_budget', channel: 'text', problem: "Not sent: today's budget of texts is used up" },
     'Text to the customer not sent',
-    "“Payment received” to amina@example.com: Not sent: today's budget of texts is used up",
+    "“Payment received” to amina@example.com: today's budget of texts is used up",
     'bad',
   ],
   [

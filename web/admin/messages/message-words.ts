@@ -29,16 +29,22 @@ export function describeMessage({ kind, channel, status, recipient, problem }: T
   tone: 'good' | 'bad' | 'plain';
 } {
   const by = channel === 'mail' ? 'mail' : 'text';
+  const channelWord = by === 'mail' ? 'Mail' : 'Text';
   const about = `“${kindWords(kind)}” to ${recipient}`;
   switch (status) {
     case 'sent':
-      return { what: `Customer told by ${by}`, more: about, tone: 'plain' };
+      return { what: `${channelWord} sent to the customer`, more: about, tone: 'plain' };
     case 'failed':
-      return { what: `Customer not told by ${by}`, more: `${about}: ${problem ?? 'it failed'}`, tone: 'bad' };
+      return {
+        what: `${channelWord} to the customer failed`,
+        more: `${about}: ${problem ?? 'it failed'}`,
+        tone: 'bad',
+      };
     case 'over_budget':
       return {
-        what: `${by === 'mail' ? 'Mail' : 'Text'} to the customer not sent`,
-        more: `${about}: ${problem ?? 'over budget'}`,
+        what: `${channelWord} to the customer not sent`,
+        // The problem begins with "Not sent", as the title of the line does.
+        more: `${about}: ${problem?.replace(/^Not sent: /, '') ?? 'over budget'}`,
         tone: 'bad',
       };
     case 'unsure':

@@ -26,7 +26,7 @@ export default function MessagesPage() {
     <>
       <ListFrame
         heading="Messages"
-        subtitle="What customers are told, by mail and by text"
+        subtitle="Mails and texts to customers"
         actions={
           <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
             Edit templates
@@ -83,7 +83,7 @@ export default function MessagesPage() {
                     </Button>
                   ),
                 }
-              : { title: 'No messages yet', text: 'Every step of an order is told to its customer.' }
+              : { title: 'No messages yet', text: 'Customers get a message at each step of their order.' }
           }
         />
       </ListFrame>

@@ -101,7 +101,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
     <>
       <DialogHeading
         title={`${kindWords(current.kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
-        description="What customers read from the next message on"
+        description="Used from the next message on"
       />
       <DialogBody>
         <div className="grid items-start gap-6 md:grid-cols-2">
@@ -167,7 +167,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
               rows={channel === 'mail' ? 14 : 5}
               value={typed.body}
               problem={isChecked ? problems.body : undefined}
-              hint="What stands in [ ] is left out where one of its placeholders is empty."
+              hint="Text in [ ] is left out when one of its placeholders is empty."
               onChange={({ target }) => change({ body: target.value })}
             />
             <Placeholders words={placeholders} form={form} onInsert={(body) => change({ body })} />

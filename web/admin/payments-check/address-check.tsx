@@ -24,7 +24,7 @@ export function AddressCheck({ setup }: { setup: Setup }) {
   return (
     <Card
       title="Public address"
-      description="M-PESA tells of every payment at this address, with a secret end that is another for each. If it cannot reach it, payments are found out late, by asking."
+      description="M-PESA reports each payment to this address, followed by a secret that differs for each payment. If M-PESA can't reach it, the shop has to ask, and payments show up late."
     >
       <p className="font-semibold break-all">{setup.noticeAddress}/…</p>
       {setup.addressProblems.length > 0 ? (
@@ -36,11 +36,13 @@ export function AddressCheck({ setup }: { setup: Setup }) {
             </li>
           ))}
           {setup.environment === 'simulator' ? (
-            <li className="text-ink-soft">The simulator runs on this machine and reaches it all the same.</li>
+            <li className="text-ink-soft">
+              The simulator runs on this machine, so it can reach the address.
+            </li>
           ) : null}
         </ul>
       ) : (
-        <p className="mt-3 text-sm text-ink-soft">Nothing in the address itself speaks against it.</p>
+        <p className="mt-3 text-sm text-ink-soft">The address looks right.</p>
       )}
       <Button tone="quiet" className="mt-4" isBusy={check.isPending} onClick={() => check.mutate()}>
         {check.isPending ? 'Calling...' : 'Test the public address'}

@@ -7,43 +7,43 @@ import { usePaymentHealth } from './payment-health.ts';
 const senders: Record<SenderKind, string> = {
   mpesa: "an address on M-PESA's published list",
   'mpesa network': "M-PESA's network, though not on its published list",
-  'this machine': 'this very machine (the simulator)',
-  'private network': 'a private network: a proxy that does not tell who called (TRUSTED_PROXIES)',
-  'somebody else': "an address that is not M-PESA's: look at what it said before you trust it",
+  'this machine': 'this machine (the simulator)',
+  'private network': "a private network: a proxy that doesn't pass on the caller's address (TRUSTED_PROXIES)",
+  'somebody else': "an address that is not M-PESA's: check what it sent before you trust it",
   unknown: 'an unknown address',
 };
 const outcomes: Record<string, string> = {
-  accepted: 'M-PESA took it',
-  refused: 'M-PESA refused it',
+  accepted: 'accepted by M-PESA',
+  refused: 'refused by M-PESA',
   unknown: 'the answer was lost',
 };
 
 export function LastHeard() {
   const { data: health, error } = usePaymentHealth();
   return (
-    <Card title="Last heard">
+    <Card title="Last contact with M-PESA">
       {health ? (
         <dl className="grid gap-4">
           <Line term="Sign-in (token)">
             {health.token_fresh_until === null
-              ? 'Never asked for yet'
+              ? 'Not requested yet'
               : Date.parse(health.token_fresh_until) > Date.parse(health.checked_at)
-                ? `Good until ${formatDateTime(health.token_fresh_until)}, renewed by itself`
-                : `Ran out ${formatDateTime(health.token_fresh_until)}; the next prompt asks for another`}
+                ? `Valid until ${formatDateTime(health.token_fresh_until)}, renewed automatically`
+                : `Expired ${formatDateTime(health.token_fresh_until)}. The next prompt requests a new one`}
           </Line>
           <Line term="Last prompt">
             {health.last_push
               ? `${formatDateTime(health.last_push.at)}: ${outcomes[health.last_push.outcome ?? ''] ?? 'sent'}`
               : 'None yet'}
           </Line>
-          <Line term="Last notice">
+          <Line term="Last callback">
             {health.last_notice
               ? `${formatDateTime(health.last_notice.at)}, from ${senders[senderKind(health.last_notice.address)]}`
-              : 'None yet. If prompts are paid and nothing is ever heard, test the public address below.'}
+              : 'None yet. If customers pay and no callback arrives, test the public address below.'}
           </Line>
         </dl>
       ) : (
-        <p className="text-ink-soft">{error ? 'The database could not be asked.' : 'Reading...'}</p>
+        <p className="text-ink-soft">{error ? 'This could not be loaded.' : 'Reading...'}</p>
       )}
     </Card>
   );

@@ -42,7 +42,7 @@ export default function DaysPage() {
     <div className="grid gap-6">
       <ListFrame
         heading="Reconciliation"
-        subtitle="Which days have open differences"
+        subtitle="Days with open differences"
         actions={
           <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
             Today

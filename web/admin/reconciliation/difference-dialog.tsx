@@ -224,7 +224,7 @@ function Sides({ row }: { row: BookRow }) {
             <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
           </Facts>
         ) : (
-          <p className="mt-2 text-sm text-ink-soft">No payment of ours is this money.</p>
+          <p className="mt-2 text-sm text-ink-soft">None of our payments matches this money.</p>
         )}
       </Side>
       <Side title="M-PESA">
@@ -232,14 +232,14 @@ function Sides({ row }: { row: BookRow }) {
           <p className="mt-2 text-sm text-ink-soft">
             {row.kind === 'not_compared'
               ? 'Its statement of that time is not read yet.'
-              : 'Neither a confirmation nor the statement tells of it.'}
+              : 'No confirmation or statement has it.'}
           </p>
         ) : (
           <Facts>
             <Fact term="Amount">{formatKes(row.their_cents)}</Fact>
             <Fact term="Time">{formatDateTime(row.happened_at)}</Fact>
             <Fact term="Payer">
-              {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Not told'}
+              {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Unknown'}
             </Fact>
             <Fact term="Reference">{row.reference || 'None'}</Fact>
             <Fact term="Source">{heard.join(' and ') || 'M-PESA callback only'}</Fact>
@@ -300,7 +300,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
         </p>
       ) : orders.length === 0 ? (
         <p role="status" className="text-sm text-ink-soft">
-          {search ? 'No orders found.' : 'No unpaid order of this amount is near. Search for it.'}
+          {search ? 'No orders found.' : 'No unpaid order matches this amount. Search for one.'}
         </p>
       ) : (
         <ul aria-label={search ? 'Found orders' : 'Likely orders'} className="grid gap-2">
@@ -356,7 +356,7 @@ function consequence({ total_amount, payment_status, lacks_receipt }: Candidate,
     return 'This order has its money already: what you give it now is flagged to be sent back.';
   }
   return amount === chargeCents(total_amount)
-    ? 'The order becomes paid, and its customer is told.'
+    ? 'The order becomes paid, and the customer gets a message.'
     : 'The amount is not what the order costs: it will wait for your decision.';
 }
 
@@ -377,7 +377,7 @@ function History({ row }: { row: BookRow }) {
           Loading...
         </p>
       ) : events.length === 0 ? (
-        <p className="text-sm text-ink-soft">Nobody has decided anything about {nameOf(row)}.</p>
+        <p className="text-sm text-ink-soft">No decision about {nameOf(row)} yet.</p>
       ) : (
         <ol className="grid gap-2">
           {[...events].reverse().map((event) => (

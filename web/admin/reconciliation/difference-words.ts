@@ -38,23 +38,27 @@ export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: stri
   missing_here: {
     label: 'Missing here',
     tone: 'red',
-    meaning: 'M-PESA has this money, and no order of ours was paid by it.',
+    meaning: 'M-PESA has this money, but it paid none of your orders.',
   },
   missing_there: {
     label: 'Missing at M-PESA',
     tone: 'red',
-    meaning: 'Our books have it, but neither a confirmation nor the statement of that time tells of it.',
+    meaning: 'Our books have it, but no confirmation or statement of that time does.',
   },
   double: {
     label: 'Double',
     tone: 'orange',
     meaning: 'Its order was paid already. This money is to be sent back.',
   },
-  wrong_amount: { label: 'Wrong amount', tone: 'orange', meaning: 'What came is not what was to be paid.' },
+  wrong_amount: {
+    label: 'Wrong amount',
+    tone: 'orange',
+    meaning: 'The amount that came is not the amount that was due.',
+  },
   not_compared: {
     label: 'Not compared yet',
     tone: 'grey',
-    meaning: 'M-PESA has told of it by its notice alone. The statement of that time is not read yet.',
+    meaning: "Only M-PESA's callback has reported it. The statement of that time has not been read yet.",
   },
 };
 

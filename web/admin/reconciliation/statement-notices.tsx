@@ -20,7 +20,7 @@ export function StatementNotices({
   return (
     <>
       {status && !status.till_registered_at ? (
-        <Notice tone="info" title="M-PESA does not tell the shop of payments by hand yet">
+        <Notice tone="info" title="M-PESA does not report payments by hand to the shop yet">
           Until its addresses are registered (see the operating guide), money that customers send by hand is
           seen in the statement at best, and confirmed by you.
         </Notice>
@@ -52,7 +52,7 @@ export function StatementNotices({
         <Notice
           key={from}
           tone="danger"
-          title={`No statement tells of ${formatDateTime(from)} to ${formatDateTime(to)}`}
+          title={`No statement covers ${formatDateTime(from)} to ${formatDateTime(to)}`}
         >
           The shop was away for more than the 48 hours that M-PESA gives. Compare this time with the statement
           in M-PESA's own portal.

@@ -22,13 +22,13 @@ export function UnknownPayments() {
           .select('id'),
       ),
     success: (_, to) =>
-      to ? 'Payments that name no order are turned away' : 'Payments that name no order are taken',
+      to ? 'Payments without an order number are refused' : 'Payments without an order number are accepted',
     failure: 'Failed to save the setting',
     refresh: ['settings'],
   });
   const shown = save.isPending ? save.variables : (refuses ?? false);
   return (
-    <Card title="Before somebody pays by hand">
+    <Card title="Payments by hand">
       <label className="flex min-h-11 items-start gap-3 py-2">
         <input
           type="checkbox"
@@ -41,10 +41,12 @@ export function UnknownPayments() {
           }}
         />
         <span>
-          <span className="font-semibold">Turn away payments that name no order, or another amount</span>
+          <span className="font-semibold">
+            Refuse payments without an order number, or with another amount
+          </span>
           <span className="block text-sm text-ink-soft">
-            At the paybill only, and only once Safaricom has activated validation for you. A till asks nobody
-            for a reference. Otherwise everything is taken, and what no order is known for waits here.
+            Works for a paybill only, once Safaricom has activated validation for you. Without it every
+            payment is accepted, and those that match no order wait here for you.
           </span>
           {error ? (
             <span role="alert" className="block text-sm font-semibold text-danger">

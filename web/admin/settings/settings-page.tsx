@@ -13,7 +13,7 @@ export default function SettingsPage() {
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <h1 className="text-3xl">Settings</h1>
-        <p className="mt-1 text-ink-soft">What every page of the shop reads. A change is shown at once.</p>
+        <p className="mt-1 text-ink-soft">Used on every page of the shop. Changes show at once.</p>
       </div>
       {data ? (
         <SettingsForm latest={data} />
