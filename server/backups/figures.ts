@@ -22,7 +22,8 @@ export async function readFigures(session: Session): Promise<Figures> {
        (select coalesce(sum(unit_price::bigint * quantity), 0) from public.order_items)
        + (select coalesce(sum(delivery_fee), 0) from public.orders)
      )::bigint
-     union all select 'money received', coalesce(sum(charge_cents), 0)::bigint from public.payments where status = 'completed'
+     union all select 'money received', coalesce(sum(charge_cents), 0)::bigint from public.payments
+       where status = 'completed' and purpose = 'order'
      union all select 'units in stock', coalesce(sum(stock_quantity), 0)::bigint from public.products`,
   );
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));

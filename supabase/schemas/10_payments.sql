@@ -2,7 +2,7 @@
 
 create table public.payments (
   id uuid primary key default gen_random_uuid(),
-  order_id uuid not null references public.orders (id),
+  order_id uuid references public.orders (id),
   phone text not null,
   charge_cents integer not null,
   status text not null default 'initiating',
@@ -22,13 +22,23 @@ create table public.payments (
   presumption text,
   refunded_at timestamptz,
   refund_receipt text,
+  purpose text not null default 'order',
+  requested_by uuid,
+  requested_by_email text,
   constraint "a payment status is one of the life cycle"
     check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
   constraint "M-PESA charges whole shillings" check (charge_cents >= 100 and charge_cents % 100 = 0),
   constraint "a checkout request belongs to one payment" unique (checkout_request_id),
   constraint "a receipt pays once" unique (receipt),
   constraint "a payment method is known" check (method in ('prompt', 'till')),
-  constraint "a presumption is known" check (presumption in ('attempt', 'receipt'))
+  constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
+  constraint "a payment is for an order or a test" check (
+    case purpose
+      when 'order' then order_id is not null
+      when 'test' then order_id is null and requested_by is not null and method = 'prompt' and charge_cents = 100
+      else false
+    end
+  )
 );
 
 comment on table public.payments is
@@ -39,6 +49,8 @@ comment on column public.payments.confirmed_by is
   'The member of staff who confirmed the money by its receipt, or gave it to the order. Null where M-PESA told of it.';
 comment on column public.payments.presumption is
   'What follows only from money that came for the order under its reference. attempt: that this prompt was paid at all; receipt: that this receipt is the prompt''s. Null where M-PESA or staff said so themselves.';
+comment on column public.payments.purpose is
+  'order: its money pays an order. test: a staff member pays KSh 1 to check the M-PESA settings (requested_by); it pays no order, and reports leave it out.';
 comment on column public.payments.refunded_at is 'When its money was sent back. needs_refund stays: it tells whose money it is.';
 
 alter table public.payments enable row level security;
@@ -56,6 +68,7 @@ create index payments_in_review on public.payments (updated_at) where status = '
 -- M-PESA takes the same amount from one phone only once in two minutes and calls anything else result 17: then no prompt is
 -- sent that would fail in the same way, and that might be paid twice if it did not.
 create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
+create index payments_that_are_tests on public.payments (created_at desc) where purpose = 'test';
 create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
 
 create table private.payment_secrets (
@@ -78,6 +91,7 @@ begin
   select max(p.updated_at) into told_at
   from public.payments as p
   where p.phone = new.phone and p.charge_cents = new.charge_cents and p.result_code = '17' and p.status = 'failed'
+    and p.purpose = 'order'
     and p.updated_at > now() - interval '2 minutes';
   if told_at is not null then
     perform private.refuse(429, 'same_amount_too_soon', format(
@@ -186,3 +200,41 @@ $$;
 comment on function public.begin_payment(uuid, text, text, text, integer) is
   'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
 grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
+
+create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(begin_payment_test.phone);
+  test public.payments;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  if not exists (
+    select from public.admin_profiles as a where a.user_id = begin_payment_test.requested_by and a.is_active
+  ) then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  -- Tests make phones ring as well, so they are limited.
+  if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
+  end if;
+  if private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
+  end if;
+  insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)
+  values (
+    'test', payer, 100, begin_payment_test.requested_by,
+    (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
+  )
+  returning * into test;
+  insert into private.payment_secrets (payment_id, notice_secret) values (test.id, begin_payment_test.notice_secret);
+  return test;
+end
+$$;
+comment on function public.begin_payment_test(text, text, uuid) is
+  'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings. Only then may its prompt be sent.';
+grant execute on function public.begin_payment_test(text, text, uuid) to service_role;

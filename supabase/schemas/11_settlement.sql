@@ -53,11 +53,14 @@ begin
   if report.verdict not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  -- Lock the order first, then its payment, and both before the message is stored: its reference would take a weaker lock that two
-  -- concurrent settlements cannot raise.
+  -- Lock the order, the receipt and request id, then the payment, and all before the message is stored: its reference would take a
+  -- weaker lock that two concurrent settlements cannot raise.
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
   for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
+  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
+  where known.id is not null;
   select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
   if attempt.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -65,10 +68,6 @@ begin
   insert into public.payment_messages (payment_id, source, source_address, body, receipt)
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
   returning id into message_id;
-  -- Serialises settlements with the same receipt or request id.
-  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
-  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
-  where known.id is not null;
 
   -- What the message means.
   select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
@@ -77,7 +76,6 @@ begin
     is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
       select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
     ),
-    is_receipt_of_test => exists (select from public.payment_tests as t where t.receipt = report.receipt),
     attempt_goes_back => private.is_being_refunded(attempt.id),
     owner_goes_back => private.is_being_refunded(receipt_owner.id)
   );
@@ -90,7 +88,10 @@ begin
   outcome := case settlement.decision
     when 'second_money' then 'paid_twice'
     when 'adds_details' then 'already_completed'
-    when 'completes' then private.complete_attempt(attempt, report)
+    when 'completes' then case attempt.purpose
+      when 'order' then private.complete_attempt(attempt, report)
+      else private.complete_test(attempt, report)
+    end
     else settlement.decision
   end;
   settled_id := attempt.id;
@@ -124,7 +125,7 @@ begin
     -- The attempt, or the one that its money was joined to.
     select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
   end if;
-  if report.verdict = 'succeeded' then
+  if report.verdict = 'succeeded' and attempt.purpose = 'order' then
     perform private.tidy_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
@@ -197,7 +198,6 @@ create function private.decide_settlement(
   report private.payment_report,
   receipt_owner public.payments,
   is_other_request boolean,
-  is_receipt_of_test boolean,
   attempt_goes_back boolean,
   owner_goes_back boolean
 ) returns private.settlement
@@ -227,10 +227,9 @@ declare
     when names_other_amount then 'wrong_amount'
     -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
     when attempt.status = 'review' and report.received_cents is null then 'needs_review'
-    when receipt_owner.order_id <> attempt.order_id or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)
-      then 'receipt_replayed'
-    -- The money of a payment test pays no order.
-    when is_receipt_of_test then 'receipt_replayed'
+    -- The money of a payment test pays no order, and money of an order completes no test.
+    when receipt_owner.id is not null and (receipt_owner.order_id is distinct from attempt.order_id
+      or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)) then 'receipt_replayed'
     -- It is in the books already; money that goes back stays where it is.
     when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
     -- Both have their receipts already.
@@ -238,7 +237,8 @@ declare
     -- The receipt is in the books: as money of its own, or as what another attempt was presumed to have brought.
     when receipt_owner.id is not null then 'confirmed_by_hand'
     -- A second success under another receipt is money of its own.
-    when stays_completed and report.receipt <> own_receipt then 'second_money'
+    when stays_completed and report.receipt <> own_receipt then
+      case attempt.purpose when 'test' then 'already_completed' else 'second_money' end
     when stays_completed then 'adds_details'
     else 'completes'
   end;
@@ -252,7 +252,7 @@ begin
   )::private.settlement;
 end
 $$;
-comment on function private.decide_settlement(public.payments, private.payment_report, public.payments, boolean, boolean, boolean, boolean) is
+comment on function private.decide_settlement(public.payments, private.payment_report, public.payments, boolean, boolean, boolean) is
   'What a message means for a payment attempt, from facts alone; writes nothing. receipt_owner: the other payment that has the receipt. is_other_request: its request id belongs to another attempt. attempt_goes_back, owner_goes_back: a refund of that money is requested or done.';
 
 create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
@@ -372,6 +372,28 @@ as $$
 $$;
 comment on function private.add_details(public.payments, private.payment_report) is
   'What a further message about a completed attempt adds: its receipt and ids, and whether it is still presumed only.';
+
+create function private.complete_test(test public.payments, report private.payment_report) returns text
+language plpgsql
+set search_path = ''
+as $$
+begin
+  update public.payments as p
+  set status = 'completed',
+      result_code = report.result_code,
+      result_description = report.result_description,
+      receipt = coalesce(p.receipt, report.receipt),
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      next_query_at = null,
+      completed_at = now(),
+      updated_at = now()
+  where p.id = test.id;
+  return 'completed';
+end
+$$;
+comment on function private.complete_test(public.payments, private.payment_report) is
+  'Money came with a payment test: it pays no order. Returns the outcome.';
 
 create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
 language plpgsql

@@ -153,8 +153,8 @@ begin
     join public.payments as p on p.id = w.id
     left join asked as a on a.widest_network = w.widest_network
     where p.status = 'processing'
-    -- The network with the fewest queries first, then the attempt that has waited longest.
-    order by coalesce(a.queries, 0), w.next_query_at
+    -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
+    order by p.purpose = 'test', coalesce(a.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most
     -- An attempt that is being settled needs no query.
     for update of p skip locked

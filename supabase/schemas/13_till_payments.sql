@@ -154,7 +154,7 @@ language plpgsql stable
 set search_path = ''
 as $$
 begin
-  if exists (select from public.payment_tests as t where t.receipt = expect_free_receipt.receipt) then
+  if exists (select from public.payments as p where p.receipt = expect_free_receipt.receipt and p.purpose = 'test') then
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
   end if;
   if is_new and exists (
@@ -213,7 +213,7 @@ begin
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
   end if;
   if code <> known.receipt then
-    if exists (select from public.payments as p where p.receipt = code) then
+    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
       perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
     end if;
     perform private.expect_free_receipt(code, true);

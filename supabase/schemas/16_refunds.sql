@@ -19,7 +19,6 @@ create index refund_limit_raises_newest on private.refund_limit_raises (raised_a
 create table public.refunds (
   id uuid primary key default gen_random_uuid(),
   payment_id uuid,
-  test_id uuid references public.payment_tests (id),
   transaction_receipt text,
   receipt text,
   refund_cents integer not null,
@@ -51,7 +50,7 @@ create table public.refunds (
   -- A payment that staff entered by hand becomes one with M-PESA's own within a transaction: its refund moves along.
   constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
   constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
-  constraint "a refund is of one thing" check (num_nonnulls(payment_id, test_id, transaction_receipt) = 1),
+  constraint "a refund is of one thing" check (num_nonnulls(payment_id, transaction_receipt) = 1),
   constraint "a refund has a known status" check (status in (
     'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
   )),
@@ -73,7 +72,7 @@ create table public.refunds (
 );
 
 comment on table public.refunds is
-  'Money that is sent back: of a payment, of a test, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+  'Money that is sent back: of a payment, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
 comment on column public.refunds.sent_twice_at is
   'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when it was asked for.';
@@ -89,7 +88,6 @@ create policy "staff read every refund" on public.refunds for select to authenti
 
 create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
 create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
-create unique index "a test is sent back once" on public.refunds (test_id) where status not in ('failed', 'withdrawn');
 create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
 create index refunds_of_a_payment on public.refunds (payment_id);
 create index refunds_of_a_receipt on public.refunds (receipt);
@@ -227,7 +225,7 @@ declare
 begin
   update public.refunds as r
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
-  where r.receipt = new.receipt and r.payment_id is distinct from new.id and r.test_id is null
+  where r.receipt = new.receipt and r.payment_id is distinct from new.id
     -- An earlier refund by hand stays the payment's own.
     and (r.status in ('failed', 'withdrawn') or not exists (
       select from public.refunds as own
@@ -274,6 +272,7 @@ begin
   end if;
   if paid.status <> 'completed' or not (
     paid.needs_refund
+    or paid.purpose = 'test'
     or paid_order.payment_status = 'needs_decision'
     or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
   ) then
@@ -284,7 +283,7 @@ end
 $$;
 
 create function private.open_refund(
-  payment_id uuid, test_id uuid, receipt text, refund_cents integer, reason text, member uuid
+  payment_id uuid, receipt text, refund_cents integer, reason text, member uuid
 ) returns public.refunds
 language plpgsql
 set search_path = ''
@@ -299,9 +298,9 @@ begin
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
-    payment_id, test_id, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
+    payment_id, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
   ) values (
-    open_refund.payment_id, open_refund.test_id, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason), 'reversal',
+    open_refund.payment_id, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason), 'reversal',
     case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
   )
   returning * into opened;
@@ -329,43 +328,12 @@ begin
     perform private.refuse(409, 'amount_differs',
       'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
-  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
+  return private.open_refund(paid.id, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
 comment on function public.request_refund(uuid, text) is
   'A member of staff asks to send a payment''s money back by M-PESA, all of it. Up to store_settings.refund_approval_above it is sent next; above, it waits for another member.';
 grant execute on function public.request_refund(uuid, text) to authenticated;
-
-create function public.request_test_refund(test_id uuid) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
-#variable_conflict use_column
-declare
-  member uuid := private.expect_member();
-  test public.payment_tests;
-begin
-  select * into test from public.payment_tests as t where t.id = request_test_refund.test_id for update;
-  if not found then
-    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  end if;
-  if test.refunded_at is not null or exists (
-    select from public.refunds as r where (r.test_id = test.id or r.receipt = test.receipt) and r.status not in ('failed', 'withdrawn')
-  ) then
-    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-  end if;
-  if test.status <> 'completed' then
-    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
-  end if;
-  if test.receipt is null then
-    perform private.refuse(409, 'receipt_unknown',
-      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
-  end if;
-  return private.open_refund(null, test.id, test.receipt, test.charge_cents, 'Test with KSh 1', member);
-end
-$$;
-comment on function public.request_test_refund(uuid) is 'A staff member requests the refund of a payment test.';
-grant execute on function public.request_test_refund(uuid) to authenticated;
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer
@@ -443,6 +411,6 @@ begin
       then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
     new.requested_by, new.requested_by_email
   from public.payments as p
-  where p.id = new.payment_id;
+  where p.id = new.payment_id and p.purpose = 'order';
 end
 $$;

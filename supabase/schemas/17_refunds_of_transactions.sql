@@ -45,7 +45,6 @@ begin
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   end if;
   if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
-    or exists (select from public.payment_tests as t where t.receipt = code)
     or told.received_cents < 100 or told.received_cents % 100 <> 0
   then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');

@@ -20,10 +20,6 @@ begin
   set refunded_at = coalesce(p.refunded_at, done.completed_at), refund_receipt = coalesce(p.refund_receipt, done.refund_receipt),
       updated_at = now()
   where p.id = done.payment_id;
-  update public.payment_tests as t
-  set refunded_at = coalesce(t.refunded_at, done.completed_at), refund_receipt = coalesce(t.refund_receipt, done.refund_receipt),
-      updated_at = now()
-  where t.id = done.test_id;
   return done;
 end
 $$;
@@ -81,9 +77,7 @@ begin
   end if;
   -- Settlements take the same lock for their receipts.
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
-  if exists (select from public.payments as p where p.receipt = code)
-    or exists (select from public.payment_tests as t where t.receipt = code)
-  then
+  if exists (select from public.payments as p where p.receipt = code) then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
   end if;
   if exists (select from public.refunds as r where r.refund_receipt = code) then
@@ -332,7 +326,6 @@ begin
     elsif settle_reversal.verdict = 'succeeded' and (
       code = settled.receipt
       or exists (select from public.payments as p where p.receipt = code)
-      or exists (select from public.payment_tests as t where t.receipt = code)
       or exists (select from public.mpesa_transactions as t where t.receipt = code)
     ) then
       outcome := 'receipt_of_payment';

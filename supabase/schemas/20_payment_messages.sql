@@ -9,7 +9,6 @@ create table public.payment_messages (
   outcome text,
   received_at timestamptz not null default now(),
   receipt text,
-  test_id uuid references public.payment_tests (id) on delete cascade,
   refund_id uuid references public.refunds (id) on delete cascade,
   constraint "a message has a known source" check (source in (
     'push', 'notice', 'query', 'till', 'confirmation', 'statement',
@@ -29,7 +28,6 @@ create policy "staff read every payment message" on public.payment_messages
 create index payment_messages_by_payment on public.payment_messages (payment_id);
 create index payment_messages_not_taken_up on public.payment_messages (id) where source = 'confirmation' and outcome is null;
 create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
-create index payment_messages_by_test on public.payment_messages (test_id) where test_id is not null;
 create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
 create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
 create index payment_messages_with_words on public.payment_messages (received_at) where body <> '{}';

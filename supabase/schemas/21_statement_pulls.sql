@@ -158,7 +158,6 @@ begin
     'unmatched', (
       select count(*) from public.mpesa_transactions as t
       where t.payment_id is null and t.resolution is null
-        and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
     )
   );
 end

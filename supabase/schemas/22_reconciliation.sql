@@ -79,12 +79,12 @@ begin
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
       -- The money of a payment test pays no order.
-      and not exists (select from public.payment_tests as k where k.receipt = t.receipt)
+      and not exists (select from public.payments as k where k.id = t.payment_id and k.purpose = 'test')
   ),
   ours as (
     select p.id
     from public.payments as p
-    where p.status = 'completed'
+    where p.status = 'completed' and p.purpose = 'order'
       and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
       and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
     union all
@@ -94,7 +94,7 @@ begin
         -- Looked at, and ended by that.
         select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
       )))
-      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and p.purpose = 'order' and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
       and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
   ),
   beside as (
@@ -363,14 +363,14 @@ begin
   end if;
 
   if happened = 'given' then
+    if money.purpose = 'test' then
+      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+    end if;
     if told.receipt is null or told.payment_id is not null or told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
     end if;
     if told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    end if;
-    if exists (select from public.payment_tests as t where t.receipt = told.receipt) then
-      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
     end if;
     if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');

@@ -219,7 +219,7 @@ begin
   perform private.anonymise_orders(array(
     select id from unnest(due) as id where private.money_under_way(id) is null
   ));
-  update public.payment_tests as t set phone = '' where t.created_at < kept_since and t.phone <> '';
+  update public.payments as p set phone = '' where p.purpose = 'test' and p.created_at < kept_since and p.phone <> '';
 end
 $$;
 
@@ -451,7 +451,8 @@ begin
     ), '[]'::jsonb),
     'payments_for_others', coalesce((
       select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
-      from public.payments as p where p.phone = person.phone and p.order_id <> all (order_ids)
+      from public.payments as p
+      where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
     ), '[]'::jsonb),
     'inquiries', coalesce((
       select jsonb_agg(
@@ -547,7 +548,8 @@ begin
   set details = e.details - 'phone'
   where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
     and private.reason_to_keep(e.order_id) is null;
-  update public.payment_tests as t set phone = '' where t.phone = person.phone and t.status not in ('initiating', 'processing');
+  update public.payments as p set phone = ''
+  where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
 
   delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
   get diagnostics touched = row_count;

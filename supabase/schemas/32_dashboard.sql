@@ -165,7 +165,7 @@ as $$
     (select m.received_at from public.payment_messages as m order by m.id desc limit 1),
     (
       select count(*) from public.payments as p
-      where p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
+      where p.purpose = 'order' and p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
     )
   from (select) as always
   left join lateral (
@@ -199,9 +199,12 @@ begin
   perform private.expect_staff();
   return query
   with money (cents, moved_at) as (
-    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed'
+    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed' and p.purpose = 'order'
     union all
-    select -r.refund_cents, r.completed_at from public.refunds as r where r.status = 'completed' and r.payment_id is not null
+    select -r.refund_cents, r.completed_at
+    from public.refunds as r
+    join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
+    where r.status = 'completed'
   )
   select
     (select count(*) from public.products as p where p.is_active),

@@ -119,7 +119,6 @@ alter publication supabase_realtime add table public.reconciliation_events;
 
 alter publication supabase_realtime add table public.refunds;
 
-alter publication supabase_realtime add table public.payment_tests;
 
 alter publication supabase_realtime add table public.shop_texts;
 

@@ -22,11 +22,6 @@ begin
       select from public.refunds as r
       join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
       where r.status in ('requested', 'approved')
-    ) or exists (
-      select from public.payment_tests as t
-      where t.status in ('initiating', 'processing')
-        and (t.next_query_at <= now() or t.created_at < now()
-          - case when t.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
     )
     when 'take-up-till' then exists (
       select from public.payment_messages as m

@@ -6,20 +6,20 @@ set search_path = ''
 as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the shop.
   select 'payments_open', known.status, (
-    select count(*) from public.payments as p where p.status = known.status and p.status in ('initiating', 'processing')
+    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
   )::double precision
   from unnest(array['initiating', 'processing']) as known (status)
   union all
-  select 'payments_in_review', null, count(*) from public.payments as p where p.status = 'review'
+  select 'payments_in_review', null, count(*) from public.payments as p where p.purpose = 'order' and p.status = 'review'
   union all
   select 'payment_open_oldest_seconds', null, coalesce(extract(epoch from now() - min(p.created_at)), 0)
-  from public.payments as p where p.status in ('initiating', 'processing')
+  from public.payments as p where p.purpose = 'order' and p.status in ('initiating', 'processing')
   union all
   select 'payments_completed_last_day', null, count(*)
-  from public.payments as p where p.status = 'completed' and p.completed_at > now() - interval '1 day'
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed' and p.completed_at > now() - interval '1 day'
   union all
   select 'payment_last_completed_timestamp_seconds', null, coalesce(extract(epoch from max(p.completed_at)), 0)
-  from public.payments as p where p.status = 'completed'
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed'
   union all
   select 'transactions_without_payment', null, count(*)
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null

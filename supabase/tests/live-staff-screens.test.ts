@@ -18,7 +18,6 @@ describe.each(testDatabases())('on %s', (kind) => {
         'mpesa_transactions',
         'orders',
         'outbox_messages',
-        'payment_tests',
         'payments',
         'products',
         'reconciliation_events',

@@ -265,10 +265,10 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
         requested_by: people.staff.sub,
       });
       const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
-      await service('record_test_push', { test_id: test.id, body: '{}', checkout_request_id: checkout });
+      await service('record_push', { payment_id: test.id, body: '{}', checkout_request_id: checkout });
       // Only a query has told of it so far.
-      await service('settle_payment_test', {
-        test_id: test.id,
+      await service('settle_payment', {
+        payment_id: test.id,
         source: 'query',
         body: '{}',
         verdict: 'succeeded',
@@ -277,8 +277,8 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       ended.push(
         ...(await atOnce([
           () =>
-            service('settle_payment_test', {
-              test_id: test.id,
+            service('settle_payment', {
+              payment_id: test.id,
               source: 'notice',
               body: '{}',
               verdict: 'succeeded',
@@ -298,7 +298,9 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           ),
         ])),
       );
-      await database.query('update public.payment_tests set created_at = created_at - interval $$1 hour$$');
+      await database.query(
+        'update public.payments set created_at = created_at - interval $$1 hour$$ where purpose = $$test$$',
+      );
     }
     expect(ended).toEqual([]);
   }, 120_000);

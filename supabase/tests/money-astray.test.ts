@@ -524,8 +524,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('that only a query completed is known by its confirmation', async () => {
       const { id } = await testPayment();
-      await service('settle_payment_test', {
-        test_id: id,
+      await service('settle_payment', {
+        payment_id: id,
         source: 'query',
         body: '{}',
         verdict: 'succeeded',
@@ -533,7 +533,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       const code = receipt();
       await receive(code, 100, 'TEST');
-      const { rows } = await database.query('select receipt from public.payment_tests where id = $1', [id]);
+      const { rows } = await database.query('select receipt from public.payments where id = $1', [id]);
       expect(rows).toEqual([{ receipt: code }]);
       expect(await rowOf(code)).toBeUndefined();
     });
@@ -541,8 +541,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('pays no order, whatever staff type', async () => {
       const code = receipt();
       const { id } = await testPayment();
-      await service('settle_payment_test', {
-        test_id: id,
+      await service('settle_payment', {
+        payment_id: id,
         source: 'notice',
         body: '{}',
         verdict: 'succeeded',

@@ -216,17 +216,6 @@ const matrix: MatrixRow[] = [
     deletes: 'nobody',
   },
   {
-    table: 'payment_tests',
-    row: 'any',
-    where: `id = '${id(1)}'`,
-    set: `status = 'completed'`,
-    insert: `(phone, requested_by) values ('+254712345678', '${personIds.staff}')`,
-    select: staff,
-    inserts: service,
-    updates: service,
-    deletes: service,
-  },
-  {
     table: 'refunds',
     row: 'that waits for approval',
     where: `id = '${id(1)}'`,
@@ -464,7 +453,6 @@ const procedures: Record<string, Person[]> = {
   begin_message: service,
   finish_message: service,
   request_refund: signedIn,
-  request_test_refund: signedIn,
   request_transaction_refund: signedIn,
   note_transaction_refund_by_hand: signedIn,
   approve_refund: signedIn,
@@ -478,10 +466,6 @@ const procedures: Record<string, Person[]> = {
   settle_reversal: service,
   find_refund_by_secret: service,
   begin_payment_test: service,
-  record_test_push: service,
-  settle_payment_test: service,
-  find_payment_test_by_secret: service,
-  lease_payment_test_queries: service,
   payment_health: signedIn,
   resume_prompts: signedIn,
   subscribe_to_newsletter: all,
@@ -588,8 +572,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
-      insert into public.payment_tests (id, phone, requested_by) values ('${id(1)}', '+254712345678', '${personIds.staff}');
-      insert into private.payment_test_secrets (test_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into public.payments (id, purpose, phone, charge_cents, requested_by)
+        values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into private.refund_secrets (refund_id, notice_secret) values ('${id(1)}', 'secret');

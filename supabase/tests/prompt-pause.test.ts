@@ -16,7 +16,7 @@ import {
 } from './shop-database.ts';
 
 type Payment = Types['public']['Tables']['payments']['Row'];
-type Test = Types['public']['Tables']['payment_tests']['Row'];
+type Test = Types['public']['Tables']['payments']['Row'];
 type Refund = Types['public']['Tables']['refunds']['Row'];
 
 const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
@@ -200,14 +200,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         requested_by: personIds.staff,
       });
     const push = (begun: Test) =>
-      service<Test>('record_test_push', {
-        test_id: begun.id,
+      service<Test>('record_push', {
+        payment_id: begun.id,
         body: '{}',
         checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
       });
     const tell = (begun: Test, change: Record<string, unknown> = {}) =>
-      service<{ outcome: string; test: Test }>('settle_payment_test', {
-        test_id: begun.id,
+      service<{ outcome: string; payment: Test }>('settle_payment', {
+        payment_id: begun.id,
         source: 'notice',
         body: '{}',
         verdict: 'succeeded',
@@ -238,19 +238,23 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       expect(await tell(begun, { receipt: code })).toMatchObject({
         outcome: 'completed',
-        test: { status: 'completed', receipt: code },
+        payment: { status: 'completed', receipt: code },
       });
-      expect(await tell(begun)).toMatchObject({ outcome: 'already_completed', test: { receipt: code } });
+      expect(await tell(begun)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
       expect(await tell(begun, { verdict: 'failed', result_code: '1032' })).toMatchObject({
         outcome: 'superseded',
       });
       expect(await health()).toMatchObject({ pause: null });
 
-      const ask = () => call<Refund>(database, 'staff', 'request_test_refund', { test_id: begun.id });
+      const ask = () =>
+        call<Refund>(database, 'staff', 'request_refund', {
+          payment_id: begun.id,
+          reason: 'Test with KSh 1',
+        });
       const asked = await Promise.allSettled([ask(), ask(), ask()]);
       expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const { refund } = await service<{ refund: Refund }>('lease_refunds');
-      expect(refund).toMatchObject({ test_id: begun.id, receipt: code, refund_cents: 100 });
+      expect(refund).toMatchObject({ payment_id: begun.id, receipt: code, refund_cents: 100 });
       await service('settle_reversal', {
         refund_id: refund.id,
         source: 'reversal_result',
@@ -260,7 +264,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await expectRefusal(ask(), 409, 'refund_exists');
       const { rows } = await database.query(
-        'select refunded_at is not null as is_back from public.payment_tests where id = $1',
+        'select refunded_at is not null as is_back from public.payments where id = $1',
         [begun.id],
       );
       expect(rows).toEqual([{ is_back: true }]);
@@ -281,9 +285,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await tell(begun, { receipt: rows[0]?.receipt })).toMatchObject({ outcome: 'receipt_replayed' });
       expect(await tell(begun, { received_cents: 101 })).toMatchObject({
         outcome: 'wrong_amount',
-        test: { status: 'review' },
+        payment: { status: 'review' },
       });
-      expect(await tell(begun)).toMatchObject({ outcome: 'completed', test: { status: 'completed' } });
+      expect(await tell(begun)).toMatchObject({ outcome: 'completed', payment: { status: 'completed' } });
     });
 
     test('a query that names no receipt completes it; the notice adds the receipt', async () => {
@@ -292,23 +296,23 @@ describe.each(testDatabases())('on %s', (kind) => {
         outcome: 'completed',
       });
       await expectRefusal(
-        call(database, 'staff', 'request_test_refund', { test_id: begun.id }),
+        call(database, 'staff', 'request_refund', { payment_id: begun.id, reason: 'Test with KSh 1' }),
         409,
         'receipt_unknown',
       );
-      expect(await tell(begun)).toMatchObject({ test: { receipt: expect.any(String) } });
+      expect(await tell(begun)).toMatchObject({ payment: { receipt: expect.any(String) } });
     });
 
     test('is asked about out of the same allowance as payments', async () => {
       const begun = await push(await start());
-      await database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [begun.id]);
-      expect(await service('lease_payment_test_queries')).toMatchObject({ id: begun.id, query_count: 1 });
-      await database.query(`update public.payment_tests set next_query_at = now() where id = $1`, [begun.id]);
-      expect(await service('lease_payment_test_queries')).toBeUndefined();
+      await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
+      expect(await service('lease_payment_queries')).toMatchObject({ id: begun.id, query_count: 1 });
+      await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
+      expect(await service('lease_payment_queries')).toBeUndefined();
       // Where more is agreed, whoever asks counts in the same windows.
       const limits = { at_most: 3, per_minute: 60 };
       await database.execute('delete from private.rate_limits');
-      expect(await service('lease_payment_test_queries', limits)).toMatchObject({ id: begun.id });
+      expect(await service('lease_payment_queries', limits)).toMatchObject({ id: begun.id });
       const { rows } = await database.query(
         `select hits, window_start = date_bin('3 seconds', window_start, '2000-01-01') as is_short
          from private.rate_limits where bucket = 'payment_queries'`,

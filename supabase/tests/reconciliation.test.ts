@@ -316,7 +316,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('leaves out the shillings of tests', async () => {
       const code = receipt();
       await database.query(
-        `insert into public.payment_tests (phone, requested_by, status, receipt) values ('+254712345678', $1, 'completed', $2)`,
+        `insert into public.payments (purpose, phone, charge_cents, requested_by, status, receipt)
+         values ('test', '+254712345678', 100, $1, 'completed', $2)`,
         [personIds.staff, code],
       );
       await receive(code, { received_cents: 100, reference: 'TEST' });

@@ -10,7 +10,8 @@ const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
 /** A prompt for KSh 951 that M-PESA has not decided. */
 const prompted = {
   id: 'b0000000-0000-4000-8000-000000000001',
-  order_id: orderId,
+  order_id: orderId as string | null,
+  purpose: 'order',
   charge_cents: 95_100,
   status: 'processing',
   method: 'prompt',
@@ -30,6 +31,9 @@ const byHand = {
   receipt: 'UKL2',
 };
 
+const openTest = { ...prompted, order_id: null, purpose: 'test', charge_cents: 100 };
+const paidTest = { ...openTest, status: 'completed', receipt: 'UKL1' };
+
 const success = {
   source: 'notice',
   verdict: 'succeeded',
@@ -46,7 +50,6 @@ interface Facts {
   report: object;
   owner?: object;
   isOtherRequest?: boolean;
-  isReceiptOfTest?: boolean;
   attemptGoesBack?: boolean;
   ownerGoesBack?: boolean;
 }
@@ -108,7 +111,12 @@ const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boole
   ],
   [
     'the receipt of a payment test',
-    { attempt: prompted, report: success, isReceiptOfTest: true },
+    { attempt: prompted, report: success, owner: { ...paidTest, id: byHand.id, receipt: 'UKL2' } },
+    'receipt_replayed',
+  ],
+  [
+    'the receipt of an order’s payment, for a payment test',
+    { attempt: openTest, report: { ...success, received_cents: 100 }, owner: byHand },
     'receipt_replayed',
   ],
   [
@@ -136,6 +144,11 @@ const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boole
     { attempt: presumed, report: success, owner: byHand },
     'confirmed_by_hand',
     true,
+  ],
+  [
+    'a second receipt for a paid payment test',
+    { attempt: paidTest, report: { ...success, received_cents: 100 } },
+    'already_completed',
   ],
   ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'second_money'],
   [
@@ -174,14 +187,13 @@ test.each(rows)('%s', async (_, facts, decision, partsReceipt = false) => {
   const { rows: answers } = await database.query<{ decision: string; parts_receipt: boolean }>(
     `select (private.decide_settlement(
        jsonb_populate_record(null::public.payments, $1), jsonb_populate_record(null::private.payment_report, $2),
-       jsonb_populate_record(null::public.payments, $3), $4, $5, $6, $7
+       jsonb_populate_record(null::public.payments, $3), $4, $5, $6
      )).*`,
     [
       JSON.stringify(facts.attempt),
       JSON.stringify(facts.report),
       JSON.stringify(facts.owner ?? {}),
       facts.isOtherRequest ?? false,
-      facts.isReceiptOfTest ?? false,
       facts.attemptGoesBack ?? false,
       facts.ownerGoesBack ?? false,
     ],

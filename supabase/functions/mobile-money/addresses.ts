@@ -1,7 +1,7 @@
 // Where M-PESA tells us of what: one path per purpose, beside the one of prompts.
 
 /** What notices are about. None of these words may be one that Daraja refuses in an address. */
-export type Purpose = 'notice' | 'check' | 'reversal' | 'reach';
+export type Purpose = 'notice' | 'reversal' | 'reach';
 
 /**
  * The address of another purpose.

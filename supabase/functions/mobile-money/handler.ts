@@ -5,7 +5,7 @@ import { initiatePayment } from './initiate.ts';
 import { parseFields, readText } from './json-body.ts';
 import { receiveNotice, takeUpFailedNotices } from './notice.ts';
 import { openPaymentStore } from './payment-store.ts';
-import { queryOpenTests, receiveTestNotice, startPaymentTest } from './payment-test.ts';
+import { startPaymentTest } from './payment-test.ts';
 import { queryOpenPayments } from './query-open.ts';
 import { type RefundNotice, receiveRefundNotice } from './refund-notice.ts';
 import { sendRefunds } from './refund-send.ts';
@@ -37,10 +37,7 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
   },
   'pull-statement': pullDueStatement,
   'register-till': registerTill,
-  'send-refunds': async (world) => ({
-    ...(await sendRefunds(world)),
-    testsAsked: await queryOpenTests(world),
-  }),
+  'send-refunds': sendRefunds,
 };
 
 /**
@@ -51,12 +48,11 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
  * - with the secret key: `POST {action: 'query-open'}` (see query-open.ts): `{asked, settled}`; `'take-up-till'` (see
  *   till-message.ts, and notice.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
  *   `'register-till'` (see till-registration.ts): `{till, statement}`; `'send-refunds'` (see refund-send.ts): `{sent,
- *   asked, testsAsked}`
+ *   asked}`
  * - `POST {action: 'describe-setup'}` (with the secret key too), `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
  *   session (see setup-check.ts, payment-test.ts): `{setup}`, `{reach}`, `{test}` or `{error, code}`
  * - `POST /notice/{secret}`: M-PESA's notices of prompts (see notice.ts)
  * - `POST /till/{secret}/validation` and `/confirmation`: of money without a prompt (see till-message.ts)
- * - `POST /check/{secret}`: the same of tests (see payment-test.ts)
  * - `POST /reversal/{secret}/result`, `/timeout` and `/status`: what it tells of refunds (see refund-notice.ts)
  * - `POST /reach/{code}`: our own call of our public address (see setup-check.ts)
  * @returns answers a request, never rejects; 400, 401, 403, 404, 405, 413 and 415 with `{error}` when it makes no sense
@@ -123,8 +119,6 @@ async function answerAddress(
     case 'till/validation':
     case 'till/confirmation':
       return receiveTillMessage(world, request, secret, part as TillPurpose);
-    case 'check':
-      return receiveTestNotice(world, request, secret);
     case 'reversal/result':
     case 'reversal/timeout':
     case 'reversal/status':

@@ -72,7 +72,7 @@ export async function initiatePayment(
     trackingNumber: begun.trackingNumber ?? asked.trackingNumber,
     noticeUrl: `${world.noticeBaseUrl()}/${noticeSecret}`,
   });
-  await recordOutcome(world, payment, outcome);
+  await recordPush(world, payment, outcome);
   if (outcome.kind === 'refused') return { success: false, error: outcome.sentence, code: outcome.code };
   return answerWith(payment, outcome.kind === 'accepted' ? outcome.checkoutRequestId : null);
 }
@@ -107,8 +107,15 @@ function readRequest({ phoneNumber, amount, trackingNumber, orderId }: Fields): 
 /** Length comes before patterns. A tracking number may be pasted with its link. */
 const isShort = (text: unknown): text is string => typeof text === 'string' && text.length <= 300;
 
-/** A prompt may be on the phone by now, so trouble in writing it down does not fail the request. */
-async function recordOutcome(world: MobileMoneyWorld, payment: Payment, outcome: PushOutcome): Promise<void> {
+/**
+ * Records what became of a push. A prompt may be on the phone by now, so a failure does not fail the request.
+ * @returns the payment as recorded; null when it could not be
+ */
+export async function recordPush(
+  world: MobileMoneyWorld,
+  payment: Payment,
+  outcome: PushOutcome,
+): Promise<Payment | null> {
   const paymentId = payment.id;
   if (outcome.kind === 'refused') {
     const detail = `${outcome.code} ${outcome.description}`;
@@ -128,12 +135,12 @@ async function recordOutcome(world: MobileMoneyWorld, payment: Payment, outcome:
   };
   for (const pauseMs of [...RECORDING_PAUSES_MS, null]) {
     try {
-      await world.store.recordPush(push);
-      return;
+      return await world.store.recordPush(push);
     } catch (problem) {
       world.log({ level: 'error', event: 'push not recorded', paymentId, detail: String(problem) });
-      if (pauseMs === null || problem instanceof StoreRefusal) return;
+      if (pauseMs === null || problem instanceof StoreRefusal) break;
       await new Promise((done) => setTimeout(done, pauseMs));
     }
   }
+  return null;
 }

@@ -472,7 +472,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(all.length).toBeGreaterThan(rounds(2_000));
       expect(await send(() => attempt.path, all)).toEqual({ 200: all.length });
       expect(await shop.everything()).toEqual(before);
-    });
+    }, 180_000);
 
     test('by the thousand at the address of an open attempt, but never with the right amount: nobody has paid, and no 5xx', async () => {
       const attempt = await shop.prompt(order);
@@ -485,7 +485,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       // The control: the truth still pays.
       await say(attempt, notice(attempt));
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
-    });
+    }, 180_000);
 
     /** Whether a body says that money with another receipt came. */
     function tellsOfOtherMoney(body: Uint8Array, attempt: Attempt): boolean {

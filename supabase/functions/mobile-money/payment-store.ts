@@ -39,7 +39,9 @@ export interface PaymentStore {
     /** Where the customer is, to whom the limits apply; null when that is not known. */
     address: string | null;
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
-  recordPush(push: Procedures['record_push']['Args']): Promise<void>;
+  /** Opens a test with KSh 1, for a staff member. */
+  beginTest(test: { phone: string; noticeSecret: string; requestedBy: string }): Promise<Payment>;
+  recordPush(push: Procedures['record_push']['Args']): Promise<Payment>;
   settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
   /** Keeps a notice that could not be settled, word for word. */
   keepFailed(paymentId: string, body: string, sourceAddress: string | null): Promise<void>;
@@ -89,8 +91,12 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
         trackingNumber: begun.tracking_number ?? null,
       };
     },
+    async beginTest({ phone, noticeSecret, requestedBy }) {
+      const test = { phone, notice_secret: noticeSecret, requested_by: requestedBy };
+      return rowOf(await client.rpc('begin_payment_test', test));
+    },
     async recordPush(push) {
-      read(await client.rpc('record_push', push));
+      return rowOf(await client.rpc('record_push', push));
     },
     async settle(settlement) {
       return read(await client.rpc('settle_payment', settlement)) as { outcome: string; payment: Payment };
@@ -158,7 +164,7 @@ export function read<Data>(answer: {
  * The row of a procedure that always returns one.
  * @throws as `read`
  */
-export function rowOf<Row>(answer: Parameters<typeof read<Row>>[0]): Row {
+function rowOf<Row>(answer: Parameters<typeof read<Row>>[0]): Row {
   const row = read(answer);
   if (row === null) throw new StoreFailure('The database returned no row');
   return row;

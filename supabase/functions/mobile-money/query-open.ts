@@ -25,8 +25,8 @@ export async function queryOpenPayments(
   };
 }
 
-/** How many questions may be asked at one call, and how many a minute: of payments and tests together. */
-export function queryLimits(world: MobileMoneyWorld): [atMost: number, perMinute: number] {
+/** How many questions may be asked at one call, and how many a minute. */
+function queryLimits(world: MobileMoneyWorld): [atMost: number, perMinute: number] {
   const perMinute = world.daraja.settings.queriesPerMinute ?? LEAST_PER_MINUTE;
   return [Math.max(Math.floor(perMinute / CALLS_PER_MINUTE), 1), perMinute];
 }

@@ -1,13 +1,12 @@
-// The procedures of refunds and of tests with KSh 1, called over the table API with the secret key.
+// The procedures of refunds, called over the table API with the secret key.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { Database } from '../../types.ts';
-import { read, rowOf } from './payment-store.ts';
+import { read } from './payment-store.ts';
 import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
 
 type Refund = Database['public']['Tables']['refunds']['Row'];
-export type PaymentTest = Database['public']['Tables']['payment_tests']['Row'];
 type Procedures = Database['public']['Functions'];
 
 /** What is to be done for a refund: sent, once; or asked about. */
@@ -25,20 +24,12 @@ export interface RefundStore {
   settle(settlement: Procedures['settle_reversal']['Args']): Promise<{ outcome: string; refund: Refund }>;
   /** The refund whose results come to this secret address. */
   findBySecret(secret: string): Promise<string | null>;
-  beginTest(test: { phone: string; noticeSecret: string; requestedBy: string }): Promise<PaymentTest>;
-  recordTestPush(push: Procedures['record_test_push']['Args']): Promise<PaymentTest>;
-  settleTest(
-    settlement: Procedures['settle_payment_test']['Args'],
-  ): Promise<{ outcome: string; test: PaymentTest }>;
-  findTestBySecret(secret: string): Promise<string | null>;
-  /** Tests to ask M-PESA about now; each is out of reach for the next caller. */
-  leaseTestQueries(atMost: number, perMinute: number): Promise<PaymentTest[]>;
   /** Whether the bearer of a token is staff, as the database judges it; the token may be anything. */
   isStaff(token: string): Promise<boolean>;
 }
 
 /**
- * The database as refunds and tests see it. Its methods throw StoreRefusal and StoreFailure, as those of the payments.
+ * The database as refunds see it. Its methods throw StoreRefusal and StoreFailure, as those of the payments.
  * @param settings where it is, and the secret key
  */
 export function openRefundStore(settings: StoreSettings): RefundStore {
@@ -62,28 +53,6 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
     },
     async findBySecret(secret) {
       return read(await client.rpc('find_refund_by_secret', { notice_secret: secret })) as string | null;
-    },
-    async beginTest({ phone, noticeSecret, requestedBy }) {
-      const test = { phone, notice_secret: noticeSecret, requested_by: requestedBy };
-      return rowOf(await client.rpc('begin_payment_test', test));
-    },
-    async recordTestPush(push) {
-      return rowOf(await client.rpc('record_test_push', push));
-    },
-    async settleTest(settlement) {
-      return read(await client.rpc('settle_payment_test', settlement)) as {
-        outcome: string;
-        test: PaymentTest;
-      };
-    },
-    async findTestBySecret(secret) {
-      return read(await client.rpc('find_payment_test_by_secret', { notice_secret: secret })) as
-        | string
-        | null;
-    },
-    async leaseTestQueries(atMost, perMinute) {
-      const limits = { at_most: atMost, per_minute: perMinute };
-      return read(await client.rpc('lease_payment_test_queries', limits)) ?? [];
     },
     async isStaff(token) {
       const { data, error } = await connect(`Bearer ${token}`).rpc('is_admin');

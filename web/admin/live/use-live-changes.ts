@@ -7,7 +7,7 @@ import { useMember } from '../use-member.tsx';
 /** Which queries, by their first word, show something of a table. */
 const shownIn: Record<string, readonly string[]> = {
   orders: ['orders', 'deliveries', 'dashboard', 'reconciliation'],
-  payments: ['orders', 'dashboard', 'reconciliation'],
+  payments: ['orders', 'dashboard', 'reconciliation', 'payment-tests', 'payment-health'],
   deliveries: ['deliveries', 'orders'],
   inquiries: ['inquiries', 'dashboard'],
   products: ['products', 'categories', 'dashboard'],
@@ -15,7 +15,6 @@ const shownIn: Record<string, readonly string[]> = {
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],
   refunds: ['orders', 'refunds', 'payment-tests', 'dashboard'],
-  payment_tests: ['payment-tests', 'payment-health'],
   outbox_messages: ['messages'],
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],

@@ -20,6 +20,7 @@ export function useNotices(): (change: RowChange) => void {
       const isNews =
         (table === 'payments' &&
           type === 'UPDATE' &&
+          row.purpose === 'order' &&
           row.status === 'completed' &&
           row.refunded_at === null) ||
         (table === 'inquiries' && type === 'INSERT');

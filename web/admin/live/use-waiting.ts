@@ -43,6 +43,7 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
           const paid = tables
             .from('payments')
             .select('completed_at', { count: 'exact' })
+            .eq('purpose', 'order')
             .eq('status', 'completed');
           const answer = await (seen ? paid.gt('completed_at', seen) : paid)
             .order('completed_at', { ascending: false })

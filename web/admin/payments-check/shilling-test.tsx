@@ -17,7 +17,7 @@ import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 
-type PaymentTest = Database['public']['Tables']['payment_tests']['Row'];
+type PaymentTest = Database['public']['Tables']['payments']['Row'];
 
 const isOpen = ({ status }: PaymentTest) => status === 'initiating' || status === 'processing';
 
@@ -28,8 +28,9 @@ function useLastTest() {
     queryFn: async ({ signal }) =>
       dataOf(
         await tables
-          .from('payment_tests')
+          .from('payments')
           .select('*, refunds(*)')
+          .eq('purpose', 'test')
           .order('created_at', { ascending: false })
           .limit(1)
           .abortSignal(signal),
@@ -131,7 +132,8 @@ function TestState({
 }) {
   const { tables } = useMember().staff;
   const sendBack = useSave({
-    write: async () => dataOf(await tables.rpc('request_test_refund', { test_id: test.id })),
+    write: async () =>
+      dataOf(await tables.rpc('request_refund', { payment_id: test.id, reason: 'Test with KSh 1' })),
     success: 'The shilling is sent back',
     failure: 'Failed to ask for the refund',
     refresh: touchedByRefunds,
