@@ -9,7 +9,7 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
-import { compressPage, PageCache } from './page-cache.ts';
+import { finishPage, PageCache } from './page-cache.ts';
 
 let folder: string;
 let server: ReturnType<typeof createHttpServer>;
@@ -25,12 +25,7 @@ beforeAll(async () => {
     backend: null,
     pages: new PageCache(),
     renderPage: async (request) =>
-      compressPage(
-        200,
-        { 'content-type': 'text/html' },
-        Buffer.from(`<p>${await request.text()}</p>`),
-        'quick',
-      ),
+      finishPage(200, { 'content-type': 'text/html' }, Buffer.from(`<p>${await request.text()}</p>`)),
     assets: folder,
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
     fairShare: createFairShare('pglite'),
@@ -92,7 +87,7 @@ test('a network that asks for many pages waits for itself alone, and what waits 
       started.push(pathname);
       if (pathname.startsWith('/slow')) await pause();
       if (pathname.startsWith('/paid')) await callFunction(pause);
-      return compressPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname), 'quick');
+      return finishPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname));
     },
     assets: folder,
     pageViews: { fetch: async () => new Response() },
@@ -408,7 +403,7 @@ test('gives each request an id of its own, which joins the response, the log and
     pages: new PageCache(),
     renderPage: async (request) => {
       if (new URL(request.url).pathname === '/contact') throw new Error('spilled');
-      return compressPage(200, {}, Buffer.from(String(request.headers.get('x-request-id'))), 'quick');
+      return finishPage(200, {}, Buffer.from(String(request.headers.get('x-request-id'))));
     },
     assets: folder,
     pageViews: { fetch: async () => new Response() },

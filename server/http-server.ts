@@ -16,7 +16,7 @@ import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import { type Log, maskPath } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
-import { type CachedPage, type Encoding, type PageCache, pageKey } from './page-cache.ts';
+import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
@@ -77,27 +77,25 @@ export function createHttpServer(options: HttpServerOptions): Server {
         });
 
   // What is sent of a page, worked out once for each encoding: most answers are the same few kept pages.
-  const finished = new WeakMap<CachedPage, Record<Encoding, string[]>>();
-  const headersOf = (page: CachedPage, encoding: Encoding): string[] => {
-    const known = finished.get(page) ?? {
-      br: finishHeaders(page, 'br', securityHeaders),
-      gzip: finishHeaders(page, 'gzip', securityHeaders),
-      identity: finishHeaders(page, 'identity', securityHeaders),
-    };
-    finished.set(page, known);
-    return known[encoding];
+  const finished = new WeakMap<Buffer, string[]>();
+  const headersOf = (page: CachedPage, encoding: Encoding, body: Buffer): string[] => {
+    const known = finished.get(body) ?? finishHeaders(page, encoding, body.length, securityHeaders);
+    finished.set(body, known);
+    return known;
   };
 
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
-    const encoding = encodings.of(rawHeader(request, 'accept-encoding') ?? '');
-    const headers = headersOf(page, encoding);
+    const encoding = encodingFor(request);
+    const body = page.bodies[encoding];
+    if (!body) throw new Error(`the page is not there as ${encoding}`);
+    const headers = headersOf(page, encoding, body);
     if (page.status === 200 && rawHeader(request, 'if-none-match') === page.etag) {
       // The length is that of a body which is not sent.
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
     response.writeHead(page.status, headers);
-    response.end(request.method === 'HEAD' ? undefined : page.bodies[encoding]);
+    response.end(request.method === 'HEAD' ? undefined : body);
   };
 
   const logRefusal = createRefusalLog({ log });
@@ -116,17 +114,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // A cached page is rendered from its key alone: nothing of the first request may be in it.
     const client = visitorAt(addressOf(request));
     const signal = signalOf(response);
-    const render = (turn: Turn) => {
+    const encoding = encodingFor(request);
+    const render = async (turn: Turn) => {
       if (key)
-        return pages.getOrRender(key, () => {
+        return pages.getOrRender(key, encoding, () => {
           metrics.renderedPages += 1;
           const headers = { [requestIdHeader]: requestIdOf(request) ?? '' };
           return renderPage(new Request(new URL(key, publicUrl), { headers }), 'cached');
         });
       // A function may wait for M-PESA: the page's place is for others in the meantime.
-      return renderPage(webRequest, 'once', (call) =>
+      const page = await renderPage(webRequest, 'once', (call) =>
         turn.pause(() => fairShare.outbound.run(client, call, { signal })),
       );
+      await encodePage(page, encoding);
+      return page;
     };
     const page = await fairShare.work.run(client, render, { cost: pageCost, signal });
     sendPage(request, response, page);
@@ -302,7 +303,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       return;
     }
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
-    if (page) {
+    if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
       // Without a proxy the address is known without reading the headers.
       if (trustedProxies > 0) arrive(request);
@@ -340,12 +341,17 @@ export function createHttpServer(options: HttpServerOptions): Server {
   return server;
 }
 
-function finishHeaders(page: CachedPage, encoding: Encoding, extra: Record<string, string>): string[] {
+function finishHeaders(
+  page: CachedPage,
+  encoding: Encoding,
+  length: number,
+  extra: Record<string, string>,
+): string[] {
   const headers: Record<string, string> = { ...extra, ...page.headers, etag: page.etag };
   headers.vary = headers.vary ? `${headers.vary}, accept-encoding` : 'accept-encoding';
   if (encoding !== 'identity') headers['content-encoding'] = encoding;
   // Last on purpose: an answer without a body leaves it out.
-  headers['content-length'] = String(page.bodies[encoding].length);
+  headers['content-length'] = String(length);
   return Object.entries(headers).flat();
 }
 
@@ -383,6 +389,10 @@ function rawHeader({ rawHeaders }: IncomingMessage, name: string): string | unde
     if (candidate?.length === name.length && candidate.toLowerCase() === name) return rawHeaders[at + 1];
   }
   return undefined;
+}
+
+function encodingFor(request: IncomingMessage): Encoding {
+  return encodings.of(rawHeader(request, 'accept-encoding') ?? '');
 }
 
 /** What of an accept-encoding header to answer with; browsers send the same few again and again. */

@@ -1,7 +1,8 @@
 // Puts off the scripts of a storefront page until its picture is painted: they would share a slow line with it.
 
 const preloads = /<link rel="modulepreload"(?= )/g;
-const start = /<script type="module" async="">([\s\S]*?)<\/script>/;
+const startTag = '<script type="module" async="">';
+const endTag = '</script>';
 
 // The icon of the tab and what a phone needs to install the shop are asked for at once, on lines of their own. Who runs scripts gets
 // both when the page comes alive: React adds what it finds missing. Without an icon a browser would ask for /favicon.ico.
@@ -24,21 +25,25 @@ const unpainted = `<script>document.documentElement.dataset.unpainted=''</script
  * @returns the page whose modules are not asked for until its small boot script does so; as it came when it has none
  */
 export function bootLate(html: string): string {
-  if (!start.test(html)) return html;
-  const links = html.match(lateLinks) ?? [];
-  return (
-    html
-      .replace(lateLinks, '')
-      // The storefront's list of routes, which the build's last step makes: nobody goes from here to a staff screen without
-      // loading that screen's own page.
-      .replaceAll('"/assets/manifest-', '"/assets/storefront-manifest-')
-      .replace(preloads, '<link rel="late"')
-      .replace('</head>', `${noIcon}<noscript>${links.join('')}</noscript>${unpainted}</head>`)
-      .replace(
-        start,
-        // A function, because the modules' text may hold what a replacement would read as a pattern.
-        (_, modules: string) =>
-          `<script type="text/plain" id="late-boot">${modules}</script><script>${boot}</script>`,
-      )
-  );
+  const headEnd = html.indexOf('</head>');
+  const startAt = html.indexOf(startTag, headEnd);
+  const modulesEnd = html.indexOf(endTag, startAt);
+  if (headEnd < 0 || startAt < 0 || modulesEnd < 0) return html;
+  // A page is long, and what lies between these two is none of ours: it is not searched.
+  const head = html.slice(0, headEnd);
+  const modules = html.slice(startAt + startTag.length, modulesEnd);
+  const links = head.match(lateLinks) ?? [];
+  return [
+    ofStorefront(head.replace(lateLinks, '').replace(preloads, '<link rel="late"')),
+    `${noIcon}<noscript>${links.join('')}</noscript>${unpainted}`,
+    html.slice(headEnd, startAt),
+    `<script type="text/plain" id="late-boot">${ofStorefront(modules)}</script><script>${boot}</script>`,
+    html.slice(modulesEnd + endTag.length),
+  ].join('');
 }
+
+/**
+ * Names the storefront's list of routes, which the build's last step makes: nobody goes from here to a staff screen without loading
+ * that screen's own page.
+ */
+const ofStorefront = (html: string) => html.replaceAll('"/assets/manifest-', '"/assets/storefront-manifest-');

@@ -1,9 +1,10 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { type CachedPage, compressPage, PageCache, pageKey } from './page-cache.ts';
+import { type CachedPage, finishPage, PageCache, pageKey } from './page-cache.ts';
 
 const key = (path: string) => pageKey(new URL(path, 'http://shop'));
-const page = (text: string, status = 200, facts: string[] = []): Promise<CachedPage> =>
-  compressPage(status, {}, Buffer.from(text), 'quick', facts);
+const page = async (text: string, status = 200, facts: string[] = []): Promise<CachedPage> =>
+  finishPage(status, {}, Buffer.from(text), facts);
 const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
@@ -60,8 +61,11 @@ describe('the page cache', () => {
       renders += 1;
       return page('hello');
     };
-    await Promise.all([cache.getOrRender('/', render), cache.getOrRender('/', render)]);
-    await cache.getOrRender('/', render);
+    await Promise.all([
+      cache.getOrRender('/', 'identity', render),
+      cache.getOrRender('/', 'identity', render),
+    ]);
+    await cache.getOrRender('/', 'identity', render);
     expect(renders).toBe(1);
   });
 
@@ -70,13 +74,14 @@ describe('the page cache', () => {
     let finish = (_: CachedPage) => {};
     const old = cache.getOrRender(
       '/',
+      'identity',
       () =>
         new Promise((done) => {
           finish = done;
         }),
     );
     cache.clear();
-    const fresh = cache.getOrRender('/', () => page('new'));
+    const fresh = cache.getOrRender('/', 'identity', () => page('new'));
     finish(await page('old'));
     expect((await old).bodies.identity.toString()).toBe('old');
     expect((await fresh).bodies.identity.toString()).toBe('new');
@@ -85,9 +90,13 @@ describe('the page cache', () => {
 
   test('forgets what was made from a changed fact, and nothing else', async () => {
     const cache = new PageCache();
-    await cache.getOrRender('/shop/mango?', () => page('mango', 200, ['settings', 'mango', 'passion']));
-    await cache.getOrRender('/shop/tamarind?', () => page('tamarind', 200, ['settings', 'tamarind']));
-    await cache.getOrRender('/unnamed?', () => page('unnamed'));
+    await cache.getOrRender('/shop/mango?', 'identity', () =>
+      page('mango', 200, ['settings', 'mango', 'passion']),
+    );
+    await cache.getOrRender('/shop/tamarind?', 'identity', () =>
+      page('tamarind', 200, ['settings', 'tamarind']),
+    );
+    await cache.getOrRender('/unnamed?', 'identity', () => page('unnamed'));
     expect([cache.find('/shop/mango'), cache.find('/shop/tamarind')].map(textOf)).toEqual([
       'mango',
       'tamarind',
@@ -106,10 +115,11 @@ describe('the page cache', () => {
   test('a render that was overtaken by a change of what it shows is neither stored nor shared; one that was not is stored', async () => {
     const cache = new PageCache();
     const finish = new Map<string, (page: CachedPage) => void>();
-    const begin = (key: string) => cache.getOrRender(key, () => new Promise((done) => finish.set(key, done)));
+    const begin = (key: string) =>
+      cache.getOrRender(key, 'identity', () => new Promise((done) => finish.set(key, done)));
     const [mango, tamarind] = [begin('mango'), begin('tamarind')];
     cache.forget(['mango']);
-    const fresh = cache.getOrRender('mango', () => page('new mango', 200, ['mango']));
+    const fresh = cache.getOrRender('mango', 'identity', () => page('new mango', 200, ['mango']));
     expect(textOf(await fresh)).toBe('new mango');
     finish.get('mango')?.(await page('old mango', 200, ['mango']));
     finish.get('tamarind')?.(await page('tamarind', 200, ['tamarind']));
@@ -121,25 +131,25 @@ describe('the page cache', () => {
 
   test('stores nothing while changes are not received', async () => {
     const cache = new PageCache();
-    await cache.getOrRender('/', () => page('before'));
+    await cache.getOrRender('/', 'identity', () => page('before'));
     cache.pause();
     expect(cache.get('/')).toBeUndefined();
-    expect(textOf(await cache.getOrRender('/', () => page('meanwhile')))).toBe('meanwhile');
+    expect(textOf(await cache.getOrRender('/', 'identity', () => page('meanwhile')))).toBe('meanwhile');
     expect(cache.get('/')).toBeUndefined();
     let finish = (_: CachedPage) => {};
-    const overtaken = cache.getOrRender('/', () => new Promise((done) => (finish = done)));
+    const overtaken = cache.getOrRender('/', 'identity', () => new Promise((done) => (finish = done)));
     cache.resume();
     finish(await page('of a time that nobody knows'));
     await overtaken;
     expect(cache.get('/')).toBeUndefined();
-    await cache.getOrRender('/', () => page('after'));
+    await cache.getOrRender('/', 'identity', () => page('after'));
     expect(textOf(cache.get('/'))).toBe('after');
   });
 
   test('finds a stored page by the URL of a request, and forgets that with the page', async () => {
     const cache = new PageCache();
     expect(cache.find('/shop?utm_source=x')).toBeUndefined();
-    const kept = await cache.getOrRender('/shop?', () => page('shop'));
+    const kept = await cache.getOrRender('/shop?', 'identity', () => page('shop'));
     for (const address of ['/shop?utm_source=x', '/shop', '/shop?utm_source=x'])
       expect(cache.find(address)).toBe(kept);
     for (const address of [
@@ -158,21 +168,25 @@ describe('the page cache', () => {
 
   test('stores no failure', async () => {
     const cache = new PageCache();
-    await cache.getOrRender('/', () => page('sorry', 503));
+    await cache.getOrRender('/', 'identity', () => page('sorry', 503));
     expect(cache.get('/')).toBeUndefined();
-    await expect(cache.getOrRender('/', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect((await cache.getOrRender('/', () => page('back'))).bodies.identity.toString()).toBe('back');
+    await expect(cache.getOrRender('/', 'identity', () => Promise.reject(new Error('no')))).rejects.toThrow(
+      'no',
+    );
+    expect((await cache.getOrRender('/', 'identity', () => page('back'))).bodies.identity.toString()).toBe(
+      'back',
+    );
   });
 
   test('is bounded in bytes: the least recently used page is dropped first', async () => {
     const cache = new PageCache(40_000);
     const large = (name: string) => page(name.padEnd(10_000));
-    await cache.getOrRender('a', () => large('a'));
-    await cache.getOrRender('b', () => large('b'));
+    await cache.getOrRender('a', 'identity', () => large('a'));
+    await cache.getOrRender('b', 'identity', () => large('b'));
     cache.get('a');
-    await cache.getOrRender('c', () => large('c'));
+    await cache.getOrRender('c', 'identity', () => large('c'));
     expect(['a', 'b', 'c'].filter((name) => cache.get(name))).toEqual(['a', 'c']);
-    await cache.getOrRender('d', () => page('d'.padEnd(100_000)));
+    await cache.getOrRender('d', 'identity', () => page('d'.padEnd(100_000)));
     expect(['a', 'c', 'd'].filter((name) => cache.get(name))).toEqual(['a', 'c']);
     expect(cache.bytes).toBeLessThan(40_000);
     cache.clear();
@@ -181,10 +195,10 @@ describe('the page cache', () => {
 
   test('2,000 odd URLs fill the part for pages with parameters and drop no other page', async () => {
     const cache = new PageCache(1_000_000);
-    await cache.getOrRender('/?', () => page('home'));
+    await cache.getOrRender('/?', 'identity', () => page('home'));
     for (let n = 0; n < 2000; n += 1) {
       const found = key(`/shop?search=${n}&sort=odd-${n}`);
-      await cache.getOrRender(found ?? '', () => page('found'.padEnd(10_000)));
+      await cache.getOrRender(found ?? '', 'identity', () => page('found'.padEnd(10_000)));
     }
     expect(cache.bytes).toBeGreaterThan(150_000);
     expect(cache.bytes).toBeLessThan(210_000);
@@ -200,11 +214,25 @@ describe('the page cache', () => {
     const cache = new PageCache();
     const words = Array.from({ length: 5000 }, (_, n) => `<li>${(n * 7919) % 1000}`).join('');
     const [plain, searched] = await Promise.all([
-      cache.getOrRender('/?', () => page(words)),
-      cache.getOrRender('/shop?search=a', () => page(words)),
+      cache.getOrRender('/?', 'br', () => page(words)),
+      cache.getOrRender('/shop?search=a', 'br', () => page(words)),
     ]);
-    await expect.poll(() => cache.get('/?')?.bodies.br.length).toBeLessThan(plain.bodies.br.length);
+    await expect.poll(() => cache.get('/?')?.bodies.br?.length).toBeLessThan(plain.bodies.br?.length ?? 0);
     expect(cache.get('/?')?.etag).toBe(plain.etag);
+    expect(Object.keys(cache.get('/?')?.bodies ?? {}).sort()).toEqual(['br', 'gzip', 'identity']);
     expect(cache.get('/shop?search=a')).toBe(searched);
+  });
+
+  test('compresses a page with parameters only as it is asked for', async () => {
+    const cache = new PageCache();
+    const ask = (encoding: 'br' | 'gzip') =>
+      cache.getOrRender('/shop?search=a', encoding, () => page('found'.repeat(1000)));
+    const { bodies } = await ask('br');
+    expect(Object.keys(bodies).sort()).toEqual(['br', 'identity']);
+    const before = cache.bytes;
+    expect((await ask('gzip')).bodies).toBe(bodies);
+    expect(gunzipSync(bodies.gzip ?? '').toString()).toBe('found'.repeat(1000));
+    expect(brotliDecompressSync(bodies.br ?? '').toString()).toBe('found'.repeat(1000));
+    expect(cache.bytes - before).toBe(bodies.gzip?.length);
   });
 });

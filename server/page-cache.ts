@@ -8,12 +8,12 @@ const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
 export type Encoding = 'br' | 'gzip' | 'identity';
 
-/** A response: its headers, and its body in each encoding. */
+/** A response: its headers, and its body in each encoding that somebody has asked for. */
 export interface CachedPage {
   status: number;
   headers: Record<string, string>;
   etag: string;
-  bodies: Record<Encoding, Buffer>;
+  bodies: Partial<Record<Encoding, Buffer>> & { identity: Buffer };
   /** What it was rendered from. Without facts it depends on everything. */
   facts: readonly string[];
 }
@@ -68,29 +68,38 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
 }
 
 /**
- * Compresses a rendered page for sending.
+ * Makes a page of what was rendered.
  * @param body the page's bytes
- * @param effort `best` takes four times as long as `quick`
  * @param facts what the page was rendered from
  */
-export async function compressPage(
+export function finishPage(
   status: number,
   headers: Record<string, string>,
   body: Buffer,
-  effort: 'quick' | 'best',
   facts: readonly string[] = [],
-): Promise<CachedPage> {
-  const [br, gz] = await Promise.all([
-    toBrotli(body, {
-      params: {
-        [constants.BROTLI_PARAM_QUALITY]: effort === 'best' ? 9 : 4,
-        [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
-      },
-    }),
-    toGzip(body, { level: effort === 'best' ? 8 : 5 }),
-  ]);
+): CachedPage {
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-  return { status, headers, etag, bodies: { br, gzip: gz, identity: body }, facts };
+  return { status, headers, etag, bodies: { identity: body }, facts };
+}
+
+/**
+ * Compresses a page's body.
+ * @param effort `best` takes four times as long as `quick`
+ */
+async function compress(body: Buffer, encoding: Encoding, effort: 'quick' | 'best'): Promise<Buffer> {
+  if (encoding === 'identity') return body;
+  if (encoding === 'gzip') return toGzip(body, { level: effort === 'best' ? 8 : 5 });
+  return toBrotli(body, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: effort === 'best' ? 9 : 4,
+      [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
+    },
+  });
+}
+
+/** Adds a page's body in an encoding, compressed quickly, where it is not there yet. */
+export async function encodePage({ bodies }: CachedPage, encoding: Encoding): Promise<void> {
+  bodies[encoding] ??= await compress(bodies.identity, encoding, 'quick');
 }
 
 // A path that starts with `//` names another host.
@@ -183,12 +192,17 @@ export class PageCache {
   }
 
   /**
-   * Returns the stored page or renders it. Concurrent callers share one render. Only pages with status 200 are stored, and only if none of
-   * their facts changed since the render began. Pages without parameters are compressed better afterwards.
+   * Returns the stored page or renders it, with its body in an encoding. Concurrent callers share one render. Only pages with status 200
+   * are stored, and only if none of their facts changed since the render began. Pages without parameters are compressed better afterwards.
    */
-  async getOrRender(key: string, render: () => Promise<CachedPage>): Promise<CachedPage> {
-    const stored = this.get(key);
-    if (stored) return stored;
+  async getOrRender(key: string, encoding: Encoding, render: () => Promise<CachedPage>): Promise<CachedPage> {
+    const page = this.get(key) ?? (await this.#render(key, render));
+    await encodePage(page, encoding);
+    this.#measure(key, page);
+    return page;
+  }
+
+  async #render(key: string, render: () => Promise<CachedPage>): Promise<CachedPage> {
     const shared = this.#sharing.get(key);
     if (shared) return shared;
     const began: Render = { changed: new Set(), isDoubtful: false };
@@ -254,23 +268,40 @@ export class PageCache {
       if (sharers) sharers.add(entry);
       else this.#byFact.set(fact, new Set([entry]));
     }
-    for (const oldest of pages.entries.values()) {
-      if (pages.bytes <= pages.maxBytes) break;
-      this.#drop(oldest);
-    }
+    this.#shrink(pages);
     if (!hasParameters(key)) this.#improving = this.#improving.then(() => this.#improve(entry));
   }
 
   /** One page at a time, after it was sent: the first visitor does not wait for it. */
   async #improve(entry: Entry): Promise<void> {
     if (!entry.page) return;
-    const { status, headers, bodies, facts } = entry.page;
-    const page = await compressPage(status, headers, bodies.identity, 'best', facts);
+    const { identity } = entry.page.bodies;
+    const [br, gzip] = await Promise.all([
+      compress(identity, 'br', 'best'),
+      compress(identity, 'gzip', 'best'),
+    ]);
     if (!entry.page) return;
-    entry.page = page;
+    // Another page: what was worked out for the first one, such as its length, is not this one's.
+    entry.page = { ...entry.page, bodies: { identity, br, gzip } };
+    this.#measure(entry.key, entry.page);
+  }
+
+  /** Counts a page's bytes anew, where it is stored. */
+  #measure(key: string, page: CachedPage): void {
+    const pages = this.#pagesOf(key);
+    const entry = pages.entries.get(key);
+    if (entry?.page !== page) return;
     const bytes = bytesOf(page);
-    this.#pagesOf(entry.key).bytes += bytes - entry.bytes;
+    pages.bytes += bytes - entry.bytes;
     entry.bytes = bytes;
+    this.#shrink(pages);
+  }
+
+  #shrink(pages: Pages): void {
+    for (const oldest of pages.entries.values()) {
+      if (pages.bytes <= pages.maxBytes) return;
+      this.#drop(oldest);
+    }
   }
 
   #drop(entry: Entry): void {
@@ -295,8 +326,8 @@ function hasParameters(key: string): boolean {
 
 const factsOf = ({ facts }: CachedPage) => (facts.length > 0 ? facts : [anything]);
 
-const bytesOf = ({ bodies }: CachedPage) =>
-  bodies.br.length + bodies.gzip.length + bodies.identity.length + entryBytes;
+const bytesOf = ({ bodies: { identity, br, gzip } }: CachedPage) =>
+  identity.length + (br?.length ?? 0) + (gzip?.length ?? 0) + entryBytes;
 
 function isOutdated({ facts }: CachedPage, { changed, isDoubtful }: Render): boolean {
   if (isDoubtful) return true;

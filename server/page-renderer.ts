@@ -6,7 +6,7 @@ import { contentSecurityPolicy } from './content-security-policy.ts';
 import { preloadFirstPicture } from './first-picture.ts';
 import { bootLate } from './late-boot.ts';
 import type { Log } from './log.ts';
-import { type CachedPage, compressPage } from './page-cache.ts';
+import { type CachedPage, finishPage } from './page-cache.ts';
 import { requestIdHeader, showRequestId } from './request-id.ts';
 
 export interface PageRendererOptions {
@@ -99,7 +99,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       const { pathname, search } = new URL(request.url);
       log.debug({ page: pathname + search, reads, facts: [...facts] }, 'page rendered');
     }
-    return compressPage(response.status, headers, body, 'quick', [...facts]);
+    return finishPage(response.status, headers, body, [...facts]);
   };
 }
 

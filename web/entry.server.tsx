@@ -37,8 +37,7 @@ export default async function handleRequest(
     );
     await document.allReady;
     headers.set('content-type', 'text/html; charset=utf-8');
-    const body = await new Response(document).arrayBuffer();
-    return new Response(request.method === 'HEAD' ? null : body, { status: finalStatus, headers });
+    return new Response(request.method === 'HEAD' ? null : document, { status: finalStatus, headers });
   } finally {
     clearTimeout(timer);
   }
