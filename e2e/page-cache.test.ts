@@ -1,7 +1,10 @@
 // Kept pages under change: nobody reads an old price a second after it changed, nobody ever reads two prices on one page,
 // and what does not show the change stays kept; in every process. And what a page costs that is not kept.
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -46,6 +49,7 @@ async function countingLine(database: string) {
 
 describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL', () => {
   let cluster: Cluster;
+  let dataDir: string;
   let line: Awaited<ReturnType<typeof countingLine>>;
   let shops: OpenShop[];
   let database: pg.Client;
@@ -53,7 +57,8 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
   beforeAll(async () => {
     cluster = await startThrowawayPostgresql({});
     line = await countingLine(cluster.url);
-    const open = (url: string) => openShop({ DATABASE_URL: url, LOG_LEVEL: 'debug' });
+    dataDir = await mkdtemp(join(tmpdir(), 'jani-shops-'));
+    const open = (url: string) => openShop({ DATABASE_URL: url, LOG_LEVEL: 'debug' }, { dataDir });
     shops = await Promise.all([open(line.url), open(cluster.url)]);
     database = new pg.Client({ connectionString: cluster.url });
     await database.connect();
@@ -65,6 +70,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
   afterAll(async () => {
     await database.end();
     for (const shop of shops) await shop.close();
+    await rm(dataDir, { recursive: true });
     line.close();
     await cluster.stop();
   });

@@ -1,4 +1,7 @@
 // The shop on PostgreSQL: two processes on one database are one shop, and it outlives its database.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -10,23 +13,22 @@ const hasPostgresql = (await findPostgresql()) !== null;
 
 describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
   let cluster: Cluster;
+  let dataDir: string;
   let first: OpenShop;
   let second: OpenShop;
   let browser: Browser;
 
   beforeAll(async () => {
     cluster = await startThrowawayPostgresql({});
-    const environment = { DATABASE_URL: cluster.url };
-    [first, second, browser] = await Promise.all([
-      openShop(environment),
-      openShop(environment),
-      openBrowser(),
-    ]);
+    dataDir = await mkdtemp(join(tmpdir(), 'jani-shops-'));
+    const open = () => openShop({ DATABASE_URL: cluster.url }, { dataDir });
+    [first, second, browser] = await Promise.all([open(), open(), openBrowser()]);
   });
   afterAll(async () => {
     await browser.close();
     await first.close();
     await second.close();
+    await rm(dataDir, { recursive: true });
     await cluster.stop();
   });
 

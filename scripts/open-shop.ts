@@ -30,12 +30,13 @@ export interface OpenShop {
  * @param environment adds to its settings, such as DATABASE_URL
  * @param options.fromNothing its embedded database is made by its own first start, as every owner's is. It costs seconds:
  *   others find it made and migrated, and empty
+ * @param options.dataDir a folder that processes on one database share, and that is not thrown away here. Default: its own
  */
 export async function openShop(
   environment: Record<string, string> = {},
-  { fromNothing = false } = {},
+  { fromNothing = false, dataDir }: { fromNothing?: boolean; dataDir?: string } = {},
 ): Promise<OpenShop> {
-  const folder = await mkdtemp(join(tmpdir(), 'jani-shop-'));
+  const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'jani-shop-')));
   if (!fromNothing && !environment.DATABASE_URL) await layDatabase(join(folder, 'database'), shopMigrations);
   const [port, simulatorPort] = [await freePort(), await freePort()];
   const url = `http://localhost:${port}`;
@@ -84,7 +85,7 @@ export async function openShop(
     restart: start,
     async close() {
       await end('SIGTERM');
-      await rm(folder, { recursive: true, force: true });
+      if (dataDir === undefined) await rm(folder, { recursive: true, force: true });
     },
   };
 }
