@@ -201,7 +201,7 @@ describe('a first visit on a slow line', () => {
   story('or when somebody scrolls there before', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
-    await page.goto(`${shop.url}/`);
+    await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     await expect.poll(() => code.asked.length).toBeGreaterThan(3);
     await page.mouse.wheel(0, 600);
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
