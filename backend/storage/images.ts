@@ -46,12 +46,15 @@ export interface ImageWork {
     choose: (format: ImageFormat) => ImageFormat,
   ): Promise<WorkFile & { format: ImageFormat }>;
   /**
-   * Makes an image of another size or format; never a larger one.
-   * @param read gives the source; called when it is its turn, so that what waits takes no memory
-   * @param client who wants it
+   * Runs work on images when it is the client's turn.
+   * @throws StorageFault when too much work waits
+   */
+  inShare<T>(client: Client, work: () => Promise<T>): Promise<T>;
+  /**
+   * Makes an image of another size or format; never a larger one. Call it in `inShare`.
    * @throws StorageFault when the source cannot be read
    */
-  render(read: () => Promise<Buffer>, rendering: Rendering, client: Client): Promise<Buffer>;
+  render(source: Buffer, rendering: Rendering): Promise<Buffer>;
 }
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
@@ -132,6 +135,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
   };
 
   return {
+    inShare,
     cleanse: (path, workFolder, client, choose) =>
       inShare(client, async () => {
         const target = newWorkPath(workFolder);
@@ -157,36 +161,34 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
         }
       }),
 
-    render: (read, { width, height, resize, gravity, quality, format }, client) =>
-      inShare(client, async () => {
-        const source = await read();
-        const from = imageFormatOf(source);
-        if (!from) throw faults.cannotRender();
-        try {
-          // What is kept as it came may be a little damaged: as much of it is shown as there is.
-          const opened = await openImage(source, from, format === 'webp' || format === 'gif', 'none');
-          const { image, frames } = opened;
-          const upright = frames > 1 ? image : image.autoOrient();
-          if (gravity && frames === 1 && resize === 'cover' && width && height) {
-            const cut = cutToSize(upright, opened.size, { width, height }, gravity);
-            return await written(cut, format, quality).toBuffer();
-          }
-          // Without a requested size, an image above the maximum size is reduced, too.
-          const size =
-            width || height
-              ? { ...(width ? { width } : {}), ...(height ? { height } : {}) }
-              : { width: longestSide, height: longestSide };
-          const fit = resize === 'contain' || !(width || height) ? 'inside' : resize;
-          const sized = upright.resize({ ...size, fit, withoutEnlargement: true });
-          return await written(sized, format, quality).toBuffer();
-        } catch (error) {
-          const found = asImageFault(error);
-          if (!(found instanceof StorageFault)) throw found;
-          throw found.statusCode === 413
-            ? faults.cannotRender('The source image resolution is too large to process')
-            : faults.cannotRender();
+    async render(source, { width, height, resize, gravity, quality, format }) {
+      const from = imageFormatOf(source);
+      if (!from) throw faults.cannotRender();
+      try {
+        // What is kept as it came may be a little damaged: as much of it is shown as there is.
+        const opened = await openImage(source, from, format === 'webp' || format === 'gif', 'none');
+        const { image, frames } = opened;
+        const upright = frames > 1 ? image : image.autoOrient();
+        if (gravity && frames === 1 && resize === 'cover' && width && height) {
+          const cut = cutToSize(upright, opened.size, { width, height }, gravity);
+          return await written(cut, format, quality).toBuffer();
         }
-      }),
+        // Without a requested size, an image above the maximum size is reduced, too.
+        const size =
+          width || height
+            ? { ...(width ? { width } : {}), ...(height ? { height } : {}) }
+            : { width: longestSide, height: longestSide };
+        const fit = resize === 'contain' || !(width || height) ? 'inside' : resize;
+        const sized = upright.resize({ ...size, fit, withoutEnlargement: true });
+        return await written(sized, format, quality).toBuffer();
+      } catch (error) {
+        const found = asImageFault(error);
+        if (!(found instanceof StorageFault)) throw found;
+        throw found.statusCode === 413
+          ? faults.cannotRender('The source image resolution is too large to process')
+          : faults.cannotRender();
+      }
+    },
   };
 }
 

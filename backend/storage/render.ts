@@ -155,8 +155,10 @@ export function sendRendered(
     if (expires !== undefined) headers.set('expires', new Date(expires * 1000).toUTCString());
     if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
 
-    const image = await context.rendered.getOrMake(key, async () =>
-      context.images.render(() => readSource(context, object), rendering, clientOf(call.caller)),
+    const image = await context.rendered.getOrMake(
+      key,
+      (job) => context.images.inShare(clientOf(call.caller), job),
+      async () => context.images.render(await readSource(context, object), rendering),
     );
     headers.set('content-length', String(image.length));
     return new Response(call.request.method === 'HEAD' ? null : new Uint8Array(image), { headers });

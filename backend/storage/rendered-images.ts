@@ -5,10 +5,16 @@ import { join } from 'node:path';
 
 export interface RenderedImages {
   /**
-   * Gives the image kept for a key, or makes it. Callers that come at the same time share one making.
+   * Returns the stored image for a key, or makes it. Concurrent callers share one making, but never another caller's place in a queue:
+   * a client with many requests must not decide when others get the image.
    * @param key all that the image depends on
+   * @param inTurn runs a job when it is the caller's turn; a stored image waits for none
    */
-  getOrMake(key: string, make: () => Promise<Buffer>): Promise<Buffer>;
+  getOrMake(
+    key: string,
+    inTurn: (job: () => Promise<Buffer>) => Promise<Buffer>,
+    make: () => Promise<Buffer>,
+  ): Promise<Buffer>;
 }
 
 /**
@@ -71,22 +77,27 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
     }
   };
 
+  /** Makes an image, or waits for the caller who is making it. */
+  const makeOnce = (name: string, make: () => Promise<Buffer>): Promise<Buffer> => {
+    const running = making.get(name);
+    if (running) return running;
+    const job = (async () => {
+      const image = await make();
+      // A full disk must not prevent a client from getting an image.
+      await keep(name, image).catch(() => {});
+      return image;
+    })().finally(() => making.delete(name));
+    making.set(name, job);
+    return job;
+  };
+
   return {
-    async getOrMake(key, make) {
+    async getOrMake(key, inTurn, make) {
       const name = createHash('sha256').update(key).digest('hex');
-      const kept = await read(name);
-      if (kept) return kept;
-      let job = making.get(name);
-      if (!job) {
-        job = (async () => {
-          const image = await make();
-          // A full disk must not prevent a client from getting an image.
-          await keep(name, image).catch(() => {});
-          return image;
-        })().finally(() => making.delete(name));
-        making.set(name, job);
-      }
-      return job;
+      const stored = await read(name);
+      if (stored) return stored;
+      // Another caller may have made it in the meantime.
+      return inTurn(async () => (await read(name)) ?? makeOnce(name, make));
     },
   };
 }

@@ -125,8 +125,10 @@ export function createShareImages({
       const { store_name } = settings.data;
       let picture: Buffer;
       try {
-        picture = await drawn.getOrMake(JSON.stringify([drawingVersion, data, store_name]), () =>
-          queue.run(client, () => draw(data, store_name)),
+        picture = await drawn.getOrMake(
+          JSON.stringify([drawingVersion, data, store_name]),
+          (job) => queue.run(client, job),
+          () => draw(data, store_name),
         );
       } catch (error) {
         if (error instanceof NoArt) {
