@@ -212,6 +212,7 @@ export type Database = {
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
+      home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: Json };
       judge_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };

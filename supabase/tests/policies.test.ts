@@ -388,6 +388,7 @@ const storageMatrix: MatrixRow[] = [
 ];
 
 const procedures: Record<string, Person[]> = {
+  home_products: all,
   product_and_related: all,
   search_products: all,
   find_products: all,

@@ -36,9 +36,8 @@ export async function loader({ context }: Route.LoaderArgs) {
   const { store, madeFrom } = context.get(shopContext);
   // Read at once, so that all the page shows is of one moment. A category that is no choice any more is hidden here.
   const products = await store.tables
-    .from('products')
+    .rpc('home_products', { newest: collectionSize }, { get: true })
     .select(`${cardColumns}, home_section, home_position, categories(name)`)
-    .eq('is_active', true)
     .order('created_at', { ascending: false });
   if (products.error || !areProducts(products.data)) return data(null, { status: 503 });
   const cards = products.data.map(({ categories, ...card }) => card);
