@@ -1,0 +1,30 @@
+# The shop in a container: docker build --target shop -t jani . (compose.yaml runs it with PostgreSQL, PgBouncer and Caddy).
+
+FROM node:24-trixie-slim AS build
+WORKDIR /srv/jani
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY . .
+# Records that packages and build are current, so that a start does neither.
+RUN node scripts/build.mjs && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:24-trixie-slim AS shop
+# pg_dump and pg_restore for backups; not older than the server in compose.yaml.
+RUN apt-get update && apt-get install -y --no-install-recommends postgresql-client-17 && rm -rf /var/lib/apt/lists/*
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+WORKDIR /srv/jani
+COPY --from=build /srv/jani ./
+RUN mkdir /data && chown node:node /data
+USER node
+VOLUME /data
+EXPOSE 3000
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:'+process.env.PORT+'/readyz').then((r)=>process.exit(r.ok?0:1),()=>process.exit(1))"]
+# The process itself receives SIGTERM, not npm.
+CMD ["node", "scripts/start.mjs"]
+
+FROM debian:trixie-slim AS pgbouncer
+RUN apt-get update && apt-get install -y --no-install-recommends pgbouncer && rm -rf /var/lib/apt/lists/*
+USER postgres
+EXPOSE 6432
+CMD ["pgbouncer", "/etc/pgbouncer/shop.ini"]

@@ -1,0 +1,91 @@
+// The files that deploy the shop: settings that exist, the same ports and folders everywhere, a supported Node.
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { readConfig } from '../server/config.ts';
+
+const root = join(import.meta.dirname, '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+interface Service {
+  image?: string;
+  build?: { target: string };
+  environment?: Record<string, string>;
+  volumes?: string[];
+  configs?: { source: string }[];
+}
+
+const owner: Record<string, string> = {
+  SHOP_HOST: 'shop.example',
+  POSTGRES_PASSWORD: 'fN2wq8',
+  ADMIN_EMAIL: 'owner@shop.example',
+  MPESA_ENV: 'sandbox',
+};
+const credentials = {
+  MPESA_CONSUMER_KEY: 'key',
+  MPESA_CONSUMER_SECRET: 'secret',
+  MPESA_SHORTCODE: '174379',
+  MPESA_PASSKEY: 'passkey',
+  MPESA_TRANSACTION_TYPE: 'CustomerPayBillOnline',
+};
+
+const text = read('compose.yaml').replace(
+  /\$\{(\w+)(?::\?[^}]*)?\}/g,
+  (_, name: string) => owner[name] ?? '',
+);
+const compose: {
+  services: Record<string, Service>;
+  configs: Record<string, { content: string }>;
+  volumes: Record<string, null>;
+} = parse(text, { merge: true });
+
+test('compose.yaml starts two processes with settings that the shop takes, one of which makes backups', () => {
+  const shops = Object.values(compose.services).filter(({ image }) => image === 'jani');
+  const configs = shops.map(({ environment }) => readConfig({ ...environment, ...credentials }, root));
+  expect(configs.map(({ makesBackups }) => makesBackups)).toEqual([true, false]);
+  for (const config of configs) {
+    expect(config).toMatchObject({
+      host: '0.0.0.0',
+      port: 3000,
+      publicUrl: 'https://shop.example',
+      trustedProxies: 1,
+      dataDir: '/data',
+      databaseUrl: 'postgres://jani:fN2wq8@pgbouncer:6432/jani',
+      databaseListenUrl: 'postgres://jani:fN2wq8@postgres:5432/jani',
+    });
+  }
+});
+
+test('compose.yaml declares what its services use', () => {
+  for (const { volumes = [], configs = [], build } of Object.values(compose.services)) {
+    for (const volume of volumes) expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+    for (const { source } of configs) expect(Object.keys(compose.configs)).toContain(source);
+    if (build) expect(read('Dockerfile')).toContain(` AS ${build.target}\n`);
+  }
+  expect(compose.configs.caddy?.content).toContain('reverse_proxy shop-1:3000 shop-2:3000');
+  expect(compose.configs.pgbouncer?.content).toContain('pool_mode = transaction');
+  // A newer server than pg_dump cannot be backed up.
+  const server = Number(compose.services.postgres?.image?.split(':')[1]);
+  expect(Number(/postgresql-client-(\d+)/.exec(read('Dockerfile'))?.[1])).toBeGreaterThanOrEqual(server);
+});
+
+test('the container runs as an ordinary user on a supported Node, and its health is readiness', () => {
+  const dockerfile = read('Dockerfile');
+  for (const [, major] of dockerfile.matchAll(/FROM node:(\d+)/g))
+    expect(['22', '24', '26']).toContain(major);
+  const shop = dockerfile.slice(dockerfile.indexOf(' AS shop'), dockerfile.indexOf(' AS pgbouncer'));
+  expect(shop).toMatch(/\nUSER node\n/);
+  expect(shop).toMatch(/\nHEALTHCHECK [^\n]*\\\n[^\n]*\/readyz/);
+  expect(shop).toContain('CMD ["node", "scripts/start.mjs"]');
+});
+
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
+if (!hasSystemd) console.warn('systemd-analyze is not installed: the unit is not verified.');
+
+test.runIf(hasSystemd)('systemd knows every line of the unit', () => {
+  const unit = join(root, 'deploy/jani.service');
+  const { stderr } = spawnSync('systemd-analyze', ['verify', unit], { encoding: 'utf8' });
+  expect(stderr).not.toMatch(/Unknown|Failed to parse|Invalid/i);
+});
