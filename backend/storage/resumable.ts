@@ -1,5 +1,5 @@
 // Resumable uploads (TUS 1.0.0): the protocol is the library's; the rights, and what becomes of the content, are ours.
-// Parts are gathered on this machine's disk, so all requests of one upload must reach the same machine.
+// Parts are gathered in a folder, which processes may share: each request of an upload may reach another one.
 import { copyFile, link, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
@@ -19,6 +19,7 @@ import {
   signedTarget,
   type Target,
 } from './upload.ts';
+import { createUploadLocks } from './upload-locks.ts';
 import { discard, measureWorkFile, newWorkPath } from './work-file.ts';
 
 export interface ResumableUploads {
@@ -43,6 +44,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     directory: folder,
     expirationPeriodInMilliseconds: context.settings.resumableSeconds * 1000,
   });
+  const locker = createUploadLocks(folder);
   // The library hands its hooks the request it was given: what else is known of it is looked up here.
   const incoming = new WeakMap<object, Incoming>();
   const finishing = new Map<string, Promise<void>>();
@@ -69,9 +71,20 @@ export async function createResumableUploads(context: StorageContext): Promise<R
   const finish = (incomingRequest: Incoming, upload: Upload): Promise<void> => {
     const running = finishing.get(upload.id);
     if (running) return running;
-    const job = keepParts(incomingRequest, upload).finally(() => finishing.delete(upload.id));
+    const job = finishOnce(incomingRequest, upload).finally(() => finishing.delete(upload.id));
     finishing.set(upload.id, job);
     return job;
+  };
+  // Another process may be finishing it, or have done so. What arrived whole is stored even if its client has left.
+  const finishOnce = async (request: Incoming, upload: Upload): Promise<void> => {
+    const lock = locker.newLock(upload.id);
+    await lock.lock(new AbortController().signal, () => {});
+    try {
+      const isDone = await readFile(donePath(upload.id)).catch(() => null);
+      if (isDone === null) await keepParts(request, upload);
+    } finally {
+      await lock.unlock();
+    }
   };
   const keepParts = async (request: Incoming, upload: Upload): Promise<void> => {
     const metadata: Metadata = upload.metadata ?? {};
@@ -100,6 +113,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
   const server = new Server({
     path,
     datastore: parts,
+    locker,
     allowedOrigins: () => false,
     maxSize: async (request, id) => {
       const { bucket } = incoming.get(request) ?? {};
@@ -178,9 +192,13 @@ export async function createResumableUploads(context: StorageContext): Promise<R
 
       // The last answer may have been lost, or its process killed: the next request learns how it ended.
       const id = idIn(call.url.pathname.split('/').at(-1));
-      const done = id ? await readFile(donePath(id), 'utf8').catch(() => null) : null;
+      const readDone = async () => (id ? readFile(donePath(id), 'utf8').catch(() => null) : null);
+      const done = await readDone();
       if (done !== null) return answerDone(done);
       const response = await server.handleWeb(call.request);
+      // It may have been finished in the meantime, which removes its parts.
+      const doneSince = response.status === 200 ? null : await readDone();
+      if (doneSince !== null) return answerDone(doneSince);
       const length = response.headers.get('upload-length');
       if (!id || response.status !== 200 || length !== response.headers.get('upload-offset')) return response;
       try {

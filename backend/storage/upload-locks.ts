@@ -1,0 +1,84 @@
+// Locks of resumable uploads in the folder that holds their parts, so that processes which share it do not write over each other.
+import { randomUUID } from 'node:crypto';
+import { readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ERRORS, type Lock, type Locker, MemoryLocker } from '@tus/server';
+
+export interface UploadLockOptions {
+  /** Milliseconds between two signs of life of a holder. Default: 500. */
+  heartbeatMs?: number;
+  /** A lock without a sign of life for so many milliseconds belongs to a process that was killed. Default: 10,000. */
+  staleMs?: number;
+  /** Milliseconds that a request waits for a lock. Default: 30,000. */
+  timeoutMs?: number;
+}
+
+/**
+ * Locks uploads by files in a folder. Within this process requests wait in memory first. A request that waits asks the holder to stop, as
+ * the protocol recommends: its client has lost the connection and comes back.
+ */
+export function createUploadLocks(folder: string, options: UploadLockOptions = {}): Locker {
+  const { heartbeatMs = 500, staleMs = 10_000, timeoutMs = 30_000 } = options;
+  const memory = new MemoryLocker({ acquireLockTimeout: timeoutMs });
+
+  const newLock = (id: string): Lock => {
+    const own = memory.newLock(id);
+    const path = join(folder, `${id}.lock`);
+    const wanted = `${path}.wanted`;
+    let heartbeat: NodeJS.Timeout | undefined;
+    let token = '';
+    return {
+      async lock(signal, requestRelease) {
+        await own.lock(signal, requestRelease);
+        token = randomUUID();
+        try {
+          const deadline = performance.now() + timeoutMs;
+          while (!(await isCreated(path, token))) {
+            if (signal.aborted || performance.now() > deadline) throw ERRORS.ERR_LOCK_TIMEOUT;
+            await removeStale(path, staleMs);
+            await writeFile(wanted, '');
+            await new Promise((done) => setTimeout(done, heartbeatMs / 5));
+          }
+          await rm(wanted, { force: true });
+        } catch (error) {
+          await own.unlock();
+          throw error;
+        }
+        heartbeat = setInterval(() => {
+          const now = new Date();
+          utimes(path, now, now).catch(() => {});
+          stat(wanted).then(
+            () => void requestRelease(),
+            () => {},
+          );
+        }, heartbeatMs);
+      },
+      async unlock() {
+        clearInterval(heartbeat);
+        // Not the lock of a process that took this one for dead.
+        if ((await readFile(path, 'utf8').catch(() => null)) === token) await rm(path, { force: true });
+        await own.unlock();
+      },
+    };
+  };
+  return { newLock };
+}
+
+async function isCreated(path: string, token: string): Promise<boolean> {
+  try {
+    await writeFile(path, token, { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function removeStale(path: string, staleMs: number): Promise<void> {
+  const found = await stat(path).catch(() => null);
+  if (!found || Date.now() - found.mtimeMs < staleMs) return;
+  // Of several processes one gets to move it away.
+  const aside = `${path}.${randomUUID()}`;
+  await rename(path, aside).catch(() => {});
+  await rm(aside, { force: true });
+}
