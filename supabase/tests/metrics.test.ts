@@ -40,7 +40,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const [index, { id }] of rows.entries()) {
       const status = statuses[index] ?? '';
       await database.query(
-        `insert into public.payments (order_id, phone, amount, status, receipt, created_at, completed_at)
+        `insert into public.payments (order_id, phone, charge_cents, status, receipt, created_at, completed_at)
          values ($1, '+254712345678', 1100, $2, $3, now() - interval '10 minutes', $4::timestamptz)`,
         [id, status, status === 'completed' ? 'QKR1' : null, status === 'completed' ? '2026-01-01' : null],
       );
