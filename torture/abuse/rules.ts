@@ -195,6 +195,48 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    name: 'a repeated order is answered although others have used up the limit of its network',
+    async check(visit) {
+      const form = {
+        idempotency_key: randomUUID(),
+        product_id: visit.shop.product.id,
+        quantity: 1,
+        customer_name: 'Amina Kamau',
+        customer_email: 'amina@example.com',
+        customer_phone: '0712003000',
+        delivery_location: 'Westlands',
+        expected_total: visit.shop.product.total,
+      };
+      const first = await visit.call('102.5.1.1', 'place_order', form);
+      if (first.status !== 200) return `the customer could not order: ${first.body}`;
+      let refused = 0;
+      for (let guess = 0; guess < 120; guess += 1) {
+        const unreadable = { ...form, idempotency_key: randomUUID(), customer_phone: 'none' };
+        if ((await visit.call('102.5.1.1', 'place_order', unreadable)).status === 429) refused += 1;
+      }
+      if (refused === 0) return 'a stranger may order on and on';
+      const repeated = await visit.call('102.5.1.1', 'place_order', form);
+      return repeated.body === first.body ? undefined : `the customer was refused: ${repeated.body}`;
+    },
+  },
+  {
+    name: 'unpaid orders of 60 networks that are due together end in one run',
+    async check(visit) {
+      for (let network = 0; network < 60; network += 1)
+        await place(visit, `102.6.${network}.1`, `07440${String(10_000 + network)}`);
+      const due = new Date(Date.now() - 1000).toISOString();
+      const pending = '/rest/v1/orders?select=id&customer_phone=like.*74401*&status=eq.pending';
+      const listed = async () => (JSON.parse((await visit.own('GET', pending)).body) as unknown[]).length;
+      if ((await listed()) !== 60) return `${await listed()} of 60 orders were placed`;
+      await visit.own('PATCH', pending, { reserved_until: due, expires_at: due });
+      // A run is every 30 seconds.
+      for (let second = 0; second < 45 && (await listed()) > 0; second += 1)
+        await new Promise((done) => setTimeout(done, 1000));
+      const left = await listed();
+      return left > 0 ? `${left} of 60 still waited after 45 seconds` : undefined;
+    },
+  },
+  {
     name: 'M6: 300 form posts from another site leave few lines in the log',
     async check(visit) {
       const sizeBefore = (await stat(visit.shop.logFile)).size;
