@@ -1,21 +1,21 @@
-// Customers: they place an order, pay it from their phone and look how it stands, through whatever process answers.
+// HTTP client of a customer: places an order, pays it and checks its status at any process that answers.
 import { randomUUID } from 'node:crypto';
 
 export interface Shopping {
-  /** The processes a customer may reach, the preferred one first. */
+  /** Ports of running processes, the preferred one first. */
   ports(): number[];
   publishableKey: string;
-  /** After this much trouble a customer gives up. */
-  patienceMs: number;
+  /** Retries end after this time. */
+  timeoutMs: number;
 }
 
 export interface Purchase {
   productId: string;
-  /** Cents, the delivery fee included. */
+  /** In cents, including the delivery fee. */
   total: number;
   /** `07…` or `01…`. */
   phone: string;
-  /** Where the customer is. */
+  /** The customer's IP address. */
   address: string;
 }
 
@@ -28,7 +28,7 @@ export interface PlacedOrder {
 export type Paid =
   | { kind: 'asked'; reference: string }
   | { kind: 'refused'; code: string }
-  /** Nobody answered for as long as the customer was patient. */
+  /** No answer within the timeout. */
   | { kind: 'gave up'; last: string };
 
 interface Answer {
@@ -37,8 +37,8 @@ interface Answer {
   body: any;
 }
 
-/** A sentence of the shop that asks the customer to come again. */
-const comeAgainCodes = new Set([
+/** Error codes that ask the customer to try again. */
+const retryCodes = new Set([
   'store_unavailable',
   'mpesa_unreachable',
   'http_429',
@@ -46,7 +46,7 @@ const comeAgainCodes = new Set([
   '500.003.03',
 ]);
 
-/** Places an order; tries again with the same key for as long as the customer is patient. */
+/** Places an order; retries with the same key until the timeout. */
 export async function placeOrder(shopping: Shopping, purchase: Purchase): Promise<PlacedOrder | Paid> {
   const form = {
     idempotency_key: randomUUID(),
@@ -58,7 +58,7 @@ export async function placeOrder(shopping: Shopping, purchase: Purchase): Promis
     delivery_location: 'Westlands',
     expected_total: purchase.total,
   };
-  const answer = await insist(
+  const answer = await askWithRetries(
     shopping,
     purchase,
     '/rest/v1/rpc/place_order',
@@ -70,9 +70,9 @@ export async function placeOrder(shopping: Shopping, purchase: Purchase): Promis
   return { kind: 'refused', code: String(answer.body?.details ?? answer.status) };
 }
 
-/** Asks for the prompt; tries again while the shop says to come again. */
+/** Requests a prompt; retries while the error code says so. */
 export async function payOrder(shopping: Shopping, purchase: Purchase, order: PlacedOrder): Promise<Paid> {
-  const answer = await insist(
+  const answer = await askWithRetries(
     shopping,
     purchase,
     '/functions/v1/mobile-money',
@@ -83,7 +83,7 @@ export async function payOrder(shopping: Shopping, purchase: Purchase, order: Pl
       trackingNumber: order.tracking_number,
       orderId: order.id,
     },
-    ({ status, body }) => status === 200 && (body?.success || !comeAgainCodes.has(body?.code)),
+    ({ status, body }) => status === 200 && (body?.success || !retryCodes.has(body?.code)),
   );
   if ('kind' in answer) return answer;
   return answer.body.success
@@ -91,8 +91,8 @@ export async function payOrder(shopping: Shopping, purchase: Purchase, order: Pl
     : { kind: 'refused', code: answer.body.code };
 }
 
-/** How a payment stands; null when nobody could tell. */
-export async function lookAt(
+/** Status of a payment; null without an answer. */
+export async function checkStatus(
   shopping: Shopping,
   purchase: Purchase,
   reference: string,
@@ -107,15 +107,15 @@ export async function lookAt(
   return null;
 }
 
-async function insist(
+async function askWithRetries(
   shopping: Shopping,
   purchase: Purchase,
   path: string,
   body: unknown,
   isAnswer: (answer: Answer) => boolean,
 ): Promise<Answer | Paid> {
-  const until = Date.now() + shopping.patienceMs;
-  let last = 'nobody is there';
+  const until = Date.now() + shopping.timeoutMs;
+  let last = 'no process is up';
   while (Date.now() < until) {
     for (const port of shopping.ports()) {
       const answer = await ask(port, shopping, purchase, path, body);

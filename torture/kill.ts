@@ -1,10 +1,11 @@
-// A process of the shop killed (SIGKILL) again and again, around every commit and every word with M-PESA.
-import { type Chance, chanceOf } from './chance.ts';
-import type { BrokenPromise } from './money-invariants.ts';
+// Kills shop processes (SIGKILL) around commits and messages to and from M-PESA.
+
+import { startCustomerTraffic } from './customer-traffic.ts';
+import type { Violation } from './money-invariants.ts';
 import type { Outcome } from './report.ts';
+import { type SeededRandom, seededRandom } from './seeded-random.ts';
 import type { ShopProcess } from './shop-process.ts';
-import { openTown, type Roads, recognisedBy, refundFigures, type Town } from './town.ts';
-import { startTownLife } from './town-life.ts';
+import { countsBySource, type Faults, openSimulation, refundFigures, type Simulation } from './simulation.ts';
 
 export interface Kill {
   seed: number;
@@ -12,11 +13,11 @@ export interface Kill {
   logs: string;
 }
 
-/** Where a process can die: at the n-th such moment from now on. */
-const places = [
+/** Moments at which a process can be killed. */
+const crashPoints = [
   'commit before',
   'commit answered',
-  'commit told',
+  'commit forwarded',
   'token before',
   'token answered',
   'push before',
@@ -27,14 +28,14 @@ const places = [
   'reversal answered',
   'status before',
   'status answered',
-  'notice sent',
+  'callback sent',
   'any time',
 ] as const;
-type Place = (typeof places)[number];
-const shares: Record<Place, number> = {
+type CrashPoint = (typeof crashPoints)[number];
+const shares: Record<CrashPoint, number> = {
   'commit before': 20,
   'commit answered': 20,
-  'commit told': 12,
+  'commit forwarded': 12,
   'token before': 1,
   'token answered': 1,
   'push before': 10,
@@ -45,65 +46,65 @@ const shares: Record<Place, number> = {
   'reversal answered': 10,
   'status before': 1,
   'status answered': 1,
-  'notice sent': 10,
+  'callback sent': 10,
   'any time': 5,
 };
-const drawnPlaces = places.flatMap((place) => Array.from({ length: shares[place] }, () => place));
+const weightedPoints = crashPoints.flatMap((point) => Array.from({ length: shares[point] }, () => point));
 
-/** If the moment does not come within this time, the process is killed all the same. */
+/** After this time the process is killed even without such a moment. */
 const LONGEST_WAIT_MS = 4_000;
-const KILLS_PER_LOOK = 20;
+const KILLS_PER_ROUND = 20;
 const REST_WITHIN_MS = 30_000;
 
-/** The shop pulls M-PESA's statement every half hour; here it does so once it has asked about what is open. */
+/** The shop pulls M-PESA's statement every half hour; here after its queries of open payments. */
 const PULL_AFTER_MS = 12_000;
 
-interface Trap {
+interface ScheduledKill {
   shop: number;
-  place: Place;
-  /** How many such moments pass before the one that kills. */
-  passing: number;
-  /** How long after that moment. */
+  point: CrashPoint;
+  /** Moments to skip before the one that kills. */
+  skipped: number;
+  /** Delay after that moment. */
   afterMs: number;
-  /** Kills the process, or both where nobody can tell which one it was. */
-  spring(isBoth: boolean): void;
+  /** Kills the process, or both where the message does not identify one. */
+  kill(isBoth: boolean): void;
 }
 
-/** Runs it and gives what was found. */
+/** Runs the scenario. */
 export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
-  const chance = chanceOf(seed, 'kill');
-  let trap: Trap | null = null;
-  /** Whether the process died of it, so that what was on its way is lost. */
-  const passes = (shop: number | null, place: Place): boolean => {
-    if (!trap || trap.place !== place || (shop !== null && trap.shop !== shop)) return false;
-    trap.passing -= 1;
-    if (trap.passing >= 0) return false;
-    const { afterMs, spring } = trap;
-    trap = null;
-    if (afterMs > 0) setTimeout(spring, afterMs, shop === null);
-    else spring(shop === null);
+  const random = seededRandom(seed, 'kill');
+  let scheduled: ScheduledKill | null = null;
+  /** Whether the process was killed, so that the message is lost. */
+  const passes = (shop: number | null, point: CrashPoint): boolean => {
+    if (!scheduled || scheduled.point !== point || (shop !== null && scheduled.shop !== shop)) return false;
+    scheduled.skipped -= 1;
+    if (scheduled.skipped >= 0) return false;
+    const { afterMs, kill } = scheduled;
+    scheduled = null;
+    if (afterMs > 0) setTimeout(kill, afterMs, shop === null);
+    else kill(shop === null);
     return afterMs === 0;
   };
-  const roads: Roads = {
+  const faults: Faults = {
     commit: passes,
     daraja(shop, { call, moment }) {
-      if (call === 'other' || !passes(shop, `${call} ${moment}`)) return 'on';
-      return 'lost';
+      if (call === 'other' || !passes(shop, `${call} ${moment}`)) return 'forward';
+      return 'drop';
     },
-    noticeSent: (shop) => passes(shop, 'notice sent'),
+    callbackSent: (shop) => passes(shop, 'callback sent'),
   };
 
   const startedAt = performance.now();
-  const town = await openTown(logs, { roads, decisionDelayMs: 200, seed, singles: kills });
+  const simulation = await openSimulation(logs, { faults, decisionDelayMs: 200, seed, singleUnits: kills });
   try {
     const died: Record<string, number> = {};
-    const broken: BrokenPromise[] = [];
+    const violations: Violation[] = [];
     const starts: number[] = [];
     let slowestRestMs = 0;
     let customers = 0;
     const restarts = new Map<ShopProcess, Promise<void>>();
-    const restartTheDead = () => {
-      for (const shop of town.shops) {
+    const restartDeadProcesses = () => {
+      for (const shop of simulation.shops) {
         if (shop.isUp() || restarts.has(shop)) continue;
         const start = shop.start().then((tookMs) => {
           starts.push(tookMs);
@@ -113,89 +114,93 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
       }
     };
     for (let done = 0; done < kills; ) {
-      const life = startTownLife(town, seed, 6, customers);
-      for (let turn = 0; turn < KILLS_PER_LOOK && done < kills; turn += 1) {
-        // One is killed while the other is still on its way back: now and then nobody is there.
-        while (!town.shops.some((shop) => shop.isUp())) await Promise.race(restarts.values());
-        const place = await killOnce(town, chance, (set) => {
-          trap = set;
+      const life = startCustomerTraffic(simulation, seed, 6, customers);
+      for (let turn = 0; turn < KILLS_PER_ROUND && done < kills; turn += 1) {
+        // A process may be killed while the other one starts, so that none is up.
+        while (!simulation.shops.some((shop) => shop.isUp())) await Promise.race(restarts.values());
+        const point = await killOnce(simulation, random, (set) => {
+          scheduled = set;
         });
-        trap = null;
-        died[place] = (died[place] ?? 0) + 1;
+        scheduled = null;
+        died[point] = (died[point] ?? 0) + 1;
         done += 1;
-        restartTheDead();
-        broken.push(...(await town.broken(false)));
-        if (broken.length > 0) break;
+        restartDeadProcesses();
+        violations.push(...(await simulation.violations(false)));
+        if (violations.length > 0) break;
       }
       await Promise.all(restarts.values());
       await life.end();
       customers += life.counts().customers ?? 0;
-      const rest = await town.comeToRest(REST_WITHIN_MS, PULL_AFTER_MS);
+      const rest = await simulation.waitForRest(REST_WITHIN_MS, PULL_AFTER_MS);
       slowestRestMs = Math.max(slowestRestMs, rest.tookMs);
-      broken.push(...rest.broken);
-      if (broken.length > 0) break;
+      violations.push(...rest.violations);
+      if (violations.length > 0) break;
     }
-    const delays = await recognitionDelays(town);
+    const delays = await recognitionDelays(simulation);
     return {
       name: 'kill',
       figures: {
         kills: Object.values(died).reduce((sum, count) => sum + count, 0),
-        ...Object.fromEntries(places.map((place) => [`died at: ${place}`, died[place] ?? 0])),
-        'died late, for want of such a moment': died.late ?? 0,
+        ...Object.fromEntries(crashPoints.map((point) => [`killed at: ${point}`, died[point] ?? 0])),
+        'killed without such a moment': died.late ?? 0,
         customers,
         ...delays,
-        ...(await recognisedBy(town)),
-        ...(await refundFigures(town)),
+        ...(await countsBySource(simulation)),
+        ...(await refundFigures(simulation)),
         'slowest start, ms': Math.round(Math.max(...starts)),
         'at rest after the last start, longest ms': Math.round(slowestRestMs),
       },
-      broken,
+      violations,
       durationMs: performance.now() - startedAt,
     };
   } finally {
-    await town.close();
+    await simulation.close();
   }
 }
 
-/** Kills one process at a drawn place; gives the place, or `late` when its moment did not come. */
-async function killOnce(town: Town, chance: Chance, setTrap: (trap: Trap) => void): Promise<Place | 'late'> {
-  const drawn = chance.below(2);
-  const shop = town.shops[drawn]?.isUp() ? drawn : 1 - drawn;
-  const victim = town.shops[shop];
-  const place = chance.pick(drawnPlaces);
+/** Kills one process at a random point. Returns the point, or `late` when it did not occur in time. */
+async function killOnce(
+  simulation: Simulation,
+  random: SeededRandom,
+  schedule: (scheduled: ScheduledKill) => void,
+): Promise<CrashPoint | 'late'> {
+  const drawn = random.below(2);
+  const shop = simulation.shops[drawn]?.isUp() ? drawn : 1 - drawn;
+  const victim = simulation.shops[shop];
+  const point = random.pick(weightedPoints);
   // These are rare.
-  const passing = /token|query|reversal|status/.test(place) ? 0 : chance.below(6);
-  const afterMs = place === 'notice sent' ? chance.below(25) : chance.is(0.25) ? chance.below(30) : 0;
-  if (place === 'any time') {
-    await new Promise((done) => setTimeout(done, chance.below(800)));
+  const skipped = /token|query|reversal|status/.test(point) ? 0 : random.below(6);
+  const afterMs = point === 'callback sent' ? random.below(25) : random.is(0.25) ? random.below(30) : 0;
+  if (point === 'any time') {
+    await new Promise((done) => setTimeout(done, random.below(800)));
     victim?.kill();
-    return place;
+    return point;
   }
   return new Promise((done) => {
     const late = setTimeout(() => {
       victim?.kill();
       done('late');
     }, LONGEST_WAIT_MS);
-    setTrap({
+    schedule({
       shop,
-      place,
-      passing,
+      point,
+      skipped,
       afterMs,
-      spring(isBoth) {
+      kill(isBoth) {
         clearTimeout(late);
-        for (const one of isBoth ? town.shops : [victim]) one?.kill();
-        done(place);
+        for (const one of isBoth ? simulation.shops : [victim]) one?.kill();
+        done(point);
       },
     });
   });
 }
 
-/** How long after the money moved the books knew of it, whatever was broken meanwhile. */
-export async function recognitionDelays(town: Town): Promise<Record<string, number>> {
-  const { transactions } = await town.ledger();
+/** Delay between the transfer at M-PESA and its record in the database. */
+export async function recognitionDelays(simulation: Simulation): Promise<Record<string, number>> {
+  const { transactions } = await simulation.ledger();
   const movedAt = new Map(transactions.map(({ receipt, at }) => [receipt, at]));
   const promptMovedAt = new Map(transactions.map(({ checkoutRequestId, at }) => [checkoutRequestId, at]));
-  const rows = await town.query(
+  const rows = await simulation.query(
     `select receipt, checkout_request_id, extract(epoch from completed_at) * 1000 as at
      from public.payments where status = 'completed'`,
   );

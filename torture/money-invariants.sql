@@ -1,12 +1,12 @@
--- What must be true of the shop's books, compared with M-PESA's ledger, which is the truth. Each part gives the rows that
--- break one promise. Before it is run, these are filled (see money-invariants.ts):
+-- Invariants of the shop's payments, compared with M-PESA's ledger, which is authoritative. Each query returns the rows that
+-- violate one invariant. It reads these temporary tables (see money-invariants.ts):
 --   ledger (receipt, cents, checkout_request_id, reference): every transaction in which money moved
---   prompts (checkout_request_id, reference, phone, is_decided): every prompt M-PESA has sent
---   reversals (receipt of the money that came, reversal_receipt, cents): every transaction that went back
---   reversal_requests (receipt, address): every reversal that M-PESA was asked for and took; the address is one refund's own
---   stock (product_id, units): what there was before anything was sold
+--   prompts (checkout_request_id, reference, phone, is_decided): every prompt that M-PESA sent
+--   reversals (receipt, reversal_receipt, cents): every reversed transaction
+--   reversal_requests (receipt, address): every reversal request that M-PESA accepted; the address is unique to a refund
+--   stock (product_id, units): initial stock
 --   unmatched (receipt): transactions that wait for staff in the shop's reconciliation
--- Promises marked "at rest" hold once every question about open payments has had its chance; the others always hold.
+-- Invariants marked "at rest" hold once every open payment could be queried; the others always hold.
 
 -- [at rest] every transaction is one completed payment of its amount, or waits for staff
 select t.receipt as subject, coalesce((

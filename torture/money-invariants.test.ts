@@ -1,14 +1,14 @@
-// The promises about money notice when they are broken: each is broken once, and must say so.
+// Each invariant is violated once and must be reported.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../backend/database/database.ts';
 import { testDatabases, throwawayDatabase } from '../backend/database/throwaway.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
-import { findBrokenPromises, type LedgerPage, readPromises } from './money-invariants.ts';
+import { findViolations, type LedgerPage, readInvariants } from './money-invariants.ts';
 
 const CHARGE = 95_000;
 
-describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money', () => {
+describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about money', () => {
   let database: Database & { url?: string };
   const stock = new Map<string, number>();
   const ledger: LedgerPage = { transactions: [], prompts: [], requests: [] };
@@ -19,9 +19,10 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
   });
   afterAll(() => database.close());
 
-  const broken = async (isAtRest = true) =>
-    findBrokenPromises(database.url ?? '', async () => ledger, stock, isAtRest);
-  const promises = async (isAtRest = true) => (await broken(isAtRest)).map(({ promise }) => promise);
+  const violations = async (isAtRest = true) =>
+    findViolations(database.url ?? '', async () => ledger, stock, isAtRest);
+  const invariants = async (isAtRest = true) =>
+    (await violations(isAtRest)).map(({ invariant }) => invariant);
 
   /** An order of a product of its own: by default paid as it should be. */
   async function paidOrder() {
@@ -51,7 +52,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
       [payment, id, receipt, checkoutRequestId],
     );
     await database.query(
-      `insert into public.payment_messages (payment_id, source, body, outcome) values ($1, 'notice', '{}', 'paid')`,
+      `insert into public.payment_messages (payment_id, source, body, outcome) values ($1, 'callback', '{}', 'paid')`,
       [payment],
     );
     await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
@@ -98,7 +99,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
   test('holds for books that are right', async () => {
     await paidOrder();
     await refundedOrder();
-    expect(await broken()).toEqual([]);
+    expect(await violations()).toEqual([]);
   });
 
   type Order = Awaited<ReturnType<typeof paidOrder>>;
@@ -176,12 +177,12 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     ],
   ];
 
-  test.each(cases)('%s is said to be broken when it is', async (promise, breakIt) => {
+  test.each(cases)('reports a violation of %s', async (invariant, breakIt) => {
     const order = await paidOrder();
-    const before = await promises();
+    const before = await invariants();
     await breakIt(order);
-    const after = (await promises()).filter((one) => promise.test(one));
-    expect(after.length).toBeGreaterThan(before.filter((one) => promise.test(one)).length);
+    const after = (await invariants()).filter((one) => invariant.test(one));
+    expect(after.length).toBeGreaterThan(before.filter((one) => invariant.test(one)).length);
   });
 
   const refundCases: [RegExp, (order: Order) => Promise<unknown> | undefined][] = [
@@ -244,20 +245,17 @@ describe.skipIf(!testDatabases().includes('postgresql'))('a promise about money'
     ],
   ];
 
-  test.each(refundCases)(
-    'of money that goes back: %s is said to be broken when it is',
-    async (promise, breakIt) => {
-      const order = await refundedOrder();
-      const before = await promises();
-      await breakIt(order);
-      const after = (await promises()).filter((one) => promise.test(one));
-      expect(after.length).toBeGreaterThan(before.filter((one) => promise.test(one)).length);
-    },
-  );
+  test.each(refundCases)('reports a violation by refunds of %s', async (invariant, breakIt) => {
+    const order = await refundedOrder();
+    const before = await invariants();
+    await breakIt(order);
+    const after = (await invariants()).filter((one) => invariant.test(one));
+    expect(after.length).toBeGreaterThan(before.filter((one) => invariant.test(one)).length);
+  });
 
   test('is not asked for what M-PESA could not yet be asked about', async () => {
-    const whileRunning = new Set(await promises(false));
-    const atRest = (await readPromises()).filter(({ isAtRest }) => isAtRest);
-    expect(atRest.filter(({ promise }) => whileRunning.has(promise))).toEqual([]);
+    const whileRunning = new Set(await invariants(false));
+    const atRest = (await readInvariants()).filter(({ isAtRest }) => isAtRest);
+    expect(atRest.filter(({ invariant }) => whileRunning.has(invariant))).toEqual([]);
   });
 });

@@ -1,9 +1,9 @@
-// Checks the shop's books against M-PESA's ledger: every promise of money-invariants.sql.
+// Checks the database against M-PESA's ledger: every invariant of money-invariants.sql.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 
-/** What the pretend M-PESA knows: all money that came, and all prompts. */
+/** The simulator's ledger: all transactions and prompts. */
 export interface LedgerPage {
   transactions: {
     receipt: string;
@@ -11,9 +11,9 @@ export interface LedgerPage {
     /** Whole shillings. */
     amount: number;
     reference: string;
-    /** Null for money by hand. */
+    /** Null for payments without a prompt. */
     checkoutRequestId: string | null;
-    /** Its way back; amount in whole shillings. */
+    /** Amount in whole shillings. */
     reversal: { receipt: string; amount: number } | null;
   }[];
   prompts: {
@@ -22,48 +22,48 @@ export interface LedgerPage {
     phone: string;
     state: 'open' | 'decided';
   }[];
-  /** What M-PESA has taken of what a shop with an initiator may ask for. */
+  /** Requests of the initiator that M-PESA accepted. */
   requests: { api: 'reversals' | 'statuses'; receipt: string; resultUrl: string }[];
 }
 
-export interface BrokenPromise {
-  promise: string;
+export interface Violation {
+  invariant: string;
   subject: string;
   found: string;
 }
 
-interface Promised {
-  promise: string;
+interface Invariant {
+  invariant: string;
   isAtRest: boolean;
   sql: string;
 }
 
-/** The promises, as the SQL file tells them: a comment, then the query for what breaks it. */
-export async function readPromises(): Promise<Promised[]> {
+/** Parses the SQL file: a comment per invariant, then the query for its violations. */
+export async function readInvariants(): Promise<Invariant[]> {
   const text = await readFile(join(import.meta.dirname, 'money-invariants.sql'), 'utf8');
   return [...text.matchAll(/^-- (\[at rest\] )?([^\n]+)\n(select[^;]+);/gm)].map(
-    ([, atRest, promise = '', sql = '']) => ({ promise, isAtRest: atRest !== undefined, sql }),
+    ([, atRest, invariant = '', sql = '']) => ({ invariant, isAtRest: atRest !== undefined, sql }),
   );
 }
 
 /**
- * Looks for broken promises.
- * @param url of the database; the books are read in one moment, before the ledger, which only grows
+ * Finds violations.
+ * @param url of the database, which is read in one snapshot, before the ledger, which only grows
  * @param readLedger the simulator's ledger
- * @param stock what each product had before anything was sold
- * @param isAtRest whether every open payment has had its chance to be asked about
+ * @param stock initial stock per product
+ * @param isAtRest whether every open payment could be queried
  */
-export async function findBrokenPromises(
+export async function findViolations(
   url: string,
   readLedger: () => Promise<LedgerPage>,
   stock: ReadonlyMap<string, number>,
   isAtRest: boolean,
-): Promise<BrokenPromise[]> {
+): Promise<Violation[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
     await client.query('begin isolation level repeatable read');
-    // The first question fixes the moment.
+    // The first query takes the snapshot.
     const { rows: tables } = await client.query(
       `select to_regclass('public.mpesa_transactions') is not null as has_transactions`,
     );
@@ -73,13 +73,13 @@ export async function findBrokenPromises(
         ? `create temporary view unmatched as select receipt from public.mpesa_transactions where payment_id is null`
         : `create temporary view unmatched as select null::text as receipt where false`,
     );
-    const broken: BrokenPromise[] = [];
-    for (const { promise, sql, ...promised } of await readPromises()) {
+    const violations: Violation[] = [];
+    for (const { invariant, sql, ...promised } of await readInvariants()) {
       if (promised.isAtRest && !isAtRest) continue;
       const { rows } = await client.query<{ subject: string; found: string }>(sql);
-      broken.push(...rows.map((row) => ({ promise, ...row })));
+      violations.push(...rows.map((row) => ({ invariant, ...row })));
     }
-    return broken;
+    return violations;
   } finally {
     await client.end();
   }
@@ -103,7 +103,7 @@ async function fill(client: pg.Client, page: LedgerPage, stock: ReadonlyMap<stri
   );
   const requests = page.requests
     .filter(({ api }) => api === 'reversals')
-    // Each refund has an address of its own, whichever process asks.
+    // Each refund has its own URL path, whichever process requests it.
     .map(({ receipt, resultUrl }) => ({ receipt, address: new URL(resultUrl).pathname }));
   const units = [...stock].map(([product_id, count]) => ({ product_id, units: count }));
   const tables: [string, string, unknown][] = [

@@ -1,13 +1,13 @@
-// What a run has found: for people as Markdown, for programs as JSON.
+// Report of a run, as Markdown and JSON.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { BrokenPromise } from './money-invariants.ts';
+import type { Violation } from './money-invariants.ts';
 
-/** What one scenario has found. */
+/** Result of one scenario. */
 export interface Outcome {
   name: string;
   figures: Record<string, number | string>;
-  broken: BrokenPromise[];
+  violations: Violation[];
   durationMs: number;
 }
 
@@ -26,13 +26,13 @@ export async function writeReport(folder: string, report: Report): Promise<void>
 
 /** The report as Markdown. */
 export function describe({ seed, startedAt, outcomes }: Report): string {
-  const parts = outcomes.map(({ name, figures, broken, durationMs }) =>
+  const parts = outcomes.map(({ name, figures, violations, durationMs }) =>
     [
-      `## ${name}: ${broken.length === 0 ? 'every promise held' : `${broken.length} broken promises`} (${Math.round(durationMs / 1000)} s)`,
+      `## ${name}: ${violations.length === 0 ? 'every invariant held' : `${violations.length} violations`} (${Math.round(durationMs / 1000)} s)`,
       '| figure | |\n|---|---|',
       ...Object.entries(figures).map(([figure, value]) => `| ${figure} | ${value} |`),
-      ...(broken.length > 0 ? ['\nBroken:\n'] : []),
-      ...broken.slice(0, 50).map((one) => `- ${one.promise}: ${one.subject}: ${one.found}`),
+      ...(violations.length > 0 ? ['\nViolations:\n'] : []),
+      ...violations.slice(0, 50).map((one) => `- ${one.invariant}: ${one.subject}: ${one.found}`),
     ].join('\n'),
   );
   return `# Torture of ${startedAt}, seed ${seed}\n\n${parts.join('\n\n')}\n`;

@@ -1,11 +1,11 @@
-// `npm run torture`: the long proofs that no money is lost and that no stranger stops the shop. Options: --seed N,
+// `npm run torture`: long tests that no money is lost and that strangers cannot stop the shop. Options: --seed N,
 // --only soak|kill|postgres-stop|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --matching TEXT (of abuse).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { abuse } from './abuse/abuse.ts';
 import { kill } from './kill.ts';
-import { stopPostgresql } from './postgres-stop.ts';
+import { stopPostgresql } from './postgresql-stop.ts';
 import { describe, type Outcome, type Report, writeReport } from './report.ts';
 import { root } from './shop-process.ts';
 import { soak } from './soak.ts';
@@ -45,8 +45,8 @@ for (const name of wanted) {
   }
   console.log(`${name}, seed ${seed} …`);
   report.outcomes.push(await part());
-  // After each part: a run that is broken off has told of what it has seen.
+  // Written after each part, so that an aborted run leaves a report.
   await writeReport(folder, report);
 }
 console.log(`\n${describe(report)}\nKept in ${join(folder, 'report.md')} and report.json.`);
-process.exit(report.outcomes.some(({ broken }) => broken.length > 0) ? 1 : 0);
+process.exit(report.outcomes.some(({ violations }) => violations.length > 0) ? 1 : 0);

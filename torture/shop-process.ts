@@ -1,4 +1,4 @@
-// One process of the built shop, which can be killed as a power cut would and started again.
+// A process of the built shop that can be killed and restarted.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -11,22 +11,22 @@ export const root = join(import.meta.dirname, '..');
 export interface ShopProcess {
   name: string;
   port: number;
-  /** Whether it answers and is ready. */
+  /** Whether it is ready. */
   isUp(): boolean;
   /** The id of its process; undefined before its first start. */
   pid(): number | undefined;
-  /** Ends it at once: nothing after this call is done by it. */
+  /** Kills it immediately with SIGKILL. */
   kill(): void;
-  /** Starts it again; resolves when it is ready, to how long that took. */
+  /** Starts it; resolves with the duration once it is ready. */
   start(): Promise<number>;
   stop(): Promise<void>;
 }
 
 /**
- * Makes a process of the shop; it is not started yet.
- * @param name what its log is called
- * @param logFile where what it writes goes
- * @param environment its settings, besides its port
+ * Creates a process of the shop without starting it.
+ * @param name for messages
+ * @param logFile for its output
+ * @param environment its settings, except the port
  */
 export async function makeShopProcess(
   name: string,
@@ -57,7 +57,7 @@ export async function makeShopProcess(
     );
     for (const stream of [started.stdout, started.stderr]) stream.on('data', (chunk) => log.write(chunk));
     while (!(await isReady(port))) {
-      // Killed on its way up.
+      // Killed during its start.
       if (started.signalCode !== null) return start();
       if (started.exitCode !== null) {
         const last = (await readFile(logFile, 'utf8')).slice(-2000);

@@ -1,22 +1,22 @@
-// Many payments over bad roads: notices lost, doubled and late, answers to pushes lost, queries that fail.
+// Many payments with faults: lost, duplicate and late callbacks, lost answers to pushes, failed queries.
 import { createHash } from 'node:crypto';
-import { chanceOf } from './chance.ts';
-import { lookAt, type Paid, type Purchase, payOrder, placeOrder } from './customer.ts';
-import type { DarajaFate } from './daraja-road.ts';
+import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from './customer.ts';
+import { actAfterPayment, buyReleasedUnit } from './customer-traffic.ts';
+import type { DarajaAction } from './daraja-proxy.ts';
 import { phoneOf } from './phone.ts';
 import type { Outcome } from './report.ts';
-import { openTown, recognisedBy, refundFigures } from './town.ts';
-import { buyWhatWasKept, thinkAgain } from './town-life.ts';
+import { seededRandom } from './seeded-random.ts';
+import { countsBySource, openSimulation, refundFigures } from './simulation.ts';
 
 export interface Soak {
   seed: number;
   payments: number;
-  /** Customers at the same time. */
+  /** Concurrent customers. */
   customers?: number;
   logs: string;
 }
 
-// Endings that make the pretend phone do something of its own, and how many in a hundred customers have one.
+// Last digits of phones with a special outcome in the simulator, and their percentage of customers.
 const endings: [ending: string, share: number][] = [
   ['0001', 2],
   ['1032', 3],
@@ -28,9 +28,9 @@ const endings: [ending: string, share: number][] = [
   ['9007', 1],
 ];
 
-// In the ways in which Daraja fails to answer a query.
-const failedAnswers: DarajaFate[] = [
-  'lost',
+// Ways in which Daraja fails to answer a query.
+const failedAnswers: DarajaAction[] = [
+  'drop',
   {
     status: 200,
     body: '{"ResponseCode":"0","ResultCode":"4999","ResultDesc":"The transaction is still under processing"}',
@@ -49,7 +49,7 @@ const failedAnswers: DarajaFate[] = [
   { status: 503, body: 'upstream connect error', type: 'text/plain' },
 ];
 
-const refusals: DarajaFate[] = [
+const refusals: DarajaAction[] = [
   { status: 500, body: '{"requestId":"1","errorCode":"500.003.02","errorMessage":"System is busy"}' },
   { status: 503, body: 'upstream connect error', type: 'text/plain' },
   { status: 403, body: '<html><head><title>Incapsula</title></head></html>', type: 'text/html' },
@@ -59,12 +59,12 @@ const refusals: DarajaFate[] = [
   },
 ];
 
-/** Runs it and gives what was found. */
+/** Runs the scenario. */
 export async function soak({ seed, payments, customers = 100, logs }: Soak): Promise<Outcome> {
   const counts = {
-    'notices lost': 0,
-    'notices doubled': 0,
-    'notices delayed': 0,
+    'callbacks lost': 0,
+    'callbacks doubled': 0,
+    'callbacks delayed': 0,
     'push answers lost': 0,
     queries: 0,
     'queries failed': 0,
@@ -74,59 +74,59 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
   const asked = new Map<string, number>();
   let sendings = 0;
   let questions = 0;
-  const town = await openTown(logs, {
+  const simulation = await openSimulation(logs, {
     seed,
-    singles: Math.ceil(payments / 30),
-    roads: {
-      notice({ phone, path, body }) {
-        // Those without a phone are told apart by their words.
+    singleUnits: Math.ceil(payments / 30),
+    faults: {
+      callback({ phone, path, body }) {
+        // Callbacks without a phone are identified by their body.
         const subject = phone || createHash('sha256').update(body).digest('hex');
         const purpose = path.replace(/[0-9a-f]{64}/, '');
-        const chance = chanceOf(seed, `${purpose} ${subject} ${body.includes('"ResultCode":0')}`);
-        if (chance.is(0.2)) {
-          counts['notices lost'] += 1;
+        const random = seededRandom(seed, `${purpose} ${subject} ${body.includes('"ResultCode":0')}`);
+        if (random.is(0.2)) {
+          counts['callbacks lost'] += 1;
           return { isLost: true };
         }
-        const isDoubled = chance.is(0.1);
-        const delayMs = chance.is(0.1) ? chance.below(5_000) : 0;
-        if (isDoubled) counts['notices doubled'] += 1;
-        if (delayMs > 0) counts['notices delayed'] += 1;
+        const isDoubled = random.is(0.1);
+        const delayMs = random.is(0.1) ? random.below(5_000) : 0;
+        if (isDoubled) counts['callbacks doubled'] += 1;
+        if (delayMs > 0) counts['callbacks delayed'] += 1;
         return { times: isDoubled ? 2 : 1, delayMs };
       },
       daraja(_, { call, phone, moment }) {
-        if (call === 'push' && moment === 'answered' && chanceOf(seed, `push ${phone}`).is(0.05)) {
+        if (call === 'push' && moment === 'answered' && seededRandom(seed, `push ${phone}`).is(0.05)) {
           counts['push answers lost'] += 1;
-          return 'lost';
+          return 'drop';
         }
         if (call === 'query' && moment === 'before') {
           const time = (asked.get(phone) ?? 0) + 1;
           asked.set(phone, time);
           counts.queries += 1;
-          const chance = chanceOf(seed, `query ${phone} ${time}`);
-          // The first in any case: of a few, chance may spare all.
-          if (counts['queries failed'] === 0 || chance.is(0.2)) {
+          const random = seededRandom(seed, `query ${phone} ${time}`);
+          // Always fail the first one, as short runs might fail none.
+          if (counts['queries failed'] === 0 || random.is(0.2)) {
             counts['queries failed'] += 1;
-            return chance.pick(failedAnswers);
+            return random.pick(failedAnswers);
           }
         }
         if (call === 'reversal') {
           if (moment === 'before') sendings += 1;
-          const chance = chanceOf(seed, `reversal ${sendings} ${moment}`);
-          if (chance.is(0.1)) {
+          const random = seededRandom(seed, `reversal ${sendings} ${moment}`);
+          if (random.is(0.1)) {
             counts['reversals refused or not answered'] += 1;
-            // Before it has reached M-PESA it may be refused; what M-PESA has taken can only remain without an answer.
-            return moment === 'answered' || chance.is(0.3) ? 'lost' : chance.pick(refusals);
+            // A request may be refused before it reaches M-PESA; afterwards only its answer can be lost.
+            return moment === 'answered' || random.is(0.3) ? 'drop' : random.pick(refusals);
           }
         }
         if (call === 'status' && moment === 'before') {
           questions += 1;
-          const chance = chanceOf(seed, `status ${questions}`);
-          if (chance.is(0.2)) {
+          const random = seededRandom(seed, `status ${questions}`);
+          if (random.is(0.2)) {
             counts['questions about refunds failed'] += 1;
-            return chance.pick(failedAnswers);
+            return random.pick(failedAnswers);
           }
         }
-        return 'on';
+        return 'forward';
       },
     },
   });
@@ -144,36 +144,36 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
     let attempts = 0;
 
     async function customer(index: number): Promise<void> {
-      const chance = chanceOf(seed, `customer ${index}`);
-      const single = chance.is(0.02) ? town.takeSingle() : null;
-      const product = single ?? chance.pick(town.products);
+      const random = seededRandom(seed, `customer ${index}`);
+      const single = random.is(0.02) ? simulation.takeSingleUnit() : null;
+      const product = single ?? random.pick(simulation.products);
       const purchase: Purchase = {
         productId: product.id,
-        total: product.price + town.deliveryFee,
-        phone: phoneOf(index, '07', single ? '9006' : endingOf(chance.below(100))),
+        total: product.price + simulation.deliveryFee,
+        phone: phoneOf(index, '07', single ? '9006' : endingOf(random.below(100))),
         address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
       };
-      const shopping = town.shopping(() => chance.below(2));
+      const shopping = simulation.shopping(() => random.below(2));
       const order = await placeOrder(shopping, purchase);
       if ('kind' in order) return note(order);
-      // Some never pay.
-      if (chance.is(0.02)) return;
+      // Some customers never pay.
+      if (random.is(0.02)) return;
       attempts += 1;
       const paid = await payOrder(shopping, purchase, order);
       note(paid);
       let status = paid.kind === 'asked' ? 'pending' : 'failed';
       for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'asked'; look += 1) {
         await new Promise((done) => setTimeout(done, 700));
-        status = (await lookAt(shopping, purchase, paid.reference)) ?? status;
+        status = (await checkStatus(shopping, purchase, paid.reference)) ?? status;
       }
-      if (status === 'completed' && chance.is(0.4)) {
-        return say(`customers: ${await thinkAgain(town, purchase, order, chance)}`);
+      if (status === 'completed' && random.is(0.4)) {
+        return say(`customers: ${await actAfterPayment(simulation, purchase, order, random)}`);
       }
       if (status === 'failed' && single) {
-        return say(`customers: ${await buyWhatWasKept(town, shopping, purchase, order, index)}`);
+        return say(`customers: ${await buyReleasedUnit(simulation, shopping, purchase, order, index)}`);
       }
-      // Whoever is told that it failed may try with another phone.
-      if (status === 'failed' && chance.is(0.7)) {
+      // After a failure some customers try another phone.
+      if (status === 'failed' && random.is(0.7)) {
         attempts += 1;
         note(await payOrder(shopping, { ...purchase, phone: phoneOf(index, '01', '5678') }, order));
       }
@@ -188,9 +188,9 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       }),
     );
     const loadMs = performance.now() - startedAt;
-    await town.desk.finish(300_000);
-    const { tookMs, broken } = await town.comeToRest(600_000, 10_000);
-    const [figures] = await town.query(
+    await simulation.staff.finish(300_000);
+    const { tookMs, violations } = await simulation.waitForRest(600_000, 10_000);
+    const [figures] = await simulation.query(
       `select count(*)::integer as attempts,
               count(*) filter (where status = 'completed')::integer as completed,
               count(*) filter (where status = 'failed')::integer as failed,
@@ -201,14 +201,14 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
               (select count(*)::integer from public.payment_messages) as messages
        from public.payments`,
     );
-    const page = await town.ledger();
+    const page = await simulation.ledger();
     return {
       name: 'soak',
       figures: {
         'orders placed': next,
         ...figures,
-        ...(await recognisedBy(town)),
-        ...(await refundFigures(town)),
+        ...(await countsBySource(simulation)),
+        ...(await refundFigures(simulation)),
         'prompts in the ledger': page.prompts.length,
         'transactions in the ledger': page.transactions.length,
         ...counts,
@@ -216,11 +216,11 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
         'load, seconds': Math.round(loadMs / 1000),
         'at rest after, seconds': Math.round(tookMs / 1000),
       },
-      broken,
+      violations,
       durationMs: performance.now() - startedAt,
     };
   } finally {
-    await town.close();
+    await simulation.close();
   }
 }
 

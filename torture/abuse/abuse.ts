@@ -1,7 +1,7 @@
 // What one client can do to all others: every flood beside ordinary shoppers, and what strangers may take, guess or send.
 import { fork } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
-import type { BrokenPromise } from '../money-invariants.ts';
+import type { Violation } from '../money-invariants.ts';
 import type { Outcome } from '../report.ts';
 import { type AbusedShop, startAbusedShop } from './abused-shop.ts';
 import type { AttackerMessage } from './attacker.ts';
@@ -23,11 +23,11 @@ const during = 5;
 const afterwards = 2;
 const recoveryMs = 5000;
 
-/** Runs all of it; promises are broken where a shopper waits too long, memory doubles or the process ends. */
+/** Runs all attacks. A violation is a shopper that waits too long, doubled memory or an ended process. */
 export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abuse): Promise<Outcome> {
   const startedAt = performance.now();
   const figures: Outcome['figures'] = {};
-  const broken: BrokenPromise[] = [];
+  const violations: Violation[] = [];
   await rm(logs, { recursive: true, force: true });
   await mkdir(logs, { recursive: true });
   const isWanted = ({ name }: { name: string }) => name.includes(matching);
@@ -41,7 +41,7 @@ export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abus
       figures[name] = text;
       console.log(`${kind} | ${name} | ${text}`);
       for (const found of problems)
-        broken.push({ promise: 'an attack slows nobody else down', subject: name, found });
+        violations.push({ invariant: 'an attack slows nobody else down', subject: name, found });
       if (!shop.isAlive()) {
         await shop.close();
         shop = await startAbusedShop(kind, logs);
@@ -50,12 +50,13 @@ export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abus
     for (const { name, found } of await checkRules(shop, isWanted)) {
       figures[name] = found ?? 'held';
       console.log(`${kind} | ${name} | ${found ?? 'held'}`);
-      if (found) broken.push({ promise: 'a stranger can do nothing to a customer', subject: name, found });
+      if (found)
+        violations.push({ invariant: 'a stranger can do nothing to a customer', subject: name, found });
     }
   } finally {
     await shop.close();
   }
-  return { name: `abuse ${kind}`, figures, broken, durationMs: performance.now() - startedAt };
+  return { name: `abuse ${kind}`, figures, violations, durationMs: performance.now() - startedAt };
 }
 
 async function measureAttack(

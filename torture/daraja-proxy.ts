@@ -1,54 +1,53 @@
-// The road between the shop and the pretend Daraja: it tells of every question and answer, and can lose them.
+// Proxy between the shop and the Daraja simulator that can drop or replace requests and answers.
 import { type ClientRequest, createServer, type IncomingMessage, request as send } from 'node:http';
-import { listenAnywhere } from './listen-anywhere.ts';
+import { listenOnFreePort } from './listen-on-free-port.ts';
 
 type DarajaCall = 'token' | 'push' | 'query' | 'reversal' | 'status' | 'other';
 
 export interface DarajaMessage {
   call: DarajaCall;
-  /** The port of the process that asks, where the message names it: a push and what staff ask for do. */
+  /** Port of the requesting process if the message contains it, as pushes and requests of staff do. */
   port: number | null;
-  /** The nine digits of the phone it is about; '' where it names none. */
+  /** The phone's nine digits; '' without one. */
   phone: string;
-  /** `before`: it has not reached Daraja. `answered`: Daraja has done it, and the shop does not know yet. */
+  /** `before`: not received by Daraja. `answered`: processed by Daraja, not received by the shop. */
   moment: 'before' | 'answered';
 }
 
-/** What becomes of a message: it goes on, the connection breaks, or the shop gets this answer instead. */
-export type DarajaFate = 'on' | 'lost' | { status: number; body: string; type?: string };
+/** Forward the message, break the connection, or answer the shop with this. */
+export type DarajaAction = 'forward' | 'drop' | { status: number; body: string; type?: string };
 
-/** Where a process asks to be told. */
+/** A process's own callback URL. */
 const ownAddress = /http:\/\/127\.0\.0\.1:(\d+)/;
 
-export interface DarajaRoad {
+export interface DarajaProxy {
   port: number;
   close(): Promise<void>;
 }
 
 /**
- * Opens a road.
- * @param simulatorUrl where it leads
- * @param noticeUrl the origin that M-PESA is told to send notices to, instead of the process's own: the way through the
- *   one public address
- * @param decide what becomes of each message
+ * Starts the proxy.
+ * @param simulatorUrl its target
+ * @param callbackUrl origin of the callback proxy, which replaces the process's own in requests
+ * @param decide returns the action for each message
  */
-export async function openDarajaRoad(
+export async function openDarajaProxy(
   simulatorUrl: string,
-  noticeUrl: () => string,
-  decide: (message: DarajaMessage) => DarajaFate = () => 'on',
-): Promise<DarajaRoad> {
+  callbackUrl: () => string,
+  decide: (message: DarajaMessage) => DarajaAction = () => 'forward',
+): Promise<DarajaProxy> {
   const server = createServer(async (asked, answer) => {
-    // The shop looks here whether a simulator runs already.
+    // The shop checks here whether a simulator runs already.
     if (asked.url?.startsWith('/simulator/')) {
       answer.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       return;
     }
     const own = await read(asked).catch(() => '');
     const port = Number(ownAddress.exec(own)?.[1]) || null;
-    const body = own.replaceAll(new RegExp(ownAddress, 'g'), noticeUrl());
+    const body = own.replaceAll(new RegExp(ownAddress, 'g'), callbackUrl());
     const message = { call: callOf(asked.url ?? ''), port, phone: phoneIn(body) };
     const before = decide({ ...message, moment: 'before' });
-    if (before !== 'on') return meet(answer, before);
+    if (before !== 'forward') return apply(answer, before);
     const headers = { ...asked.headers, 'content-length': String(Buffer.byteLength(body)) };
     const onward: ClientRequest = send(
       `${simulatorUrl}${asked.url}`,
@@ -56,17 +55,17 @@ export async function openDarajaRoad(
       async (reply) => {
         const text = await read(reply).catch(() => null);
         const after = decide({ ...message, moment: 'answered' });
-        if (text === null) return meet(answer, 'lost');
-        if (after !== 'on') return meet(answer, after);
+        if (text === null) return apply(answer, 'drop');
+        if (after !== 'forward') return apply(answer, after);
         answer.writeHead(reply.statusCode ?? 502, { 'content-type': reply.headers['content-type'] ?? '' });
         answer.end(text);
       },
     );
-    onward.on('error', () => meet(answer, 'lost'));
+    onward.on('error', () => apply(answer, 'drop'));
     onward.end(asked.method === 'GET' ? undefined : body);
   });
   server.keepAliveTimeout = 60_000;
-  const { port, close } = await listenAnywhere(server);
+  const { port, close } = await listenOnFreePort(server);
   return {
     port,
     async close() {
@@ -76,9 +75,10 @@ export async function openDarajaRoad(
   };
 }
 
-function meet(answer: import('node:http').ServerResponse, fate: Exclude<DarajaFate, 'on'>): void {
-  if (fate === 'lost') answer.destroy();
-  else answer.writeHead(fate.status, { 'content-type': fate.type ?? 'application/json' }).end(fate.body);
+function apply(answer: import('node:http').ServerResponse, action: Exclude<DarajaAction, 'forward'>): void {
+  if (action === 'drop') answer.destroy();
+  else
+    answer.writeHead(action.status, { 'content-type': action.type ?? 'application/json' }).end(action.body);
 }
 
 function callOf(path: string): DarajaCall {
@@ -90,14 +90,14 @@ function callOf(path: string): DarajaCall {
   return 'other';
 }
 
-/** The nine digits of the phone that a message is about: requests name it, and M-PESA's request ids end in it. */
+/** The nine digits of a message's phone: requests contain it, and M-PESA's request ids end with it. */
 export function phoneIn(body: string): string {
   const named = /"(?:PhoneNumber|PartyA)":\s*"?254([17]\d{8})"?/.exec(body);
   const inId = /"CheckoutRequestID":\s*"ws_CO_\d{17}([17]\d{8})"/.exec(body);
   return named?.[1] ?? inId?.[1] ?? '';
 }
 
-/** The whole of a message. */
+/** Reads the whole body. */
 export async function read(message: IncomingMessage): Promise<string> {
   let text = '';
   message.setEncoding('utf8');

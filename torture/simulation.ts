@@ -1,5 +1,5 @@
-// Everything a scenario needs, thrown away afterwards: a PostgreSQL, a pretend Daraja, two processes of the built shop, and
-// roads between them on which messages can be lost.
+// The environment of a scenario, deleted afterwards: PostgreSQL, the Daraja simulator, two processes of the built shop, and
+// proxies between them that inject faults.
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,66 +8,66 @@ import pg from 'pg';
 import { type Cluster, startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
+import { type Callback, type CallbackAction, openCallbackProxy } from './callback-proxy.ts';
 import type { Shopping } from './customer.ts';
-import { type DarajaFate, type DarajaMessage, openDarajaRoad } from './daraja-road.ts';
-import { type BrokenPromise, findBrokenPromises, type LedgerPage } from './money-invariants.ts';
-import { type Notice, type NoticeFate, openNoticeRoad } from './notice-road.ts';
-import { type CommitMoment, openPostgresqlRoad } from './postgresql-road.ts';
+import { type DarajaAction, type DarajaMessage, openDarajaProxy } from './daraja-proxy.ts';
+import { findViolations, type LedgerPage, type Violation } from './money-invariants.ts';
+import { type CommitMoment, openPostgresqlProxy } from './postgresql-proxy.ts';
 import { makeShopProcess, type ShopProcess } from './shop-process.ts';
-import { type Desk, openDesk } from './staff-desk.ts';
+import { type StaffActor, startStaffActor } from './staff-actor.ts';
 
-export interface Roads {
-  /** What becomes of a message between the shop and Daraja; `shop` is null where nobody can tell which process it was. */
-  daraja?(shop: number | null, message: DarajaMessage): DarajaFate;
-  /** What becomes of a notice from Daraja. */
-  notice?(notice: Notice): NoticeFate;
-  /** Told when a notice has left for a process. */
-  noticeSent?(shop: number): void;
-  /** Told of the moments of each commit; `true` breaks the connection there. */
+export interface Faults {
+  /** Action for a message between the shop and Daraja; `shop` is null where the message does not identify the process. */
+  daraja?(shop: number | null, message: DarajaMessage): DarajaAction;
+  /** Action for a callback from Daraja. */
+  callback?(callback: Callback): CallbackAction;
+  /** Called after a callback was sent to a process. */
+  callbackSent?(shop: number): void;
+  /** Called at each step of a commit; `true` breaks the connection there. */
   commit?(shop: number, moment: CommitMoment): boolean;
 }
 
-export interface TownOptions {
-  roads?: Roads;
-  /** PostgreSQL settings; by default it does not wait for the disk, which outlives a killed PostgreSQL all the same. */
+export interface SimulationOptions {
+  faults?: Faults;
+  /** PostgreSQL settings. Default: fsync off, which still survives a killed PostgreSQL. */
   postgresql?: Record<string, string>;
-  /** From a prompt to its decision. */
+  /** Delay from a prompt to its outcome. */
   decisionDelayMs?: number;
   queriesPerMinute?: number;
-  /** Units of each product before anything is sold. */
+  /** Initial stock of each product. */
   units?: number;
-  /** How many more products there are, of which there is one unit. */
-  singles?: number;
-  /** Of the chance by which staff decide. */
+  /** Number of additional products with one unit. */
+  singleUnits?: number;
+  /** Seed of the staff's decisions. */
   seed: number;
 }
 
-export interface Town {
+export interface Simulation {
   cluster: Cluster;
   shops: ShopProcess[];
   /** What customers can buy. */
   products: { id: string; price: number }[];
-  /** A product of which there is one unit, never the same again; null when there is none left. */
-  takeSingle(): { id: string; price: number } | null;
+  /** The next product with a single unit; null when there is none left. */
+  takeSingleUnit(): { id: string; price: number } | null;
   deliveryFee: number;
-  /** Who sends back what came for nothing. */
-  desk: Desk;
-  /** Somebody pays from the menu of a phone; gives the receipt, or null where nobody could be asked. Whole shillings. */
-  payByHand(phone: string, amount: number, reference: string): Promise<string | null>;
-  /** As if the time had passed for which units are kept for an order. */
-  runOut(orderId: string): Promise<void>;
-  /** Customers who prefer the process that `prefer` names, and take any other that is up. */
-  shopping(prefer: () => number, patienceMs?: number): Shopping;
-  /** Asks the database directly. */
+  /** Staff members who refund money. */
+  staff: StaffActor;
+  /** Pays from the phone menu, in whole shillings. Returns the receipt, or null when it was refused. */
+  payWithoutPrompt(phone: string, amount: number, reference: string): Promise<string | null>;
+  /** Ends an order's reservation as if its time had passed. */
+  expireReservation(orderId: string): Promise<void>;
+  /** Access for customers who prefer the process `prefer`, and use any other that is up. */
+  shopping(prefer: () => number, timeoutMs?: number): Shopping;
+  /** Queries the database directly. */
   // biome-ignore lint/suspicious/noExplicitAny: rows of many shapes.
   query(sql: string, parameters?: unknown[]): Promise<any[]>;
   ledger(): Promise<LedgerPage>;
-  broken(isAtRest: boolean): Promise<BrokenPromise[]>;
+  violations(isAtRest: boolean): Promise<Violation[]>;
   /**
-   * Waits until no promise is broken; gives how long that took, and what is broken still.
-   * @param pullAfterMs when M-PESA's statement is pulled, which the shop does every half hour
+   * Waits until no invariant is violated. Returns the duration and remaining violations.
+   * @param pullAfterMs when to pull M-PESA's statement, which the shop does every half hour
    */
-  comeToRest(withinMs: number, pullAfterMs: number): Promise<{ tookMs: number; broken: BrokenPromise[] }>;
+  waitForRest(withinMs: number, pullAfterMs: number): Promise<{ tookMs: number; violations: Violation[] }>;
   logs: string;
   close(): Promise<void>;
 }
@@ -75,16 +75,16 @@ export interface Town {
 const publishableKey = `sb_publishable_${randomBytes(24).toString('base64url')}`;
 const secretKey = `sb_secret_${randomBytes(24).toString('base64url')}`;
 
-/** Opens a town whose shops are ready. `logs` is the folder for what the processes write. */
-export async function openTown(logs: string, options: TownOptions): Promise<Town> {
-  const { roads = {}, queriesPerMinute = 1200, units = 100_000, singles: howMany = 0, seed } = options;
+/** Starts a simulation and waits until its shops are ready. `logs` is the folder for the logs of the processes. */
+export async function openSimulation(logs: string, options: SimulationOptions): Promise<Simulation> {
+  const { faults = {}, queriesPerMinute = 1200, units = 100_000, singleUnits: howMany = 0, seed } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
     await mkdir(logs, { recursive: true });
-    const folder = await mkdtemp(join(tmpdir(), 'jani-town-'));
+    const folder = await mkdtemp(join(tmpdir(), 'jani-simulation-'));
     closers.push(() => rm(folder, { recursive: true, force: true }));
     const cluster = await startThrowawayPostgresql(options.postgresql);
     closers.push(() => cluster.stop());
@@ -98,26 +98,26 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
     closers.push(() => simulator.close());
 
     const shops: ShopProcess[] = [];
-    const notices = await openNoticeRoad(
+    const callbacks = await openCallbackProxy(
       () => portsOf(shops),
-      (notice) => roads.notice?.(notice) ?? {},
-      (_, port) => roads.noticeSent?.(shops.findIndex((shop) => shop.port === port)),
+      (callback) => faults.callback?.(callback) ?? {},
+      (_, port) => faults.callbackSent?.(shops.findIndex((shop) => shop.port === port)),
     );
-    closers.push(() => notices.close());
-    // One for both: the address of M-PESA is part of the account whose token they share.
-    const toDaraja = await openDarajaRoad(
+    closers.push(() => callbacks.close());
+    // One for both processes: the URL of M-PESA is part of the account whose token they share.
+    const toDaraja = await openDarajaProxy(
       simulator.url,
-      () => notices.url,
+      () => callbacks.url,
       (message) => {
         const shop = shops.findIndex(({ port }) => port === message.port);
-        return roads.daraja?.(shop < 0 ? null : shop, message) ?? 'on';
+        return faults.daraja?.(shop < 0 ? null : shop, message) ?? 'forward';
       },
     );
     closers.push(toDaraja.close);
     for (const index of [0, 1]) {
-      const toDatabase = await openPostgresqlRoad(
+      const toDatabase = await openPostgresqlProxy(
         cluster.url,
-        (moment) => roads.commit?.(index, moment) ?? false,
+        (moment) => faults.commit?.(index, moment) ?? false,
       );
       closers.push(toDatabase.close);
       const shop = await makeShopProcess(`shop ${index + 1}`, join(logs, `shop-${index + 1}.log`), {
@@ -134,12 +134,12 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
       });
       shops.push(shop);
       closers.push(() => shop.stop());
-      // The first migrates and fills the database that the second finds.
+      // The first process migrates and seeds the database.
       await shop.start();
     }
 
     const pool = new pg.Pool({ connectionString: cluster.url, max: 2 });
-    // A PostgreSQL that stops breaks idle connections; the next question opens another.
+    // A stopped PostgreSQL breaks idle connections; the next query opens another.
     pool.on('error', () => {});
     closers.push(() => pool.end());
     const query = async (sql: string, parameters: unknown[] = []) => (await pool.query(sql, parameters)).rows;
@@ -149,20 +149,20 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
     const stock = new Map(
       (await query('select id from public.products')).map(({ id }) => [id as string, units]),
     );
-    const singles = await query(
+    const singleUnits = await query(
       `insert into public.products (name, slug, price, stock_quantity)
        select 'Last bottle ' || number, 'last-bottle-' || number, 95000, 1 from generate_series(1, $1) as number
        returning id, price`,
       [howMany],
     );
-    for (const { id } of singles) stock.set(id, 1);
-    // A part of the orders is above it.
+    for (const { id } of singleUnits) stock.set(id, 1);
+    // Some orders are above it.
     await query(
       `update public.store_settings
        set refund_approval_above = (select percentile_disc(0.5) within group (order by price) from public.products)`,
     );
-    const desk = await openDesk({ ports: () => portsOf(shops), publishableKey, secretKey }, seed);
-    closers.push(() => desk.close());
+    const staff = await startStaffActor({ ports: () => portsOf(shops), publishableKey, secretKey }, seed);
+    closers.push(() => staff.close());
 
     const ledger = async () =>
       (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as LedgerPage;
@@ -172,7 +172,7 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
         headers: { 'content-type': 'application/json', apikey: secretKey },
         body: JSON.stringify(body),
       });
-    /** As if half an hour had gone by. */
+    /** As if half an hour had passed. */
     const pullStatement = async () => {
       await query(
         `update public.statement_pulls
@@ -182,7 +182,7 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
       const answer = await asOwner('/functions/v1/mobile-money', { action: 'pull-statement' });
       if (!answer.ok) throw new Error(`the statement was not pulled: ${await answer.text()}`);
     };
-    /** As if eleven minutes had gone by for the refunds that M-PESA has been asked for. */
+    /** As if eleven minutes had passed since refunds were sent to M-PESA. */
     const ageRefunds = () =>
       query(
         `update public.refunds
@@ -190,16 +190,16 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
          where (status = 'sending' and sent_at between now() - interval '2 minutes' and now() - interval '10 seconds')
            or (status in ('sent', 'unknown') and updated_at < now() - interval '4 seconds' and next_check_at > now())`,
       );
-    const broken = (isAtRest: boolean) => findBrokenPromises(cluster.url, ledger, stock, isAtRest);
+    const violations = (isAtRest: boolean) => findViolations(cluster.url, ledger, stock, isAtRest);
 
     return {
       cluster,
       shops,
       products,
-      takeSingle: () => singles.pop() ?? null,
+      takeSingleUnit: () => singleUnits.pop() ?? null,
       deliveryFee: settings.delivery_fee,
-      desk,
-      async payByHand(phone, amount, reference) {
+      staff,
+      async payWithoutPrompt(phone, amount, reference) {
         const number = reference === '' ? defaultMerchant.tillNumber : defaultCredentials.shortcode;
         const answer = await fetch(`${simulator.url}/simulator/payments`, {
           method: 'POST',
@@ -208,8 +208,8 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
         });
         return answer.ok ? ((await answer.json()) as { receipt: string }).receipt : null;
       },
-      async runOut(orderId) {
-        // Where the database or the shop is away at the moment, the time has not passed.
+      async expireReservation(orderId) {
+        // Ignored while the database or the shop is down.
         await query(
           `update public.orders
            set expires_at = now(), reserved_until = case when reserved_until is not null then now() end
@@ -218,9 +218,9 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
         ).catch(() => {});
         await asOwner('/rest/v1/rpc/expire_reservations', {}).catch(() => {});
       },
-      shopping: (prefer, patienceMs = 60_000) => ({
+      shopping: (prefer, timeoutMs = 60_000) => ({
         publishableKey,
-        patienceMs,
+        timeoutMs,
         ports() {
           const first = shops[prefer() % shops.length];
           return [...shops]
@@ -231,26 +231,26 @@ export async function openTown(logs: string, options: TownOptions): Promise<Town
       }),
       query,
       ledger,
-      broken,
-      async comeToRest(withinMs, pullAfterMs) {
+      violations,
+      async waitForRest(withinMs, pullAfterMs) {
         const startedAt = performance.now();
         let hasPulled = false;
-        // What is begun comes to its end.
-        desk.rest();
+        // Started refunds are completed.
+        staff.rest();
         while (true) {
           const tookMs = performance.now() - startedAt;
-          const found = await broken(true);
+          const found = await violations(true);
           if (found.length === 0 || tookMs > withinMs) {
-            desk.work();
-            return { tookMs, broken: found };
+            staff.work();
+            return { tookMs, violations: found };
           }
           if (tookMs > pullAfterMs) await ageRefunds();
           if (!hasPulled && tookMs > pullAfterMs) {
             hasPulled = true;
-            // Not waited for: where it fails, promises stay broken.
+            // Not awaited: after a failure, violations remain.
             void pullStatement().catch(() => {});
           }
-          // Looking is work too: it must not keep the shop from coming to rest.
+          // The checks are load, too, and must not keep the shop busy.
           const lookMs = performance.now() - startedAt - tookMs;
           await new Promise((done) => setTimeout(done, Math.max(500, lookMs)));
         }
@@ -268,9 +268,9 @@ function portsOf(shops: readonly ShopProcess[]): number[] {
   return shops.filter((shop) => shop.isUp()).map(({ port }) => port);
 }
 
-/** What became of the money that went back. */
-export async function refundFigures(town: Town): Promise<Record<string, number>> {
-  const rows = await town.query(
+/** Counts of refunds by outcome. */
+export async function refundFigures(simulation: Simulation): Promise<Record<string, number>> {
+  const rows = await simulation.query(
     `select 'refunds ' || r.status as word, count(*)::integer as count from public.refunds as r group by 1
      union all
      select 'refunds that two members agreed on', count(*)::integer from public.refunds as r where r.approved_by is not null
@@ -287,18 +287,18 @@ export async function refundFigures(town: Town): Promise<Record<string, number>>
      where r.tries > 0 and r.originator_conversation_id is null
      order by word`,
   );
-  const { requests, transactions } = await town.ledger();
+  const { requests, transactions } = await simulation.ledger();
   return {
-    ...town.desk.counts(),
+    ...simulation.staff.counts(),
     ...Object.fromEntries(rows.map(({ word, count }) => [word, count])),
     'reversals M-PESA was asked for': requests.filter(({ api }) => api === 'reversals').length,
     'reversals in the ledger': transactions.filter(({ reversal }) => reversal).length,
   };
 }
 
-/** By what the shop first heard of the money in its books. */
-export async function recognisedBy(town: Town): Promise<Record<string, number>> {
-  const rows = await town.query(
+/** Payments by the message that reported them first. */
+export async function countsBySource(simulation: Simulation): Promise<Record<string, number>> {
+  const rows = await simulation.query(
     `select m.source, count(*)::integer as payments from public.payment_messages as m
      where m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back')
      group by m.source order by m.source`,

@@ -1,27 +1,27 @@
-// The road between one shop process and PostgreSQL: it tells of every commit, and can break there.
+// Proxy between one shop process and PostgreSQL that reports every commit and can break the connection there.
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { listenAnywhere } from './listen-anywhere.ts';
+import { listenOnFreePort } from './listen-on-free-port.ts';
 
-/** What is about to happen to a commit; the road waits for nothing, so what it does must be done at once. */
-export type CommitMoment = 'commit before' | 'commit answered' | 'commit told';
+/** Progress of a commit. Handlers must be synchronous. */
+export type CommitMoment = 'commit before' | 'commit answered' | 'commit forwarded';
 
-export interface PostgresqlRoad {
-  /** postgres:// URL that leads over this road. */
+export interface PostgresqlProxy {
+  /** postgres:// URL of the proxy. */
   url: string;
-  /** Breaks every connection on it. */
+  /** Breaks every connection. */
   cut(): void;
   close(): Promise<void>;
 }
 
 /**
- * Opens a road.
- * @param databaseUrl where it leads
- * @param onCommit told of each moment of a commit of a transaction that may write; `true` drops what was on its way
+ * Starts the proxy.
+ * @param databaseUrl its target
+ * @param onCommit called at each step of a commit of a writing transaction; `true` breaks the connection there
  */
-export async function openPostgresqlRoad(
+export async function openPostgresqlProxy(
   databaseUrl: string,
   onCommit: (moment: CommitMoment) => boolean = () => false,
-): Promise<PostgresqlRoad> {
+): Promise<PostgresqlProxy> {
   const target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
   const server: Server = createServer((shop) => {
@@ -57,18 +57,18 @@ export async function openPostgresqlRoad(
         if (onCommit('commit answered')) return end();
       }
       shop.write(chunk);
-      if (isAnswer) onCommit('commit told');
+      if (isAnswer) onCommit('commit forwarded');
     });
   });
-  const { port, close } = await listenAnywhere(server);
-  const road = new URL(databaseUrl);
-  road.port = String(port);
-  road.hostname = '127.0.0.1';
+  const { port, close } = await listenOnFreePort(server);
+  const proxyUrl = new URL(databaseUrl);
+  proxyUrl.port = String(port);
+  proxyUrl.hostname = '127.0.0.1';
   const cut = () => {
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: road.href,
+    url: proxyUrl.href,
     cut,
     async close() {
       cut();

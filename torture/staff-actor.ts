@@ -1,29 +1,29 @@
-// Staff who send back what came for nothing: two members, since above a limit one asks and the other agrees.
+// Two staff members who refund money that needs it: above a limit one requests and the other approves.
 import { randomBytes } from 'node:crypto';
-import { type Chance, chanceOf } from './chance.ts';
+import { type SeededRandom, seededRandom } from './seeded-random.ts';
 
-export interface DeskTown {
-  /** The processes that live. */
+export interface ShopAccess {
+  /** Ports of running processes. */
   ports(): number[];
   publishableKey: string;
   secretKey: string;
 }
 
-export interface Desk {
-  /** A customer wants the money back: the order is cancelled, and its money sent back next. Gives whether that was possible. */
+export interface StaffActor {
+  /** Cancels a paid order, whose money is refunded next. Returns whether it was possible. */
   cancel(orderId: string): Promise<boolean>;
-  /** How often each thing was done, and what was refused. */
+  /** Number of actions and refusals. */
   counts(): Record<string, number>;
-  /** Nobody asks for anything any more; what was asked for is still agreed on. */
+  /** Stops requesting refunds; requested ones are still approved. */
   rest(): void;
-  /** Asked for again, after a rest. */
+  /** Requests refunds again. */
   work(): void;
-  /** Resolves when nothing is left to ask for, or after so long. */
+  /** Resolves when nothing is left to refund, or after the time. */
   finish(withinMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
-interface Member {
+interface StaffMember {
   id: string;
   email: string;
   password: string;
@@ -32,26 +32,26 @@ interface Member {
 // biome-ignore lint/suspicious/noExplicitAny: rows of many shapes.
 type Row = any;
 
-const LOOKS_EVERY_MS = 700;
-const AT_A_LOOK = 20;
+const POLL_INTERVAL_MS = 700;
+const PAYMENTS_PER_POLL = 20;
 const ended = ['failed', 'withdrawn'];
 
-/** Opens the desk: makes the two accounts, and begins to look at what is to be sent back. */
-export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
-  const chance = chanceOf(seed, 'staff');
+/** Creates the two accounts and starts polling for payments to refund. */
+export async function startStaffActor(shop: ShopAccess, seed: number): Promise<StaffActor> {
+  const random = seededRandom(seed, 'staff');
   const counts: Record<string, number> = {};
   const note = (word: string) => {
     counts[word] = (counts[word] ?? 0) + 1;
   };
-  const [first, second] = [await makeMember(town, 1), await makeMember(town, 2)];
+  const [first, second] = [await createStaffMember(shop, 1), await createStaffMember(shop, 2)];
   let isResting = false;
   let left = Number.POSITIVE_INFINITY;
   let isClosed = false;
 
-  /** Answers null where nobody could be reached, or nobody knows what became of it. */
-  async function as(member: Member, method: string, path: string, body?: unknown): Promise<Row | null> {
-    const answer = await ask(town, member.token, method, path, body);
-    if (answer?.status === 401) member.token = (await signIn(town, member)) ?? member.token;
+  /** Returns null when no process answered or the outcome is unknown. */
+  async function as(member: StaffMember, method: string, path: string, body?: unknown): Promise<Row | null> {
+    const answer = await ask(shop, member.token, method, path, body);
+    if (answer?.status === 401) member.token = (await signIn(shop, member)) ?? member.token;
     if (answer === null || answer.status === 401 || answer.status >= 500) return null;
     if (answer.status >= 400) {
       note(`refused: ${answer.body?.details ?? answer.status}`);
@@ -60,7 +60,7 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
     return answer.body;
   }
 
-  async function look(chance: Chance): Promise<void> {
+  async function look(random: SeededRandom): Promise<void> {
     const waiting = (await as(first, 'GET', '/rest/v1/refunds?status=eq.requested&limit=50')) ?? [];
     for (const refund of waiting as Row[]) {
       const other = refund.requested_by === first.id ? second : first;
@@ -70,19 +70,19 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
     const payments = await paymentsToSendBack();
     left = payments?.length ?? left;
     const sendBack = async (payment: Row) => {
-      const member = chance.pick([first, second]);
+      const member = random.pick([first, second]);
       const refund = await as(member, 'POST', '/rest/v1/rpc/request_refund', {
         payment_id: payment.id,
         reason: 'Came for nothing',
       });
-      if (refund) note('asked for');
-      // Some think better of it, while it may be leaving already.
-      if (refund && chance.is(0.05)) {
+      if (refund) note('requested');
+      // Some are withdrawn, perhaps while they are being sent.
+      if (refund && random.is(0.05)) {
         if (await as(member, 'POST', '/rest/v1/rpc/withdraw_refund', { refund_id: refund.id }))
           note('withdrawn');
       }
     };
-    await Promise.all((payments ?? []).slice(0, AT_A_LOOK).map(sendBack));
+    await Promise.all((payments ?? []).slice(0, PAYMENTS_PER_POLL).map(sendBack));
     const unknown = await as(
       first,
       'GET',
@@ -93,11 +93,11 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
         decision: 'refund',
         receipt: money.receipt,
       });
-      if (decided) note('asked for, without an order');
+      if (decided) note('requested, without an order');
     }
   }
 
-  /** Of every kind some; null when nobody could be reached. */
+  /** Some of every kind; null when no process answered. */
   async function paymentsToSendBack(): Promise<Row[] | null> {
     const columns = 'id,receipt,refunds(status)';
     const found = await Promise.all([
@@ -127,8 +127,8 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
 
   const looking = (async () => {
     while (!isClosed) {
-      await look(chance);
-      await new Promise((done) => setTimeout(done, LOOKS_EVERY_MS));
+      await look(random);
+      await new Promise((done) => setTimeout(done, POLL_INTERVAL_MS));
     }
   })();
 
@@ -161,27 +161,27 @@ export async function openDesk(town: DeskTown, seed: number): Promise<Desk> {
   };
 }
 
-async function makeMember(town: DeskTown, number: number): Promise<Member> {
+async function createStaffMember(shop: ShopAccess, number: number): Promise<StaffMember> {
   const account = {
     email: `staff-${number}@jani.example`,
     password: `${randomBytes(12).toString('base64url')} ${number}`,
   };
-  const made = await ask(town, town.secretKey, 'POST', '/auth/v1/admin/users', {
+  const made = await ask(shop, shop.secretKey, 'POST', '/auth/v1/admin/users', {
     ...account,
     email_confirm: true,
   });
   const id = made?.body?.id as string;
-  await ask(town, town.secretKey, 'POST', '/rest/v1/admin_profiles', { user_id: id });
-  const token = await signIn(town, account);
-  if (!token) throw new Error(`a member of staff was not let in: ${JSON.stringify(made?.body)}`);
+  await ask(shop, shop.secretKey, 'POST', '/rest/v1/admin_profiles', { user_id: id });
+  const token = await signIn(shop, account);
+  if (!token) throw new Error(`a staff member could not sign in: ${JSON.stringify(made?.body)}`);
   return { ...account, id, token };
 }
 
 async function signIn(
-  town: DeskTown,
-  { email, password }: Pick<Member, 'email' | 'password'>,
+  shop: ShopAccess,
+  { email, password }: Pick<StaffMember, 'email' | 'password'>,
 ): Promise<string | null> {
-  const answer = await ask(town, town.publishableKey, 'POST', '/auth/v1/token?grant_type=password', {
+  const answer = await ask(shop, shop.publishableKey, 'POST', '/auth/v1/token?grant_type=password', {
     email,
     password,
   });
@@ -189,7 +189,7 @@ async function signIn(
 }
 
 async function ask(
-  { ports, publishableKey, secretKey }: DeskTown,
+  { ports, publishableKey, secretKey }: ShopAccess,
   token: string,
   method: string,
   path: string,

@@ -1,8 +1,8 @@
-// Listening on a free port of this machine.
+// Listens on a free port of this machine.
 import type { AddressInfo, Server } from 'node:net';
 
-/** Starts a server on a port that nobody has. */
-export async function listenAnywhere(server: Server): Promise<{ port: number; close(): Promise<void> }> {
+/** Starts a server on a free port. */
+export async function listenOnFreePort(server: Server): Promise<{ port: number; close(): Promise<void> }> {
   await new Promise<void>((done, fail) => {
     server.once('error', fail);
     server.listen(0, '127.0.0.1', done);

@@ -1,7 +1,7 @@
-// Chance that can be repeated: the same seed and the same name give the same numbers, in whatever order things happen.
+// Seeded random numbers: the same seed and name give the same numbers, in any order of events.
 import { createHash } from 'node:crypto';
 
-export interface Chance {
+export interface SeededRandom {
   /** From 0 to just below 1. */
   next(): number;
   /** A whole number from 0 to just below `limit`. */
@@ -12,13 +12,13 @@ export interface Chance {
 }
 
 /**
- * Chance for one purpose.
+ * Random numbers for one purpose.
  * @param seed of the whole run
- * @param name what is decided by it: other names are independent of it
+ * @param name of the purpose: other names are independent
  */
-export function chanceOf(seed: number, name: string): Chance {
+export function seededRandom(seed: number, name: string): SeededRandom {
   let state = createHash('sha256').update(`${seed} ${name}`).digest().readUInt32LE(0);
-  // Mulberry32: small, and good enough for choosing faults.
+  // Mulberry32: small, and sufficient to choose faults.
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);

@@ -1,0 +1,126 @@
+// Continuous customer traffic while a scenario injects faults.
+
+import {
+  checkStatus,
+  type PlacedOrder,
+  type Purchase,
+  payOrder,
+  placeOrder,
+  type Shopping,
+} from './customer.ts';
+import { phoneOf } from './phone.ts';
+import { type SeededRandom, seededRandom } from './seeded-random.ts';
+import type { Simulation } from './simulation.ts';
+
+export interface CustomerTraffic {
+  /** Number of customers, and their outcomes as seen by them. */
+  counts(): Record<string, number>;
+  /** Starts no new customers; resolves when all have finished. */
+  end(): Promise<void>;
+}
+
+/**
+ * Starts concurrent customers, each with a random preferred process.
+ * @param seenBefore customers of earlier rounds of this simulation
+ */
+export function startCustomerTraffic(
+  simulation: Simulation,
+  seed: number,
+  customers: number,
+  seenBefore = 0,
+): CustomerTraffic {
+  const counts: Record<string, number> = {};
+  const note = (word: string) => {
+    counts[word] = (counts[word] ?? 0) + 1;
+  };
+  let next = seenBefore;
+  let hasEnded = false;
+
+  async function customer(index: number): Promise<void> {
+    const random = seededRandom(seed, `customer ${index}`);
+    const single = random.is(0.05) ? simulation.takeSingleUnit() : null;
+    const product = single ?? random.pick(simulation.products);
+    const ending = single ? '9006' : random.is(0.8) ? '5678' : random.pick(['1032', '9003', '0001']);
+    const purchase: Purchase = {
+      productId: product.id,
+      total: product.price + simulation.deliveryFee,
+      phone: phoneOf(index, '07', ending),
+      address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
+    };
+    const shopping = simulation.shopping(() => random.below(2));
+    const order = await placeOrder(shopping, purchase);
+    if ('kind' in order) return note(`order: ${order.kind}`);
+    const paid = await payOrder(shopping, purchase, order);
+    if (paid.kind !== 'asked') return note(`prompt: ${paid.kind}`);
+    for (let look = 0; look < 4; look += 1) {
+      await new Promise((done) => setTimeout(done, 250));
+      const status = await checkStatus(shopping, purchase, paid.reference);
+      if (status === null || status === 'pending') continue;
+      note(status);
+      if (status === 'failed' && single)
+        note(await buyReleasedUnit(simulation, shopping, purchase, order, index));
+      if (status === 'completed') note(await actAfterPayment(simulation, purchase, order, random));
+      return;
+    }
+    note('left before the end');
+  }
+
+  const finished = Promise.all(
+    Array.from({ length: customers }, async () => {
+      while (!hasEnded) {
+        next += 1;
+        await customer(next);
+      }
+    }),
+  );
+  return {
+    counts: () => ({ customers: next - seenBefore, ...counts }),
+    async end() {
+      hasEnded = true;
+      await finished;
+    },
+  };
+}
+
+/**
+ * Releases the reserved last unit of a failed payment and sells it to another customer, so that late money finds it gone.
+ */
+export async function buyReleasedUnit(
+  simulation: Simulation,
+  shopping: Shopping,
+  purchase: Purchase,
+  order: PlacedOrder,
+  index: number,
+): Promise<string> {
+  await simulation.expireReservation(order.id);
+  const other = { ...purchase, phone: phoneOf(index, '01', '5678') };
+  const bought = await placeOrder(shopping, other);
+  if ('kind' in bought) {
+    return `the last unit was not sold again: ${bought.kind === 'refused' ? bought.code : bought.kind}`;
+  }
+  const paid = await payOrder(shopping, other, bought);
+  return `the last unit was sold again, prompt: ${paid.kind}`;
+}
+
+/** Actions of some customers after payment: pay again without a prompt, pay without a reference, or cancel the order. */
+export async function actAfterPayment(
+  simulation: Simulation,
+  purchase: Purchase,
+  order: PlacedOrder,
+  random: SeededRandom,
+): Promise<string> {
+  const amount = Math.ceil(order.total_amount / 100);
+  const drawn = random.next();
+  if (drawn < 0.1) {
+    const receipt = await simulation.payWithoutPrompt(purchase.phone, amount, order.tracking_number);
+    return receipt ? 'paid once more by hand' : 'turned away at the till';
+  }
+  if (drawn < 0.13) {
+    // Less than any order costs, so it matches none.
+    const receipt = await simulation.payWithoutPrompt(purchase.phone, 1 + random.below(50), '');
+    return receipt ? 'paid for nothing' : 'turned away at the till';
+  }
+  if (drawn < 0.18)
+    return (await simulation.staff.cancel(order.id)) ? 'gave the order back' : 'kept the order';
+  return 'content';
+}
