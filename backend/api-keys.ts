@@ -1,4 +1,4 @@
-// The keys of the built-in services: two API keys and the key that signs access tokens. Made once, kept on disk.
+// The keys of the built-in services: two API keys and the key that signs access tokens. Created once, stored on disk.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,16 +11,16 @@ export interface ApiKeys {
   secret: string;
   /** Private keys (ES256 or RS256) as JWKs with `kid` and `alg`; the first signs, all verify. */
   signingKeys: JWK[];
-  /** A secret shared with others that sign or verify tokens by it (HS256). It signs when there is no private key. */
+  /** A secret shared with others that sign or verify tokens with it (HS256). It signs when there is no private key. */
   sharedSecret?: string | undefined;
 }
 
-/** `keys.json` cannot be used. The message is one sentence for the operator and never repeats what the file holds. */
+/** `keys.json` is unusable. The message is one sentence for the operator and never contains the file's content. */
 export class UnusableKeysFile extends Error {
   override readonly name = 'UnusableKeysFile';
 }
 
-/** Keys set by a person. */
+/** Keys from the configuration. */
 export interface GivenKeys {
   publishable?: string | undefined;
   secret?: string | undefined;
@@ -29,9 +29,9 @@ export interface GivenKeys {
 }
 
 /**
- * Reads the keys, or makes them on the first start. Processes that start at once end up with the same ones.
- * @param folder where `keys.json` is kept, readable by its owner alone
- * @param given keys set by a person, which win over the kept ones
+ * Reads the keys, or creates them on the first start. Processes that start concurrently get the same ones.
+ * @param folder contains `keys.json`, readable by its owner only
+ * @param given keys from the configuration, which take precedence
  * @throws UnusableKeysFile
  */
 export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
@@ -49,9 +49,9 @@ export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promis
 }
 
 /**
- * Puts a new signing key before the kept ones. The two before it still verify, so that no one is signed out; processes
- * that run take it up when they start again.
- * @param folder where `keys.json` is kept
+ * Adds a new signing key before the stored ones. The two before it still verify, so that no one is signed out; running
+ * processes use it after a restart.
+ * @param folder contains `keys.json`
  * @returns the new key's id
  * @throws UnusableKeysFile
  */
@@ -89,7 +89,7 @@ async function readKeys(path: string): Promise<ApiKeys | null> {
     if (code === 'ENOENT') return null;
     throw new UnusableKeysFile(`${path} cannot be read (${code}).`);
   }
-  // What JSON.parse reports quotes the file.
+  // JSON.parse's message quotes the file.
   const keys = await parseKeys(text).catch(() => null);
   if (keys) return keys;
   throw new UnusableKeysFile(
@@ -114,7 +114,7 @@ async function makeKeys(path: string): Promise<ApiKeys> {
     secret: `sb_secret_${randomBytes(24).toString('base64url')}`,
     signingKeys: [await makeSigningKey()],
   };
-  // A link is made whole or not at all, and only one process can be the first.
+  // A hard link is atomic, and only one process can create it.
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   await writeFile(draft, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
   try {

@@ -1,4 +1,4 @@
-// From an API key or an access token to verified claims. Every service asks here, none looks into a token itself.
+// Turns an API key or an access token into verified claims. All services use it; none parses tokens itself.
 import {
   type CryptoKey,
   decodeProtectedHeader,
@@ -24,7 +24,7 @@ export class InvalidToken extends Error {
 
 export type Authenticate = (token: string) => Promise<Claims>;
 
-/** Whom a token must be from and for. Without it neither is looked at. */
+/** Required issuer and audience of a token. Without it neither is checked. */
 export interface TokenOrigin {
   issuer: string;
   audience: string;
@@ -39,7 +39,7 @@ export interface AccessTokens {
    * @throws InvalidToken
    */
   verify(token: string): Promise<JWTPayload>;
-  /** What verifies our tokens elsewhere: public JWKs, never the shared secret. */
+  /** Public JWKs for verification elsewhere, never the shared secret. */
   publicKeys: readonly JWK[];
 }
 
@@ -78,7 +78,7 @@ export function createAccessTokens(
     publicKeys,
     async sign(claims) {
       if (signing?.alg) {
-        // Keys made elsewhere may name uses ("verify" beside "sign") that no private key is taken with.
+        // Foreign keys may list uses ("verify" beside "sign") that importing a private key refuses.
         const { key_ops: _uses, ...unrestricted } = signing;
         signer ??= importJWK(unrestricted as JWK, signing.alg);
         const header = { alg: signing.alg, typ: 'JWT', ...(signing.kid ? { kid: signing.kid } : {}) };
@@ -104,7 +104,7 @@ export function createAccessTokens(
 
 /**
  * Makes the check for a set of keys.
- * @param origin whom tokens must be from and for
+ * @param origin required issuer and audience
  * @returns a function from a key or token to its claims; it throws InvalidToken for anything else
  */
 export function createAuthenticate(keys: ApiKeys, origin?: TokenOrigin): Authenticate {
@@ -131,7 +131,7 @@ export function roleOfKey(
 }
 
 function checkOrigin({ iss, aud }: JWTPayload, { issuer, audience }: TokenOrigin): void {
-  // Whoever holds a key may sign tokens by hand (the role keys of an application) that name neither.
+  // Tokens signed by hand with a key (the role keys of an application) may have neither.
   const isFromHere = iss === issuer || iss === undefined || legacyIssuers.includes(iss);
   if (!isFromHere) throw new InvalidToken('PGRST303', 'JWT not from this issuer');
   if (aud !== undefined && ![aud].flat().includes(audience)) {
@@ -150,7 +150,7 @@ function headerOf(token: string): { alg: string | undefined; kid: string | undef
   }
 }
 
-/** Only what is listed leaves: a private member of any kind of key stays behind. */
+/** An allow list, so that private members of any kind of key are left out. */
 function publicPart({ kty, crv, x, y, n, e, alg, kid, use }: JWK): JWK {
   const all = { kty, crv, x, y, n, e, alg, kid, use: use ?? 'sig', key_ops: ['verify'] };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as unknown as JWK;

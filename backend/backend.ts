@@ -26,13 +26,13 @@ export interface BackendOptions {
   database: Database;
   keys: ApiKeys;
   functions: Record<string, DeployedFunction>;
-  /** Where stored objects are; without it there is no storage. */
+  /** Storage of uploaded files. Absent: no storage service. */
   files?: FileStore;
   /** The public URL; access tokens name it as their issuer. Default: `http://localhost:3000`. */
   publicUrl?: string;
-  /** How people sign in, and what sends them mails and texts. */
+  /** Settings of sign-in, and the transport of its emails and texts. */
   auth?: { settings?: Partial<GivenAuthSettings>; messages?: Messages; now?: () => Date };
-  /** Who may send to public topics, and bounds. */
+  /** Public senders, and limits. */
   realtime?: Pick<RealtimeOptions, 'publicSenders' | 'limits'>;
   /** Origins besides the services' own that may call them from a browser. */
   allowedOrigins?: readonly string[];
@@ -255,7 +255,7 @@ const secretInBrowser = {
   hint: 'Secret API keys can only be used in a protected environment and should never be used in a browser. Delete this secret API key immediately!',
 };
 
-/** Answers what a browser asks before it lets a page of another site send a request; comes after the origin is checked. */
+/** Answers a preflight request, after the origin was checked. */
 function allowRequest(request: Request | PlainRequest): Response {
   const asked = request.headers.get('access-control-request-headers');
   return new Response(null, {
@@ -269,7 +269,7 @@ function allowRequest(request: Request | PlainRequest): Response {
   });
 }
 
-// What a page of another site may read of an answer besides what every page may.
+// Response headers that pages of other sites may read, besides the safelisted ones.
 const exposedHeaders = [
   'content-range',
   'preference-applied',
@@ -290,10 +290,10 @@ const exposedHeaders = [
 
 /** Limits of one request to the database, for callers of any role. */
 const visitorsLimits: Partial<SizeLimits> = {
-  // Planning takes time that grows with their third power.
+  // Planning takes time proportional to their third power.
   maxEmbeds: 12,
   maxPatternStates: 200,
-  // PostgreSQL's parser calls itself for each word, and the embedded one breaks at about 7,000 characters.
+  // PostgreSQL's parser recurses for each word, and the embedded one fails at about 7,000 characters.
   maxSearchLength: 4000,
 };
 

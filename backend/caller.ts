@@ -1,4 +1,4 @@
-// Who sends a request, as the backend's root has established it for all services.
+// The caller of a request, determined once for all services.
 import type { Claims } from './database/as-role.ts';
 import type { PlainRequest } from './plain-request.ts';
 import type { PlainResponse } from './plain-response.ts';
@@ -6,7 +6,7 @@ import type { PlainResponse } from './plain-response.ts';
 export interface Caller {
   /** Verified: from an API key or an access token; role `anon` when there is neither. */
   claims: Claims;
-  /** The network address the request came from, where known. */
+  /** The client's IP address, if known. */
   address: string | null;
   /**
    * Set when the request has no valid token or API key; for services that answer it in their own words. `token` is null without
@@ -37,7 +37,7 @@ export function inShareOf<T>(
   return inShare ? inShare(queue, cost, job) : job(() => {});
 }
 
-/** What a service wants of the backend's root before it gets a request. */
+/** A service's requirements, which the root checks before it passes a request. */
 interface AccessPolicy {
   /**
    * Requests without a valid token or API key: `refused` by the root, or `reported` to the service in `tokenError`.
@@ -50,10 +50,10 @@ interface AccessPolicy {
   formPaths?: readonly string[];
 }
 
-/** What every service of the backend is to its root. */
+/** A service of the backend. */
 export interface Service {
   readonly policy: AccessPolicy;
   fetch(request: Request, caller: Caller): Promise<Response>;
-  /** The same for plain requests too, and without a stream for what is at hand, where the service has that. */
+  /** As `fetch`, for plain requests, and without a stream for complete bodies, if the service supports it. */
   answer?(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse>;
 }

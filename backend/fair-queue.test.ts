@@ -294,7 +294,7 @@ test('jobs start no sooner after each other than the gap, whoever they are for',
   const { run, started, endOne } = openQueue({
     concurrency: 3,
     startsPerTurn: 1,
-    startGapMs: 50,
+    startIntervalMs: 50,
     now: () => time,
   });
   void run(visitor('a'), 'a');

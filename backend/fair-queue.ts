@@ -1,4 +1,4 @@
-// Fair queue: a few jobs run at once, and what waits is served share by share. A client with many heavy jobs delays only itself.
+// Fair queue: a few jobs run at once, the others wait per share. A client with many heavy jobs delays only itself.
 
 /**
  * Who a job is for: names of nested shares, the widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. The shares within
@@ -17,7 +17,7 @@ export interface FairQueueOptions {
    */
   startsPerTurn: number;
   /** Milliseconds from the start of one job to the start of the next, at least; with one start per turn. Default: 0. */
-  startGapMs?: number;
+  startIntervalMs?: number;
   /** Jobs that wait. Beyond, the newest job of the client with the most jobs is refused. */
   maxQueued: number;
   /** Jobs that wait of one share within a group. */
@@ -36,7 +36,7 @@ export interface FairQueueOptions {
 }
 
 export interface JobOptions {
-  /** How much work it is, compared with other jobs: shares get equal amounts of work, not equal numbers of jobs. Default: 1. */
+  /** Cost of the job relative to others: shares get equal cost, not equal numbers of jobs. Default: 1. */
   cost?: number;
   /** Gives what is aborted when the client no longer waits for the job. */
   signal?: (() => AbortSignal) | undefined;
@@ -47,7 +47,7 @@ export interface Turn {
   /** Adds to the job's cost, where only the job itself can tell it. */
   addCost(cost: number): void;
   /**
-   * Gives the place to others while the job waits for something that costs nothing here, such as the answer of a third party.
+   * Frees the place while the job waits for something external, such as the answer of a third party.
    * @returns what `wait` returns, once it is the job's turn again
    */
   pause<T>(wait: () => Promise<T>): Promise<T>;
@@ -81,7 +81,7 @@ export class ClientGone extends Error {
   }
 }
 
-/** Whether an error says that a job was not started: the request behind it is answered by the backend's root. */
+/** Whether an error means that a job was not started; the backend's root answers its request. */
 export function isTurnedAway(error: unknown): error is QueueFull | ClientGone {
   return error instanceof QueueFull || error instanceof ClientGone;
 }
@@ -114,10 +114,10 @@ interface Place {
   startedAt: number;
 }
 
-/** Makes the queue. */
+/** Creates the queue. */
 export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
-  const { startGapMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
+  const { startIntervalMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
   const { isAlone = () => false, now = () => performance.now() } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
@@ -162,7 +162,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     isDispatchDue = true;
     const dispatch = () => {
       isDispatchDue = false;
-      nextStartAt = now() + startGapMs;
+      nextStartAt = now() + startIntervalMs;
       for (let started = 0; started < startsPerTurn && canStart(root); started += 1) startNext();
       dispatchSoon();
     };

@@ -1,4 +1,4 @@
-// What one client may have of the machine, compared with others (docs/decisions/fair-share.md).
+// One client's share of the machine (docs/decisions/fair-share.md).
 import type { Caller } from './caller.ts';
 import type { Database } from './database/database.ts';
 import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
@@ -7,22 +7,22 @@ import { RecentNetworks } from './recent-networks.ts';
 
 /** The fair queues of a process: one for each thing that is scarce. */
 export interface FairShare {
-  /** The beginning of each request that is not answered from memory: reading it, and refusing what is wrong at first sight. */
+  /** The beginning of each request that is not answered from memory: parsing, and the first checks. */
   entry: FairQueue;
   /** The database and this process's one thread: queries, page rendering, password checks. */
   work: FairQueue;
   /** Requests that may wait for a third party, such as functions. */
   outbound: FairQueue;
-  /** Requests that send a message to whom a stranger names: each is heavy, and none is urgent. */
+  /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
-  /** Who sent a request lately, of any kind: a flood makes way for them. */
+  /** Networks with recent requests of any kind: a flood makes way for them. */
   recent: Pick<RecentNetworks, 'note'>;
 }
 
 /**
- * Makes the queues.
+ * Creates the queues.
  * @param database the kind of database: the embedded one answers one query at a time and blocks this process in the meantime
  */
 export function createFairShare(database: Database['kind']): FairShare {
@@ -63,7 +63,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       concurrency: 2,
       maxRunningPerShare: 1,
       startsPerTurn: 1,
-      startGapMs: 50,
+      startIntervalMs: 50,
       maxQueued: 200,
       maxQueuedPerShare: 20,
     }),
@@ -80,7 +80,7 @@ export function createFairShare(database: Database['kind']): FairShare {
 
 /**
  * The shares a caller's jobs belong to.
- * @returns one share for the secret key, one for each person who is signed in, else the caller's networks
+ * @returns one share for the secret key, one per signed-in user, else the caller's networks
  */
 export function clientOf({ claims, address }: Pick<Caller, 'claims' | 'address'>): Client {
   if (claims.role === 'service_role') return ['secret key'];
@@ -88,7 +88,7 @@ export function clientOf({ claims, address }: Pick<Caller, 'claims' | 'address'>
   return visitorAt(address ?? '');
 }
 
-/** The shares of a visitor's jobs: the networks of the IP address, the widest first. */
+/** The shares of a visitor's jobs: networks of the IP address, widest first. */
 export function visitorAt(address: string): Client {
   return visitorOf(networksOf(address));
 }

@@ -1,7 +1,7 @@
 // Starts and stops listening on a port.
 import type { Server } from 'node:http';
 
-/** A port or an address that cannot be had. The message says what to do. */
+/** A port or IP address that is unavailable. The message says what to do. */
 export class AddressTaken extends Error {
   override readonly name = 'AddressTaken';
 }

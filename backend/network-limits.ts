@@ -32,7 +32,7 @@ function allowancesOf(
   ];
 }
 
-/** Counts what clients hold, such as connections. */
+/** Counts held resources, such as connections. */
 export class NetworkQuota {
   readonly #allowance: NetworkAllowance;
   readonly #held = new Map<string, number>();
@@ -42,7 +42,7 @@ export class NetworkQuota {
   }
 
   /**
-   * Takes an amount for a client, or nothing where that is more than one of its networks may hold.
+   * Reserves an amount for a client, or nothing where one of its networks would exceed its limit.
    * @param networks the client's, as `networksOf` lists them; empty without an address
    * @returns gives the amount back, once; null when it was refused
    */
@@ -83,7 +83,7 @@ interface Bucket {
 
 const fewestBucketsToSweep = 10_000;
 
-/** Counts what clients do over time, in token buckets. */
+/** Token buckets per network. */
 export class NetworkRate {
   readonly #allowance: NetworkAllowance;
   readonly #burstSeconds: number;
@@ -92,7 +92,7 @@ export class NetworkRate {
 
   /**
    * @param perSecond allowances per second
-   * @param burstSeconds seconds whose allowance may be used at once
+   * @param burstSeconds seconds whose allowance may be used immediately
    */
   constructor(perSecond: NetworkAllowance, burstSeconds = 1) {
     this.#allowance = perSecond;
@@ -130,7 +130,7 @@ export class NetworkRate {
     return { tokens: Math.min(capacity, tokens), filledAt: now, capacity };
   }
 
-  /** Forgets the buckets that are full again: they say no more than none. */
+  /** Deletes full buckets, which are the same as none. */
   #sweep(now: number) {
     for (const [network, { filledAt, tokens, capacity }] of this.#buckets) {
       const refilled = tokens + (((now - filledAt) / 1000) * capacity) / this.#burstSeconds;

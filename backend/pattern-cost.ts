@@ -1,17 +1,17 @@
-// How much a regular expression of a stranger may cost. PostgreSQL builds an automaton for it before it reads a character, and the
+// Limits the cost of regular expressions from clients. PostgreSQL builds an automaton for each before it matches, and the
 // embedded database cannot be stopped at that: one pattern would block every request, for ever.
 
 const maxLength = 1000;
 const maxDepth = 30;
 
 /**
- * Estimates how many states the automaton for a pattern has; building it may take as long as their third power.
+ * Estimates the number of states of a pattern's automaton; building it may take time proportional to their third power.
  * @param pattern PostgreSQL's advanced regular expression; the result means nothing for an invalid one
  * @returns Infinity for long and deeply nested patterns, and for back references, which are tried in every possible way
  */
 export function patternCost(pattern: string): number {
   if (pattern.length > maxLength || /\\[1-9]/.test(pattern)) return Number.POSITIVE_INFINITY;
-  // States of each group that is open, and of what came last in it, which a count may multiply.
+  // States of each open group, and of its last element, which a count may multiply.
   const groups = [{ states: 0, last: 0 }];
   const add = (states: number) => {
     const group = groups.at(-1);
@@ -19,7 +19,7 @@ export function patternCost(pattern: string): number {
     group.states += states;
     group.last = states;
   };
-  // A scanner and no regular expression: a stranger writes this text, and nothing in it may be tried in two ways.
+  // A scanner instead of a regular expression: the text comes from a client, and nothing may backtrack.
   for (let at = 0, end = 0; at < pattern.length; at = end) {
     end = tokenEnd(pattern, at);
     const first = pattern.charAt(at);
@@ -58,7 +58,7 @@ function tokenEnd(pattern: string, start: number): number {
 function bracketEnd(pattern: string, start: number): number {
   let at = start + 1;
   if (pattern[at] === '^') at += 1;
-  // In the first place it stands for itself.
+  // At the first position it is literal.
   if (pattern[at] === ']') at += 1;
   while (at < pattern.length) {
     const character = pattern[at];

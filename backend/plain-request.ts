@@ -1,7 +1,7 @@
-// A read whose address and headers are plain: the Web's Request costs more to make, and to look into, than most reads of
+// A read whose URL and headers need no normalisation: creating and reading a `Request` costs more than most reads of
 // tables cost otherwise.
 
-/** What is asked of a request's headers, by names in lower case. Those of a Request can do it, too. */
+/** The used methods of a request's headers, with lower-case names. `Headers` has them too. */
 export interface HeaderLookup extends Iterable<[string, string]> {
   get(name: string): string | null;
   has(name: string): boolean;
@@ -11,7 +11,7 @@ export interface HeaderLookup extends Iterable<[string, string]> {
 export class PlainRequest {
   readonly method: 'GET' | 'HEAD';
   readonly pathname: string;
-  /** With its `?`; '' when there is none. */
+  /** Including its `?`; '' without one. */
   readonly search: string;
   readonly headers: HeaderLookup;
 
@@ -39,7 +39,7 @@ export class PlainRequest {
     return `http://${this.headers.get('host') ?? 'localhost'}${this.pathname}${this.search}`;
   }
 
-  /** The same as the Web knows it. */
+  /** The same as a `Request`. */
   toRequest(): Request {
     return new Request(this.url, { method: this.method, headers: [...this.headers] });
   }

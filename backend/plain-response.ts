@@ -1,4 +1,4 @@
-// A response whose body is at hand: who sends it writes it as it is, where a Response would first make a stream of it.
+// A response with a complete body, written to the socket as is; a `Response` would create a stream first.
 
 /** Header names in lower case; several values only where they may not be joined. */
 export type PlainHeaders = Record<string, string | string[]>;
@@ -7,7 +7,7 @@ export class PlainResponse {
   readonly status: number;
   readonly headers: PlainHeaders;
   readonly body: string | Uint8Array<ArrayBuffer> | null;
-  /** In place of the words that usually go with the status; '' for those. */
+  /** Replaces the standard status text; '' for the standard one. */
   readonly statusText: string;
 
   constructor(
@@ -23,7 +23,7 @@ export class PlainResponse {
   }
 
   /**
-   * The same as the Web knows it.
+   * The same as a `Response`.
    * @throws TypeError for a header that cannot be sent
    */
   toResponse(): Response {
@@ -32,7 +32,7 @@ export class PlainResponse {
   }
 }
 
-/** Headers as the Web knows them. */
+/** Converts to `Headers`. */
 export function webHeaders(plain: PlainHeaders): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(plain)) {

@@ -1,10 +1,10 @@
 // Which networks have been here lately, as far as one client has to make way for others.
 import { networksOf } from './network.ts';
 
-/** How long somebody counts as here after a request, at least; twice as long at most. */
+/** A network counts as recent for at least this long after a request, and at most twice as long. */
 const periodMs = 5_000;
 
-/** A stretch of time: two networks are enough to know that nobody is alone in it. */
+/** A time slot: two networks suffice to know that none is alone in it. */
 interface Period {
   network: string | null;
   hasMore: boolean;

@@ -1,4 +1,4 @@
-// Writes a response whose body is at hand to its socket.
+// Writes a response with a complete body to its socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { PlainHeaders, PlainResponse } from './plain-response.ts';
 

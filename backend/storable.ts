@@ -1,4 +1,4 @@
-// Which values of clients PostgreSQL can store: JSON allows texts that no column takes.
+// Whether PostgreSQL can store a client's value: JSON allows texts that columns refuse.
 
 /** Maximum nesting: far more than a client needs, far less than breaks a parser. */
 const deepest = 200;
@@ -10,7 +10,7 @@ export function isStorableText(text: string): boolean {
 
 /**
  * Whether a value from JSON can be stored, its keys included.
- * @param value as `JSON.parse` gives it, however deep
+ * @param value as `JSON.parse` returns it, at any depth
  * @param isText which texts may be in it
  */
 export function isStorable(value: unknown, isText: (text: string) => boolean = isStorableText): boolean {

@@ -1,6 +1,6 @@
-// The one error that stops a start because of what a person set.
+// The error of invalid settings, which stops the start.
 
-/** A setting has a value that cannot be meant. The message names it and says what it takes. */
+/** An invalid setting. The message names it and its valid values. */
 export class WrongSetting extends Error {
   override readonly name = 'WrongSetting';
 }

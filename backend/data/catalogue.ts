@@ -1,4 +1,4 @@
-// Reads PostgreSQL's catalogue: what there is, as rows.
+// Reads PostgreSQL's catalogue as rows.
 
 import { arrayLiteral } from '../database/array-literal.ts';
 import type { Session } from '../database/database.ts';
@@ -47,16 +47,16 @@ export interface FunctionRow {
   /** Settings the function runs with, in the form of `statement_timeout=1s`. */
   settings: string[];
 }
-/** An aggregate that makes a media type of rows. */
+/** An aggregate that produces a media type from rows. */
 interface HandlerRow {
   schema: string;
   name: string;
   mediaType: string;
   isBinary: boolean;
-  /** Oid of the relation whose rows it takes; null for any. */
+  /** Oid of the relation whose rows it accepts; null for any. */
   relation: number | null;
 }
-/** A cast of a domain that says how its values are shown or taken. */
+/** A cast of a domain that formats or parses its values. */
 interface CastRow {
   domain: string;
   way: 'toJson' | 'fromJson' | 'fromText';
@@ -79,7 +79,7 @@ const kindOf = (oid: string) => `
     when 'json'::regtype then 'json' when 'jsonb'::regtype then 'json'
     when 'tsvector'::regtype then 'tsvector' else 'other' end`;
 
-// What is below each domain, through domains of domains.
+// The base types of domains, through domains of domains.
 const withBases = `
   with recursive domain_steps(oid, below) as (
     select oid, typbasetype from pg_type where typtype = 'd'
@@ -191,7 +191,7 @@ const castsSql = `
     join pg_type domain on domain.oid = given.domain and domain.typtype = 'd'
   where c.castcontext = 'i' and c.castmethod = 'f' and given.other = given.form`;
 
-// Only what any session may set, or this database's user.
+// Only settings that any session or this database's user may set.
 const roleSettingsSql = `
   select r.rolname as role, given.setting
   from pg_db_role_setting s
@@ -225,7 +225,7 @@ export interface Catalogue {
 
 /**
  * Reads the catalogue.
- * @param session an open transaction whose search_path is empty, so that every type and function comes qualified
+ * @param session an open transaction whose search_path is empty, so that every type and function is qualified
  * @param schemas the exposed schemas
  * @param searched schemas that are searched besides for types, and for functions of a row
  */

@@ -4,7 +4,7 @@ import type { DescribedSchema } from './sql-description.ts';
 
 interface Entry {
   described: DescribedSchema;
-  /** The document for the URL it was last asked for under. */
+  /** The document, for the URL of its last request. */
   document: { root: string; text: string } | null;
 }
 
@@ -22,7 +22,7 @@ export class DescriptionCache {
   }
 
   /**
-   * Gives the document for a role, reading and writing only what is not cached.
+   * Returns the document for a role; reads and writes only what is not cached.
    * @param root URL of the service, which the document names
    */
   async document(

@@ -1,4 +1,4 @@
-// What goes wrong with a request, in the words and codes of PostgREST.
+// Errors of requests, with PostgREST's texts and codes.
 
 /** The four fields every error answer has. */
 export interface FaultBody {
@@ -19,9 +19,9 @@ export class Fault extends Error {
 
   /**
    * @param status the HTTP status of the answer
-   * @param body code and message; details and hint are null unless given
+   * @param body code and message; details and hint default to null
    * @param headers additional headers of the answer
-   * @param statusText said with the status in place of the usual words; left out when no answer may have it
+   * @param statusText replaces the standard status text; omitted where a response may not have one
    */
   constructor(
     status: number,

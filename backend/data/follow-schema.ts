@@ -1,4 +1,4 @@
-// Keeps the schema cache true while the schema changes.
+// Keeps the schema cache up to date.
 import type { Database } from '../database/database.ts';
 import { loadSchemaCache } from './schema-cache.ts';
 import type { SchemaCache } from './schema-types.ts';
@@ -7,11 +7,11 @@ import type { SchemaCache } from './schema-types.ts';
 const retryAfter = 500;
 
 /**
- * Keeps a schema cache up to date. Requests under way keep the one they began with.
+ * Keeps a schema cache up to date. Running requests keep the one they started with.
  * @param schemas the exposed schemas
- * @param channel where the database says that its schema changed; null for nowhere
+ * @param channel notification channel of schema changes; null for none
  * @param searched schemas that are searched besides
- * @param onFault told when a changed schema could not be read; it is tried again
+ * @param onFault receives errors of reloading, which is retried
  * @returns the newest cache, until it is closed
  * @throws DatabaseError when the schema cannot be read at first
  */
@@ -51,7 +51,7 @@ export async function followSchema(
       if (!isClosed) retry = setTimeout(onChange, retryAfter);
     });
   };
-  // Listening comes first: a change during the first load is not missed.
+  // Subscribe first, so that a change during the first load is not missed.
   const onMessage = (payload: string) => {
     if (payload === 'reload schema' || payload === '') onChange();
   };

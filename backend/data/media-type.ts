@@ -2,7 +2,7 @@
 import { Fault } from './fault.ts';
 import type { MediaHandler, TableName } from './schema-types.ts';
 
-/** What the database makes an execution plan of, and how it is told. */
+/** Options and format of an execution plan. */
 export interface Explanation {
   form: 'text' | 'json';
   /** Of `explainOptions`. */
@@ -11,15 +11,15 @@ export interface Explanation {
 
 /** The form an answer has. */
 export interface MediaType {
-  /** `handled`: what a function or an aggregate of the database made for this media type. */
+  /** `handled`: produced for this media type by a function or an aggregate of the database. */
   format: 'json' | 'object' | 'csv' | 'geojson' | 'handled';
   isNullStripped: boolean;
   contentType: string;
   /** Of `handled`. */
   handler: MediaHandler | null;
-  /** Of `geojson`: what makes it of one row. */
+  /** For `geojson`: the function that converts a row. */
   geoJsonOf: TableName | null;
-  /** Given when the plan of the statement is wanted in place of what it answers. */
+  /** Set when the statement's plan is requested instead of its result. */
   explanation: Explanation | null;
 }
 
@@ -32,13 +32,13 @@ export interface AcceptedType {
   text: string;
 }
 
-/** What there is to choose from besides the forms every answer may have. */
+/** The available formats, besides those of every response. */
 export interface MediaChoices {
   /** Handlers of the very rows or function that answer, by media type. */
   own: ReadonlyMap<string, MediaHandler>;
   /** Handlers of any rows, by media type. */
   general: ReadonlyMap<string, MediaHandler>;
-  /** What makes GeoJSON of a row; null where nothing does. */
+  /** The function that converts a row to GeoJSON; null without one. */
   geoJsonOf: TableName | null;
   /** Whether clients may see execution plans. */
   allowsPlan: boolean;
@@ -46,7 +46,7 @@ export interface MediaChoices {
   isRoot: boolean;
 }
 
-/** What may be asked of an execution plan. */
+/** Options of an execution plan. */
 const explainOptions: readonly string[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal'];
 
 const builtIn = (format: MediaType['format'], type: string, isNullStripped = false): MediaType => ({
@@ -73,7 +73,7 @@ const onlyJson: readonly AcceptedType[] = [
 
 /**
  * Parses an Accept header.
- * @param accept its value; null when there is none, which accepts anything
+ * @param accept its value; null without the header, which accepts anything
  * @returns its entries, most wanted first: by weight, then by how precise they are
  */
 export function parseAccept(accept: string | null): readonly AcceptedType[] {
@@ -113,8 +113,8 @@ function parameterOf(text: string): [string, string] {
 
 /**
  * Chooses the form of the answer.
- * @param accepted as `parseAccept` gives them
- * @returns the first that can be made
+ * @param accepted as `parseAccept` returns them
+ * @returns the first available one
  * @throws Fault PGRST107 when none of them can
  */
 export function chooseMediaType(accepted: readonly AcceptedType[], choices: MediaChoices): MediaType {
@@ -188,7 +188,7 @@ function named(type: string, { own, general, geoJsonOf, isRoot }: MediaChoices):
   }
 }
 
-/** A function whose value is of a media type gives that to who takes anything. */
+/** A function with a media type returns it to clients that accept anything. */
 function ownValue(own: MediaChoices['own']): MediaHandler | undefined {
   const [handler] = own.values();
   return handler?.aggregate === null ? handler : undefined;

@@ -7,25 +7,25 @@ import type {
   DescribedSchema,
 } from './sql-description.ts';
 
-/** Where the service is, and how it is entered. */
+/** URL and authentication of the service. */
 export interface OpenApiOptions {
   /** The address of its root. */
   root: URL;
-  /** Whether the document tells that tokens are sent. */
-  tellsSecurity: boolean;
+  /** Whether the document describes authentication. */
+  describesSecurity: boolean;
 }
 
 type Json = Record<string, unknown>;
 
 /**
- * Makes the document: paths for relations and functions, definitions of rows, the parameters they share.
+ * Creates the document: paths for relations and functions, definitions of rows, shared parameters.
  * @param described what the role may use, with its comments
  * @param relations the schema's relations by name
  */
 export function openApiOf(
   described: DescribedSchema,
   relations: ReadonlyMap<string, Relation>,
-  { root, tellsSecurity }: OpenApiOptions,
+  { root, describesSecurity }: OpenApiOptions,
 ): Json {
   const known = described.relations.flatMap((each) => {
     const relation = relations.get(each.name);
@@ -60,7 +60,7 @@ export function openApiOf(
       description: 'PostgREST Documentation',
       url: 'https://postgrest.org/en/v14/references/api.html',
     },
-    ...(tellsSecurity ? security : {}),
+    ...(describesSecurity ? security : {}),
   };
 }
 
@@ -238,7 +238,7 @@ function foreignKeyOf(name: string, { relationships }: Relation): string[] {
   ];
 }
 
-/** A default as JSON, where it is a constant. */
+/** A constant default as JSON. */
 function defaultOf(expression: string | null, type: string): unknown {
   if (expression === null) return undefined;
   const constant = /^'((?:[^']|'')*)'::(.+)$/s.exec(expression);

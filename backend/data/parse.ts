@@ -1,4 +1,4 @@
-// First stage: an HTTP request becomes a query tree. Nothing is known of the database here but its schemas' names.
+// First stage: parses an HTTP request to a query tree, without knowledge of the database except schema names.
 import type { HeaderLookup } from '../plain-request.ts';
 import { Fault } from './fault.ts';
 import { type AcceptedType, parseAccept } from './media-type.ts';
@@ -9,7 +9,7 @@ import type { Query } from './query-tree.ts';
 
 type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | 'OPTIONS';
 
-/** What is read of a request, its body already in memory. */
+/** The parsed parts of a request, its body in memory. */
 export interface RequestParts {
   method: string;
   /** The path below the service's root, still percent-encoded, such as `/books` or `/rpc/add`. */
@@ -20,7 +20,7 @@ export interface RequestParts {
   body: string;
 }
 
-/** What the parser must know of the service. */
+/** Settings of the parser. */
 export interface ParseContext {
   /** The exposed schemas; the first is meant when a request names none. */
   schemas: readonly string[];
@@ -31,8 +31,8 @@ export interface ParseContext {
 export interface ParsedRequest {
   method: Method;
   schema: string;
-  /** Whether answers tell which schema they are from. */
-  isSchemaTold: boolean;
+  /** Whether responses contain their schema. */
+  showsSchema: boolean;
   target:
     | { kind: 'relation'; name: string }
     /** `isRoot`: in place of the service's description. */
@@ -42,7 +42,7 @@ export interface ParsedRequest {
   preferences: Preferences;
   /** The media types that are accepted, most wanted first. */
   accepted: readonly AcceptedType[];
-  /** Rows asked for by the Range header: `offset`, and `limit` unless open. */
+  /** Rows requested with the Range header: `offset`, and `limit` unless open. */
   range: { offset: number; limit: number | null } | null;
   payload: Payload | null;
   /** The body as it came, for a function that takes it whole. */
@@ -62,7 +62,7 @@ const functionMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS']);
 export function parseRequest(parts: RequestParts, context: ParseContext): ParsedRequest {
   const target = parseTarget(parts, context.rootFunction ?? null);
   const method = parts.method as Method;
-  const { schema, isSchemaTold } = parseSchema(parts, context.schemas);
+  const { schema, showsSchema } = parseSchema(parts, context.schemas);
   const isCall = target.kind === 'function';
   const isRead = method === 'GET' || method === 'HEAD';
   const preferences = parsePreferences(parts.headers.get('prefer'));
@@ -71,7 +71,7 @@ export function parseRequest(parts: RequestParts, context: ParseContext): Parsed
   return {
     method,
     schema,
-    isSchemaTold,
+    showsSchema,
     target,
     query,
     preferences,
@@ -127,7 +127,7 @@ function parseSchema({ method, headers }: RequestParts, schemas: readonly string
       hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
     });
   }
-  return { schema, isSchemaTold: profile !== null || schemas.length > 1 };
+  return { schema, showsSchema: profile !== null || schemas.length > 1 };
 }
 
 function parseRange(header: string | null): ParsedRequest['range'] {

@@ -16,11 +16,11 @@ export interface Payload {
 /**
  * Reads a request's body.
  * @param limit most bytes allowed
- * @returns the body as text, bytes in PostgreSQL's hexadecimal form; '' when there is none
- * @throws Fault 413 when it is longer, PGRST102 when it is no UTF-8
+ * @returns the body as text, bytes in PostgreSQL's hexadecimal form; '' without one
+ * @throws Fault 413 above the limit, PGRST102 for invalid UTF-8
  */
 export async function readBody(request: Request, limit: number): Promise<string> {
-  // They have none; to look would cost the whole of what stands behind it.
+  // GET and HEAD have none; checking would create a stream.
   if (request.method === 'GET' || request.method === 'HEAD') return '';
   const declared = Number(request.headers.get('content-length') ?? 0);
   if (declared > limit) throw tooLong(limit);
@@ -45,7 +45,7 @@ export async function readBody(request: Request, limit: number): Promise<string>
 }
 
 /**
- * Makes rows of a body.
+ * Parses a body into rows.
  * @param body the body's text
  * @param contentType the Content-Type header, null for JSON
  * @param columns the names given by `columns=`; other keys are ignored then
@@ -121,7 +121,7 @@ function csvPayload(text: string, columns: readonly string[] | null): Payload {
 function csvLines(text: string): string[][] {
   const lines: string[][] = [];
   let line: string[] = [];
-  // A field, quoted or bare, and what ends it.
+  // A field, quoted or bare, and its delimiter.
   const field = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/gy;
   while (field.lastIndex < text.length) {
     const found = field.exec(text);

@@ -1,4 +1,4 @@
-// Remembers what reads were planned as: requests that differ only in the values they compare with are planned once.
+// Caches plans of reads: requests that differ only in filter values are planned once.
 import { randomUUID } from 'node:crypto';
 import type { ParsedRequest, RequestParts } from './parse.ts';
 import type { CallPlan, ReadPlan } from './plan-types.ts';
@@ -12,12 +12,12 @@ export interface PlannedRequest {
   parsed: ParsedRequest;
   plan: ReadPlan | CallPlan;
   statement: Statement;
-  /** As `checkSize` gives it. */
+  /** As `checkSize` returns it. */
   cost: number;
 }
 
 const maxCachedPlans = 500;
-const longestKey = 2000;
+const maxKeyLength = 2000;
 /** The headers a plan depends on. */
 const headers = ['accept', 'prefer', 'range', 'accept-profile'];
 
@@ -26,7 +26,7 @@ export class PlanCache {
   #plans = new Map<string, PlannedRequest>();
   #schema: SchemaCache | null = null;
 
-  /** Gives what a request was planned as, null when that is not remembered. */
+  /** Returns a cached plan, or null. */
   find(key: string | null, schema: SchemaCache): PlannedRequest | null {
     if (key === null || schema !== this.#schema) return null;
     const known = this.#plans.get(key);
@@ -51,30 +51,30 @@ export class PlanCache {
   }
 }
 
-/** A read without what its plan does not depend on: the values that its filters compare with. */
+/** A read without the parts that its plan does not depend on: the values of its filters. */
 export interface RequestShape {
-  /** Null when it is not worth remembering. */
+  /** Null when it is not worth caching. */
   key: string | null;
-  /** The request with stand-ins for those values. */
+  /** The request with placeholders for those values. */
   parts: RequestParts;
-  /** Puts the values back into a statement that was written for the request with stand-ins. */
+  /** Replaces the placeholders in a statement with the values. */
   fill(statement: Statement): Statement;
 }
 
 /**
  * Takes the values out of a request.
- * @returns for requests with bodies, which hardly ever come again, and for very long ones: the request as it is, no key
+ * @returns for requests with bodies, which rarely repeat, and for very long ones: the request as is, without a key
  */
 export function shapeOf(parts: RequestParts): RequestShape {
   const { method, path, search, headers: given, body } = parts;
   const asItIs = { key: null, parts, fill: (statement: Statement) => statement };
-  const isRead = (method === 'GET' || method === 'HEAD') && body === '' && search.length <= longestKey;
+  const isRead = (method === 'GET' || method === 'HEAD') && body === '' && search.length <= maxKeyLength;
   if (!isRead) return asItIs;
   const values = new Map<string, string>();
   const shape = path.startsWith('/rpc/') ? search : withStandIns(search, values);
   let key = `${method} ${path}?${shape}`;
   for (const name of headers) key += `\n${given.get(name) ?? ''}`;
-  if (key.length > 2 * longestKey) return asItIs;
+  if (key.length > 2 * maxKeyLength) return asItIs;
   if (values.size === 0) return { ...asItIs, key };
   return {
     key,
@@ -86,9 +86,9 @@ export function shapeOf(parts: RequestParts): RequestShape {
   };
 }
 
-// Nobody can guess them: they mean nothing in a request.
+// Random, so that no request contains them.
 const standIn = `value-${randomUUID()}-`;
-// What follows such an operator is the value, whatever it looks like. Whether a pattern may be asked for is a matter of
+// The text after such an operator is the value. Whether a pattern is allowed is decided by
 // the plan, so those of match and imatch stay.
 const comparison = /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|isdistinct)\.)(.*)$/s;
 const reserved = new Set(['select', 'columns', 'on_conflict', 'order', 'limit', 'offset', 'and', 'or']);
@@ -100,7 +100,7 @@ function withStandIns(search: string, values: Map<string, string>): string {
     if (name === undefined || operator === undefined || raw === undefined) return pair;
     if (reserved.has(name.slice(name.lastIndexOf('.') + 1))) return pair;
     const value = decode(raw);
-    // Such a value is refused, in words that repeat it.
+    // Such a value is refused with an error that contains it.
     if (value.includes('\0')) return pair;
     const placeholder = `${standIn}${values.size}`;
     values.set(placeholder, operator.includes('like.') ? patternOf(value) : value);

@@ -1,4 +1,4 @@
-// Which media type an answer is of, by what the schema cache knows of the rows or the function that give it.
+// Chooses a response's media type from the schema cache's handlers.
 import { chooseMediaType, type MediaChoices, type MediaType } from './media-type.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { PlanLimits, ReadNode } from './plan-types.ts';
@@ -8,7 +8,7 @@ const noHandlers: MediaChoices['own'] = new Map();
 
 /**
  * The media type of a relation's rows, read or changed.
- * @throws Fault PGRST107 when none that is accepted can be made
+ * @throws Fault PGRST107 when no accepted one is available
  */
 export function mediaOfRows(
   request: ParsedRequest,
@@ -20,8 +20,8 @@ export function mediaOfRows(
 }
 
 /**
- * The media type of what a function gives.
- * @throws Fault PGRST107 when none that is accepted can be made
+ * The media type of a function's result.
+ * @throws Fault PGRST107 when no accepted one is available
  */
 export function mediaOfCall(
   request: ParsedRequest,
@@ -38,7 +38,7 @@ export function mediaOfCall(
   return chooseMediaType(request.accepted, { ...choicesOf(cache, limits, own), isRoot: target.isRoot });
 }
 
-/** A node whose rows are as an aggregate over them takes them: values are not shown otherwise than they are kept. */
+/** A node whose rows are passed to an aggregate: without representations of domains. */
 export function rowsFor<Node extends ReadNode>(node: Node, { handler }: MediaType): Node {
   return handler?.rowsOf ? { ...node, items: [{ kind: 'star' }] } : node;
 }

@@ -19,13 +19,13 @@ export function planMutation(
   const { preferences, payload, query, method } = request;
   const isPut = method === 'PUT';
   if (isPut) checkPut(request, relation);
-  // What was changed is shown whole.
+  // Changed rows are returned whole.
   const unlimited = { ...limits, maxRows: Number.POSITIVE_INFINITY };
   const node = planNode(query, relation, relation.name, relation.columns, cache, unlimited);
   const media = mediaOfRows(request, relation, cache, limits);
   const planned = rowsFor(node, media);
   const columns = (payload?.keys ?? []).map((key) => payloadColumn(relation, key));
-  // Filters of the rows themselves choose what is changed; those on embeds only shape what is shown of it.
+  // Filters of the rows themselves select what is changed; those on embeds only filter the response.
   const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';
   const conditions = planned.conditions.filter((condition) => !isShown(condition));
   const mutation: Mutation =
@@ -118,7 +118,7 @@ function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
   if (!payload?.rowCount) throw putMismatch();
 }
 
-/** The fault of a PUT whose row is not the one its URL names. */
+/** The fault of a PUT whose row differs from its URL. */
 export const putMismatch = () =>
   new Fault(400, {
     code: 'PGRST115',

@@ -98,7 +98,7 @@ function suggestion(
 }
 
 function ambiguous(parent: string, target: string, found: readonly Relationship[]): Fault {
-  // Those from the other side's keys come first, as PostgREST tells them.
+  // Relationships from the other side's keys come first, as PostgREST lists them.
   const isMany = ({ cardinality }: Relationship) => cardinality === 'one-to-many';
   const matching = [...found.filter(isMany), ...found.filter((each) => !isMany(each))];
   const choices = matching.map(

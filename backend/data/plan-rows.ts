@@ -1,4 +1,4 @@
-// Plans rows and what is embedded in them: fields, conditions, orders, relationships.
+// Plans rows and their embedded resources: fields, conditions, orders, relationships.
 import { Fault } from './fault.ts';
 import { findRelationship } from './plan-relationship.ts';
 import type {
@@ -15,7 +15,7 @@ import type { Column, Relation, SchemaCache } from './schema-types.ts';
 import { mostSimilar } from './similar-name.ts';
 
 /** Steps of a JSON path: each is an operator within another, and PostgreSQL's own depth is limited. */
-const longestPath = 100;
+const maxPathSteps = 100;
 
 /**
  * Finds an exposed table or view.
@@ -33,7 +33,7 @@ export function findRelation(cache: SchemaCache, schema: string, name: string): 
   });
 }
 
-/** The fault of a limit or range that makes no sense. */
+/** The fault of an invalid limit or range. */
 export const unsatisfiable = (details: string) =>
   new Fault(416, { code: 'PGRST103', message: 'Requested range not satisfiable', details });
 
@@ -44,9 +44,9 @@ interface NodeContext {
 }
 
 /**
- * Plans the rows a query asks for, with everything embedded in them.
+ * Plans the rows of a query with their embedded resources.
  * @param relation the relation the rows are of, null for a function's own row type
- * @param name what messages call the rows
+ * @param name of the rows in messages
  * @param columns the columns the rows have
  * @throws Fault when a column, a relationship or a path is unknown, ambiguous or misused
  */
@@ -69,7 +69,7 @@ export function planNode(
   );
 }
 
-/** Every path that something is said about must be embedded; an embed with an alias answers to both of its names. */
+/** Every path with filters or orders must be embedded; an embed with an alias has both names. */
 function withEmbeddedPaths(query: Query): Query {
   const resolve = <T extends { path: readonly string[] }>(entry: T): T => {
     if (entry.path.length === 0) return entry;
@@ -116,7 +116,7 @@ type Rows = Pick<ReadNode, 'relation' | 'name' | 'label' | 'columns'>;
 function planLevel(context: NodeContext, rows: Rows, select: readonly SelectItem[], place: Place): ReadNode {
   const { query } = context;
   const embeds: PlannedEmbed[] = [];
-  // Relationships come first: what is wrong with them is told before what is wrong with columns.
+  // Relationships come first: their errors take precedence over those of columns.
   for (const item of select) if (item.kind === 'embed') embeds.push(planEmbed(context, rows, item, place));
   checkNames(rows, embeds, place);
   let embedded = 0;
@@ -142,7 +142,7 @@ function planLevel(context: NodeContext, rows: Rows, select: readonly SelectItem
   };
 }
 
-/** What is embedded twice would be there under one name: in PostgREST's words, which are PostgreSQL's. */
+/** Duplicate embeds would have one name: the error is PostgREST's, which is PostgreSQL's. */
 function checkNames({ name }: Rows, embeds: readonly PlannedEmbed[], { path }: Place): void {
   const names = new Set<string>();
   for (const { outputName } of embeds) {
@@ -156,7 +156,7 @@ function checkNames({ name }: Rows, embeds: readonly PlannedEmbed[], { path }: P
   }
 }
 
-/** Every column; one by one where some are shown otherwise than they are kept. */
+/** Every column; listed individually where some have representations. */
 function wholeRow({ columns }: Pick<ReadNode, 'columns'>): PlannedItem[] {
   let isPlain = true;
   for (const { representation } of columns.values()) if (representation?.toJson) isPlain = false;
@@ -193,7 +193,7 @@ function planField(context: NodeContext, rows: Rows, item: SelectItem & { kind: 
       outputName: item.alias ?? aggregate ?? 'count',
     };
   }
-  // PostgreSQL reads `relation.count`, where there is no such column, as count(relation).
+  // PostgreSQL reads `relation.count`, without such a column, as count(relation).
   if (field.name === 'count' && field.path.length === 0 && !item.cast && !rows.columns.has('count')) {
     const outputName = item.alias ?? 'count';
     return {
@@ -225,11 +225,11 @@ function castType({ types }: SchemaCache, name: string): string {
 }
 
 function resolveField(rows: Rows, field: Field): PlannedField {
-  if (field.path.length > longestPath) {
+  if (field.path.length > maxPathSteps) {
     throw new Fault(400, {
       code: 'PGRST100',
       message: `The JSON path into ${field.name} is too long`,
-      details: `At most ${longestPath} steps are allowed`,
+      details: `At most ${maxPathSteps} steps are allowed`,
     });
   }
   const column = rows.columns.get(field.name) ?? null;
@@ -290,7 +290,7 @@ function planEmbed(
   };
 }
 
-/** Whether a node, or one whose values are spread into it, aggregates. */
+/** Whether a node, or a node spread into it, aggregates. */
 function aggregatesAny({ items }: ReadNode): boolean {
   return items.some(
     (item) =>

@@ -1,4 +1,4 @@
-// What a plan consists of: names of a request, replaced by what the schema cache has under them.
+// A plan: a request's names resolved by the schema cache.
 import type { MediaType } from './media-type.ts';
 import type { Aggregate, JsonStep, Operation } from './query-tree.ts';
 import type {
@@ -20,7 +20,7 @@ export interface PlannedField {
 export type PlannedItem =
   | { kind: 'star' }
   | { kind: 'field'; field: PlannedField; cast: string | null; outputName: string }
-  /** `field` null counts rows; `cast` is of what is aggregated, `aggregateCast` of the result. */
+  /** `field` null counts rows; `cast` applies to the argument, `aggregateCast` to the result. */
   | {
       kind: 'aggregate';
       aggregate: Aggregate;
@@ -49,11 +49,11 @@ export interface PlannedOrder {
   nulls: 'first' | 'last' | null;
 }
 
-/** Rows of one relation with what is embedded in them. */
+/** Rows of one relation with their embedded resources. */
 export interface ReadNode {
   /** Name of the relation for messages. */
   name: string;
-  /** What the rows are called in messages about their columns. */
+  /** Name of the rows in messages about their columns. */
   label: string;
   /** The relation, when the rows are of an exposed one; relationships start here. */
   relation: Relation | null;
@@ -148,14 +148,14 @@ export interface OptionsPlan {
 export interface DescriptionPlan extends PlanBase {
   kind: 'description';
   schema: string;
-  /** Whether only what the role may use is described. */
+  /** Whether only objects that the role may use are described. */
   followsPrivileges: boolean;
   hasBody: boolean;
 }
 
 export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan | DescriptionPlan;
 
-/** What bounds every plan. */
+/** Limits of every plan. */
 export interface PlanLimits {
   /** Most rows a read or call returns, and most that are embedded in any one row. */
   maxRows: number;
@@ -163,9 +163,9 @@ export interface PlanLimits {
   maxEmbedDepth: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
-  /** Whether `sum()` and its like may be asked for. */
+  /** Whether aggregate functions are allowed. */
   allowsAggregates: boolean;
-  /** Whether execution plans may be asked for. */
+  /** Whether execution plans are allowed. */
   allowsPlan: boolean;
   /** What the root describes, if anything. */
   openApiMode: 'follow-privileges' | 'ignore-privileges' | 'disabled';

@@ -11,7 +11,7 @@ import type { Column, Relation, SchemaCache } from './schema-types.ts';
 
 /**
  * Plans a parsed request.
- * @throws Fault when a name is unknown or ambiguous, or something is asked that cannot be
+ * @throws Fault for an unknown or ambiguous name, or an unsupported request
  */
 export function planRequest(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits): Plan {
   if (request.target.kind === 'root') return planDescription(request, limits);

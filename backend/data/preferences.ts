@@ -1,4 +1,4 @@
-// The Prefer header: what a client would like, and which of it took effect.
+// The Prefer header: requested and applied preferences.
 import { Fault } from './fault.ts';
 
 export interface Preferences {
@@ -25,7 +25,7 @@ const choices: Readonly<Record<string, readonly [field: keyof Preferences, value
  * Parses a Prefer header.
  * @param header its value, several headers joined by commas; null when there is none
  * @returns the preferences; the first of a kind wins, unknown ones are ignored
- * @throws Fault PGRST122 when strict handling is asked for and a preference is unknown
+ * @throws Fault PGRST122 for an unknown preference with strict handling
  */
 export function parsePreferences(header: string | null): Preferences {
   const preferences: Preferences = {
@@ -73,7 +73,7 @@ function set(preferences: Preferences, preference: string): boolean {
   return true;
 }
 
-// The runtime and PostgreSQL carry the same zone names; asking PostgreSQL for its list would read hundreds of files.
+// The runtime and PostgreSQL have the same zone names; PostgreSQL's list would read hundreds of files.
 function isTimeZone(name: string): boolean {
   try {
     new Intl.DateTimeFormat('en', { timeZone: name });

@@ -94,7 +94,7 @@ export function parseQueryString(search: string, takesArguments = false): Query 
   };
 }
 
-/** Adds what is said of a place of which nothing was said before. */
+/** Adds a value for a path that must not have one yet. */
 function addOnce<T extends { path: readonly string[] }>(entries: T[], entry: T): void {
   const isSame = ({ path }: T) =>
     path.length === entry.path.length && path.every((step, at) => step === entry.path[at]);
@@ -145,7 +145,7 @@ class Cursor {
     this.text = text;
     this.#what = what;
     this.#shown = shown;
-    // A name with this character would end the statement it is quoted into.
+    // A name with this character would terminate the quoted identifier.
     const nul = text.indexOf('\0');
     if (nul >= 0) {
       this.position = nul;
@@ -212,7 +212,7 @@ class Cursor {
 const unescaped = (text: string) => (text.includes('\\') ? text.replace(/\\(.)/gsu, '$1') : text);
 
 function parseSelect(text: string): SelectItem[] {
-  // What follows a complete list is ignored, as PostgREST does.
+  // Text after a complete list is ignored, as in PostgREST.
   const items = parseItems(new Cursor(text, 'select parameter'), 0);
   return items.length > 0 ? items : [...wholeStar];
 }
@@ -382,7 +382,7 @@ function looksLikeOperation(value: string): boolean {
 function parseLogic(joiner: 'and' | 'or', isNegated: boolean, value: string): Condition {
   const cursor = new Cursor(joiner + value, 'logic tree', value);
   cursor.take(joiner);
-  // What follows the closing parenthesis is ignored, as PostgREST does.
+  // Text after the closing parenthesis is ignored, as in PostgREST.
   return parseGroup(cursor, joiner, isNegated, 0);
 }
 

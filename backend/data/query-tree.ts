@@ -1,4 +1,4 @@
-// The shapes a request is parsed into: names are still only names, nothing is known of the database.
+// The query tree of a parsed request: names are not resolved yet.
 
 /** One step into a JSON value: an object key or an array index; `isText` for `->>`. */
 export type JsonStep = { isText: boolean } & ({ key: string } | { index: number });
@@ -86,10 +86,10 @@ export interface OrderTerm {
   nulls: 'first' | 'last' | null;
 }
 
-/** Something said about the rows at `path`, which names embeds from the outside in; empty for the request's own rows. */
+/** A clause for the rows at `path`, which names embeds from the outside in; empty for the request's own rows. */
 type At<T> = { path: readonly string[] } & T;
 
-/** What a query string says. */
+/** A parsed query string. */
 export interface Query {
   select: readonly SelectItem[];
   conditions: readonly At<{ condition: Condition }>[];

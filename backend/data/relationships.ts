@@ -7,7 +7,7 @@ const nameOf = ({ schema, name }: RelationRow): TableName => ({ schema, name });
 /** Whether a relation is a view, materialised or not. */
 export const isView = (row: RelationRow) => row.kind === 'v' || row.kind === 'm';
 
-/** A relation that shows a table's rows: the table itself, or a view; under what names it shows the columns. */
+/** A relation that contains a table's rows: the table itself, or a view with its column names. */
 interface Appearance {
   row: RelationRow;
   /** By the table's column number. A view may show a column more than once. */
@@ -43,7 +43,7 @@ export function appearancesOf({ relations, views }: Catalogue, rows: Map<number,
   return appearances;
 }
 
-/** The names under which all of the columns appear: every way there is. */
+/** All combinations of names for the columns. */
 function namesIn({ names }: Appearance, columns: readonly number[]): string[][] {
   let ways: string[][] = [[]];
   for (const column of columns) {
@@ -57,7 +57,7 @@ function namesIn({ names }: Appearance, columns: readonly number[]): string[][] 
 // A view that shows the same columns over and over would multiply the relationships without end.
 const maxWays = 16;
 
-/** Primary keys by relation; a view has those of the tables whose key it shows. */
+/** Primary keys by relation; a view has those of the tables whose key it contains. */
 export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<number, Appearance[]>) {
   const primaryKeys = new Map<number, string[]>();
   for (const { kind, table, columns } of constraints) {
@@ -72,7 +72,7 @@ export function primaryKeysOf({ constraints }: Catalogue, appearances: Map<numbe
   return primaryKeys;
 }
 
-/** What foreign keys say, in both directions, and through junctions. */
+/** Relationships of foreign keys, in both directions, and through junctions. */
 export function declaredRelationships(
   { constraints }: Catalogue,
   rows: Map<number, RelationRow>,

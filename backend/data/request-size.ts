@@ -1,5 +1,5 @@
-// How large a request may be. Each bound is on what makes PostgreSQL's work grow: the embedded database cannot be stopped in the
-// middle of a statement, so what would hold up everybody is refused before.
+// Limits of a request's size, by what makes PostgreSQL's work grow: the embedded database cannot interrupt a statement, so
+// expensive ones are refused before.
 import { patternCost } from '../pattern-cost.ts';
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
@@ -29,13 +29,13 @@ export interface SizeLimits {
   maxOffset: number;
   /** Characters of one text search. */
   maxSearchLength: number;
-  /** Words of all text searches together. */
+  /** Maximum words of all text searches together. */
   maxSearchWords: number;
   /** States of the automata of all regular expressions together. */
   maxPatternStates: number;
 }
 
-/** What a request consists of, as far as that makes work. */
+/** Measured size of a request. */
 interface RequestSize {
   selected: number;
   embeds: number;
@@ -61,7 +61,7 @@ export function checkSize(request: ParsedRequest, limits: SizeLimits): number {
     if (count > most) throw tooMany(what, most);
   };
   refuseAbove(size.embeds, limits.maxEmbeds, 'embedded resources');
-  // PostgreSQL's own errors for what is too much for it.
+  // PostgreSQL's own error texts.
   if (size.searchLength > limits.maxSearchLength || size.searchWords > limits.maxSearchWords) {
     throw new Fault(400, { code: '54000', message: 'tsquery is too large' });
   }
@@ -173,7 +173,7 @@ function addOperation(operation: Operation, size: RequestSize, limits: SizeLimit
   }
 }
 
-/** Words as PostgreSQL's parser counts them at most: it takes compound words apart. */
+/** Upper bound of the words PostgreSQL's parser counts: it splits compound words. */
 function wordsIn(text: string): number {
   return text.match(/[\p{L}\p{N}]+/gu)?.length ?? 0;
 }

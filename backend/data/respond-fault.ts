@@ -1,11 +1,11 @@
-// What goes wrong becomes an HTTP response, with PostgREST's statuses.
+// Converts errors to HTTP responses, with PostgREST's statuses.
 import { DatabaseError } from '../database/database.ts';
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 
 /**
- * Makes the response of a request that failed.
- * @param fault as `faultOf` gives it
+ * Creates the response of a failed request.
+ * @param fault as `faultOf` returns it
  */
 export function respondFault(fault: Fault, method: string): PlainResponse {
   const text = JSON.stringify(fault.body);
@@ -20,7 +20,7 @@ export function respondFault(fault: Fault, method: string): PlainResponse {
 
 /**
  * Turns whatever was thrown into a fault.
- * @param isAnonymous whether the caller showed no identity: it is asked for one where it lacks a privilege
+ * @param isAnonymous whether the request had no identity: a missing privilege then asks for one
  */
 export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
   if (thrown instanceof Fault) return thrown;
@@ -36,7 +36,7 @@ export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
   return new Fault(status, { code, message, details: detail, hint }, headers, words);
 }
 
-/** The driver's own words may name hosts; who runs the service hears them, the client does not. */
+/** The driver's messages may contain host names: they are logged, not sent. */
 function unconnected(message: string): Fault {
   if (message === 'timeout exceeded when trying to connect') {
     return new Fault(504, {
@@ -99,7 +99,7 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
   return statusByCode[code] ?? statusByClass[code.slice(0, 2)] ?? 400;
 }
 
-/** An error a function raised with SQLSTATE 'PGRST': its message and detail say the whole answer, as JSON. */
+/** An error raised by a function with SQLSTATE 'PGRST': message and detail contain the response as JSON. */
 function raised(message: string, detail: string | null): Fault {
   const malformed = (details: string, hint: string) =>
     new Fault(500, {
@@ -137,7 +137,7 @@ function raised(message: string, detail: string | null): Fault {
       return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers, words);
     }
   } catch {
-    // Answered below: what was raised is no such JSON.
+    // Answered below: the raised text is not such JSON.
   }
   return isMessageRead ? wrongDetail : wrongMessage;
 }

@@ -1,4 +1,4 @@
-// Last stage: what the database answered becomes an HTTP response. Bodies pass through as PostgreSQL built them.
+// Last stage: converts the database's answer to an HTTP response. Bodies pass through as PostgreSQL built them.
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { Fault } from './fault.ts';
 import type { ParsedRequest } from './parse.ts';
@@ -8,7 +8,7 @@ import { type Preferences, preferenceApplied } from './preferences.ts';
 import type { Answer } from './sql.ts';
 
 /**
- * Refuses an answer that is not what was asked for. Called inside the transaction, so that refusing undoes it.
+ * Refuses an unacceptable answer inside the transaction, so that it is rolled back.
  * @throws Fault PGRST103, 111, 112, 115, 116 or 124
  */
 export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: Answer): void {
@@ -45,9 +45,9 @@ export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: An
 }
 
 /**
- * Makes the response of a request that went well.
+ * Creates the response of a successful request.
  * @param answer the one row its statement gave, checked by `checkAnswer`
- * @param isRolledBack whether the transaction was undone on the client's wish
+ * @param isRolledBack whether the client requested a rollback
  */
 export function respond(
   request: ParsedRequest,
@@ -63,7 +63,7 @@ export function respond(
       : rowsResponse(plan, answer, search, headers);
   if (body !== null) {
     headers['content-type'] = plan.media.contentType;
-    if (request.isSchemaTold) headers['content-profile'] = request.schema;
+    if (request.showsSchema) headers['content-profile'] = request.schema;
   }
   const applied = preferenceApplied(appliedPreferences(request, plan, isRolledBack));
   if (applied) headers['preference-applied'] = applied;
@@ -82,20 +82,20 @@ export function respond(
   );
 }
 
-/** Makes the response that is a document about the database in place of its rows: a description, an execution plan. */
+/** Creates a response with a document instead of rows: a description or an execution plan. */
 export function respondDocument(
-  { schema, isSchemaTold, method }: ParsedRequest,
+  { schema, showsSchema, method }: ParsedRequest,
   { media }: DescriptionPlan | ReadPlan | MutationPlan | CallPlan,
   text: string,
 ): PlainResponse {
   const headers = {
     'content-type': media.contentType,
-    ...(isSchemaTold ? { 'content-profile': schema } : {}),
+    ...(showsSchema ? { 'content-profile': schema } : {}),
   };
   return new PlainResponse(200, headers, method === 'HEAD' ? null : text);
 }
 
-/** The answer to OPTIONS: what may be done. */
+/** The response to OPTIONS: allowed methods. */
 export function respondOptions({ allow }: OptionsPlan): PlainResponse {
   const headers = { allow, 'access-control-allow-origin': '*', 'content-length': '0' };
   return new PlainResponse(200, headers, null);

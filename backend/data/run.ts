@@ -11,28 +11,28 @@ import { maxBufferedRows, streamRows } from './stream-rows.ts';
 
 /** How a plan is run. */
 export interface RunOptions {
-  /** The query string, for what the response says of itself. */
+  /** The query string, for the response's headers. */
   search: string;
-  /** Whether the transaction is to be undone on the client's wish; null when it did not say. */
+  /** Whether the client requested a rollback; null without a preference. */
   isRolledBack: boolean | null;
-  /** Completes what is written for the plan with the values of this request. */
+  /** Inserts this request's values into the plan's statement. */
   fill: (statement: Statement) => Statement;
-  /** Takes a response whose body is still being read; null when answers are only given whole. */
+  /** Receives a streamed response; null when responses must be complete. */
   deliver: ((response: Response) => void) | null;
 }
 
-/** Whether all of a plan's answer comes of its one statement, which changes nothing. */
+/** Whether one read-only statement gives the whole answer. */
 export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
   if (!plan.isReadOnly || plan.media.explanation) return false;
   return plan.kind !== 'read' || plan.count === null || plan.count === 'exact';
 }
 
 /**
- * Makes the response to a plan that is one read.
+ * Creates the response to a plan that is one read.
  * @param read runs the statement in a transaction of its own
- * @param isFirstPart whether the statement gives no more than `firstRowsOf` the plan
- * @returns null when there is more than that part
- * @throws Fault when the answer is not what was asked for; DatabaseError
+ * @param isFirstPart whether the statement is limited to `firstRowsOf` the plan
+ * @returns null when there are more rows
+ * @throws Fault for an unacceptable answer; DatabaseError
  */
 export async function runOneRead(
   read: (statement: Statement) => Promise<{ rows: Answer[] }>,
@@ -52,9 +52,9 @@ export async function runOneRead(
 }
 
 /**
- * Runs the statement of a plan, or asks for PostgreSQL's plan of it, and makes the response.
+ * Runs the statement of a plan, or explains it, and creates the response.
  * @param written as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
- * @throws Fault when the answer is not what was asked for; DatabaseError
+ * @throws Fault for an unacceptable answer; DatabaseError
  */
 export async function runPlan(
   session: Session,
@@ -96,7 +96,7 @@ export async function runPlan(
 }
 
 /**
- * Reads what a schema's description needs, as the role of the transaction.
+ * Reads the data of a schema's description, as the role of the transaction.
  * @throws DatabaseError
  */
 export async function runDescription(session: Session, plan: DescriptionPlan): Promise<DescribedSchema> {

@@ -1,4 +1,4 @@
-// What the database has: relations, columns, keys, relationships and functions, read from its catalogue.
+// Reads the schema cache from the catalogue: relations, columns, keys, relationships and functions.
 
 import type { Session } from '../database/database.ts';
 import { type Catalogue, type FunctionRow, type RelationRow, readCatalogue } from './catalogue.ts';
@@ -26,8 +26,8 @@ import type {
 const typeAliases = { int: 'integer', decimal: 'numeric', dec: 'numeric', float: 'double precision' };
 
 /**
- * Reads what the database has.
- * @param session an open transaction whose search_path is empty, so that every type and function comes qualified
+ * Reads the schema cache.
+ * @param session an open transaction whose search_path is empty, so that every type and function is qualified
  * @param schemas the exposed schemas
  * @param searched schemas that are searched besides for types, and for functions of a row
  */
@@ -180,7 +180,7 @@ function functionsOf(
   return result;
 }
 
-// Of these types an argument without a name may be: it is a request's whole body.
+// Types that an unnamed argument may have: it receives the whole body.
 const wholeBodyTypes = new Set(['json', 'jsonb', 'text', 'xml', 'bytea']);
 
 /** Arguments are given by their names, or one as the whole body. */
@@ -232,7 +232,7 @@ function ownHandlerOf({
   return { mediaType: returnMediaType, isBinary, aggregate: null, rowsOf: null };
 }
 
-/** By the oid of the relation whose rows they take; null for those that take any. */
+/** By the oid of the relation whose rows they accept; null for any. */
 function mediaHandlersOf({ handlers }: Catalogue, rows: Map<number, RelationRow>) {
   const found = new Map<number | null, Map<string, MediaHandler>>();
   for (const { schema, name, mediaType, isBinary, relation } of handlers) {

@@ -1,6 +1,6 @@
-// What is known of the database: relations, columns, keys, relationships and functions.
+// The schema cache: relations, columns, keys, relationships and functions.
 
-/** Casts of a domain that say how its values are shown and taken; functions, null where there is none. */
+/** Casts of a domain that format and parse its values; functions, null without one. */
 export interface Representation {
   toJson: TableName | null;
   fromJson: TableName | null;
@@ -13,7 +13,7 @@ export interface Column {
   type: string;
   /** Kinds of types whose operators differ. */
   kind: 'json' | 'tsvector' | 'other';
-  /** What an insert that does not mention the column gives it, as SQL text from the catalogue. */
+  /** Default of the column as SQL text from the catalogue. */
   defaultExpression: string | null;
   /** Of a domain with casts of its own. */
   representation: Representation | null;
@@ -57,14 +57,14 @@ export interface Relationship {
   computedBy: TableName | null;
 }
 
-/** What the database has to make a media type of rows, or of a function's value. */
+/** The database's handler of a media type, for rows or a function's value. */
 export interface MediaHandler {
   /** In lower case, such as `text/html`, or any. */
   mediaType: string;
   isBinary: boolean;
-  /** The aggregate that makes it of rows; null for a function whose value it is. */
+  /** The aggregate that produces it from rows; null for a function that returns it. */
   aggregate: TableName | null;
-  /** The relation whose rows the aggregate takes; null for any rows. */
+  /** The relation whose rows the aggregate accepts; null for any. */
   rowsOf: TableName | null;
 }
 
@@ -99,11 +99,11 @@ export interface DatabaseFunction {
   settings: ReadonlyMap<string, string>;
   returns:
     | { kind: 'void' }
-    /** `isRecord`: rows whose columns nobody has declared. */
+    /** `isRecord`: rows without declared columns. */
     | {
         kind: 'scalar';
         isRecord: boolean;
-        /** Of a result whose type is a domain named like a media type. */
+        /** For a result whose type is a domain named like a media type. */
         handler: MediaHandler | null;
       }
     /** `relation` is the table or view whose rows are returned, if it is exposed; `isNamedType`: no OUT parameters. */
@@ -120,11 +120,11 @@ export interface SchemaCache {
   relations: ReadonlyMap<string, ReadonlyMap<string, Relation>>;
   /** By schema, then by name: the overloads. */
   functions: ReadonlyMap<string, ReadonlyMap<string, readonly DatabaseFunction[]>>;
-  /** Types a column may be cast to: what a request may call them, and their SQL text. */
+  /** Types for casts: their names in requests, and their SQL text. */
   types: ReadonlyMap<string, string>;
   /** Handlers of any rows, by media type. */
   mediaHandlers: ReadonlyMap<string, MediaHandler>;
-  /** PostGIS's function that makes GeoJSON of a row; null where there is none. */
+  /** PostGIS's function that converts a row to GeoJSON; null without one. */
   geoJsonOf: TableName | null;
   /** Settings that roles have been given, by role, then by name. */
   roleSettings: ReadonlyMap<string, ReadonlyMap<string, string>>;

@@ -13,7 +13,7 @@ export class ServerTiming {
     this.#since = now;
   }
 
-  /** Tells the stages, in milliseconds, in the response's header. */
+  /** The stages in milliseconds, as header text. */
   tellIn({ headers }: Response | PlainResponse): void {
     const laps = [...this.#laps].map(([stage, ms]) => `${stage};dur=${ms.toFixed(1)}`);
     const told = laps.join(', ');

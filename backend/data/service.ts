@@ -30,7 +30,7 @@ import { createTransactionSettings } from './transaction-settings.ts';
 /** Settings of the service. */
 export interface DataServiceOptions {
   database: Database;
-  /** The schemas whose relations and functions are exposed; the first is meant when a request names none. */
+  /** Exposed schemas; the first is the default of requests. */
   schemas: readonly string[];
   /** Bounds of one request. Default: a body of 1 MiB, 50 embeds, 500 filters, and nothing else. */
   limits?: Partial<SizeLimits>;
@@ -46,7 +46,7 @@ export interface DataServiceOptions {
   statementTimeout?: number;
   /** Whether a client may have its transaction undone with `Prefer: tx=rollback`. Default: false. */
   allowsRollback?: boolean;
-  /** Whether a transaction is rolled back unless the client may and does ask otherwise. Default: false. */
+  /** Whether transactions are rolled back unless the client may and does request otherwise. Default: false. */
   rollsBack?: boolean;
   /** Role for requests without a token. Default: `anon`. */
   anonymousRole?: string;
@@ -60,7 +60,7 @@ export interface DataServiceOptions {
   allowsAggregates?: boolean;
   /** Whether clients may see execution plans. Default: false. */
   allowsPlan?: boolean;
-  /** What the root describes: what the caller may use, everything, or nothing. Default: what the caller may use. */
+  /** What the root describes: objects that the caller may use, all, or nothing. Default: those that the caller may use. */
   openApiMode?: PlanLimits['openApiMode'];
   /**
    * Whether descriptions are cached for as long as the schema does not change; only where the database announces every change of
@@ -76,12 +76,12 @@ export interface DataServiceOptions {
   /** Settings of a called function that hold for the whole transaction. Default: PostgREST's list. */
   hoistedSettings?: readonly string[];
   /** Whether responses have a Server-Timing header with the duration of each stage. Default: false. */
-  tellsTiming?: boolean;
+  showsTiming?: boolean;
   /** Settings SQL may read, as `app.settings.…`. */
   appSettings?: Readonly<Record<string, string>>;
   /** The channel on which the database announces that its schema changed; null for none. Default: `pgrst`. */
   schemaChannel?: string | null;
-  /** Told about faults that are not the client's, and about a schema that could not be read again. */
+  /** Receives errors that are not the client's, and failed schema reloads. */
   onFault?: (error: unknown, request?: Pick<PlainRequest, 'headers'>) => void;
 }
 
@@ -104,8 +104,8 @@ const defaultLimits: SizeLimits = {
 };
 
 /**
- * Makes the service for the paths below `/rest/v1`.
- * @returns the service, and what it knows of the schema; it reads that anew on `notify pgrst, 'reload schema'` until it is closed
+ * Creates the service for the paths below `/rest/v1`.
+ * @returns the service and its schema cache, which reloads on `notify pgrst, 'reload schema'` until it is closed
  * @throws DatabaseError when the schema cannot be read
  */
 export async function createDataService(
@@ -125,7 +125,7 @@ export async function createDataService(
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
   const settingsOf = createTransactionSettings(options);
   const sizeLimits: SizeLimits = { ...defaultLimits, ...options.limits };
-  // What one role may ask for, another may not: each has its own plans.
+  // Per role, because rights differ.
   const known = { limits: sizeLimits, plans: new PlanCache() };
   const anonymous = { limits: { ...sizeLimits, ...options.anonymousLimits }, plans: new PlanCache() };
   const descriptions = options.cachesDescriptions && !callBefore ? new DescriptionCache() : null;
@@ -133,7 +133,7 @@ export async function createDataService(
   const schema = await followSchema(database, schemas, onFault, options.schemaChannel, searched);
 
   async function serve(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse> {
-    const timing = options.tellsTiming ? new ServerTiming() : null;
+    const timing = options.showsTiming ? new ServerTiming() : null;
     if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
       throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
     }
@@ -159,8 +159,8 @@ export async function createDataService(
         return response;
       }
       addCost(cost);
-      const isRolledBack = rollbackWish(parsed);
-      // The embedded database has one session for all: nobody may hold it for as long as it takes to send an answer.
+      const isRolledBack = wantsRollback(parsed);
+      // The embedded database has one session: no client may hold it while a response is sent.
       const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
       const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
       const settings = { allowsAnyRole, ...settingsOf(request, path, parsed, plan, ofRole) };
@@ -230,7 +230,7 @@ export async function createDataService(
       JSON.stringify(
         openApiOf(described, cache.relations.get(plan.schema) ?? new Map(), {
           root: serviceRoot,
-          tellsSecurity: options.openApiSecurity ?? false,
+          describesSecurity: options.openApiSecurity ?? false,
         }),
       );
     const text = descriptions
@@ -243,8 +243,8 @@ export async function createDataService(
     return respondDocument(parsed, plan, text);
   }
 
-  /** Null when the client did not say or may not. */
-  function rollbackWish({ preferences }: ParsedRequest) {
+  /** Null without a permitted preference. */
+  function wantsRollback({ preferences }: ParsedRequest) {
     if (!options.allowsRollback || !preferences.transaction) return null;
     return preferences.transaction === 'rollback';
   }
@@ -277,14 +277,14 @@ export async function createDataService(
 function timed<R extends Response | PlainResponse>(response: R, timing: ServerTiming | null): R {
   if (timing) {
     timing.lap('transaction');
-    // Next to nothing: the answer is made within the transaction, which it may undo.
+    // Little work: the response is created within the transaction, which it may roll back.
     timing.lap('response');
     timing.tellIn(response);
   }
   return response;
 }
 
-/** Thrown to undo a transaction whose response is nevertheless given. */
+/** Thrown to roll back a transaction whose response is still sent. */
 class Undone extends Error {
   readonly response: Response | PlainResponse;
   constructor(response: Response | PlainResponse) {
@@ -295,7 +295,7 @@ class Undone extends Error {
 
 type Deliver = (response: Response | PlainResponse) => void;
 
-/** Gives the response as soon as it is delivered, which may be before the transaction it is read in has ended. */
+/** Returns the response as soon as it is delivered, possibly before its transaction has ended. */
 function delivered(
   run: (deliver: Deliver) => Promise<Response | PlainResponse>,
 ): Promise<Response | PlainResponse> {

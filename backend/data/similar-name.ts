@@ -1,8 +1,8 @@
-// Guesses what a misspelt name may have meant.
+// Suggests a name for a misspelt one.
 
 /** How many of the names that share letters are compared letter by letter. */
 const maxCompared = 50;
-/** Characters of a name that is compared at all: the work grows with them, and a stranger may send any number. */
+/** Maximum characters of a compared name: the work grows with them, and clients may send any number. */
 const maxLength = 300;
 
 /**

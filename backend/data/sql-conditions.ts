@@ -63,7 +63,7 @@ const searchFunctions: Readonly<Record<TextSearch, string>> = {
   wfts: 'websearch_to_tsquery',
 };
 
-/** What `like` compares with: a client may write `*` for `%`, which is awkward in an URL. */
+/** The pattern of `like`: clients may write `*` for `%`, which is awkward in a URL. */
 export const patternOf = (value: string) => value.replaceAll('*', '%');
 
 // Of these the value is of the column's own type.

@@ -1,8 +1,8 @@
-// Reads what a schema's description says beyond the schema cache: comments, and what the role may use.
+// Reads the parts of a schema's description that the schema cache lacks: comments, and the role's privileges.
 import type { DescriptionPlan } from './plan-types.ts';
 import type { Statement } from './sql-writer.ts';
 
-/** What the schema's description needs of a column besides the schema cache. */
+/** Description of a column besides the schema cache. */
 export interface DescribedColumn {
   name: string;
   comment: string | null;
@@ -26,7 +26,7 @@ export interface DescribedFunction {
   parameters: Array<{ name: string; type: string; isRequired: boolean; isVariadic: boolean }>;
 }
 
-/** The one row the statement of a description gives. */
+/** The statement's single row. */
 export interface DescribedSchema {
   comment: string | null;
   relations: DescribedRelation[];

@@ -1,4 +1,4 @@
-// Writes rows with what is embedded in them as nested selects.
+// Writes rows with their embedded resources as nested selects.
 
 import type { PlannedCondition, PlannedEmbed, PlannedField, PlannedOrder, ReadNode } from './plan-types.ts';
 import type { Aggregate } from './query-tree.ts';
@@ -9,7 +9,7 @@ import { list, nameOf, quoted, type Writer, where } from './sql-writer.ts';
 /** A selected value and the name it is shown under; null for all columns. */
 interface Shown {
   name: string | null;
-  /** Of an aggregate, what is aggregated. */
+  /** For an aggregate, its argument. */
   sql: string;
   aggregate?: { name: Aggregate; cast: string | null };
   /** JSON cannot be grouped by, its binary form can. */
@@ -112,14 +112,14 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
   return { alias: base.alias, shown, columns: [...node.columns.keys()], rest, orderedBy, end };
 }
 
-/** A field as it is shown; what is aggregated is taken as it is kept. */
+/** A field in its representation; an aggregate's argument without it. */
 function shownField(writer: Writer, field: PlannedField, base: Base, isShown: boolean): string {
   const sql = fieldOf(writer, field, base);
   const toJson = isShown && field.path.length === 0 && field.column?.representation?.toJson;
   return toJson ? `${nameOf(toJson)}(${sql})` : sql;
 }
 
-/** Whether a condition asks if there is something to embed. */
+/** Whether a condition tests the existence of embedded rows. */
 function isTested(embed: PlannedEmbed, conditions: readonly PlannedCondition[]): boolean {
   return conditions.some((condition) =>
     condition.kind === 'group'
@@ -130,7 +130,7 @@ function isTested(embed: PlannedEmbed, conditions: readonly PlannedCondition[]):
 
 interface Join {
   alias: string;
-  /** What the parent shows of it. */
+  /** The parent's columns of it. */
   shown: Shown[];
   /** The lateral join itself. Where something may test it, its column `found` is null when there is nothing to embed. */
   sql: string;
@@ -171,7 +171,7 @@ function join(
     found = `select json_agg(_row.*) as found from (${asSelect(inside)}) as _row`;
     shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
   } else if (!ordering && !isTested && inside.shown.length > 0) {
-    // JSON is made of what was joined, not of all that might be.
+    // Aggregate JSON from the joined rows only.
     found = asSelect(inside);
     shown = [{ name: outputName, sql: `row_to_json(${alias}.*)`, isJson: true }];
   } else {
@@ -188,7 +188,7 @@ function join(
   return { alias, shown, sql };
 }
 
-/** Where embedded rows come from, and how they belong to the parent's row. */
+/** Source of embedded rows, and their join to the parent's row. */
 function embeddedBase(writer: Writer, { relationship }: PlannedEmbed, parent: Base): Base {
   const alias = writer.alias('t');
   const equal = (left: string, right: string, pairs: ReadonlyArray<readonly [string, string]>) =>

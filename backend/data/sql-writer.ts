@@ -12,12 +12,12 @@ export class Writer {
   readonly parameters: string[] = [];
   #aliases = 0;
 
-  /** Adds a value; gives the placeholder that stands for it. */
+  /** Adds a value; returns its placeholder. */
   bind(value: string | number): string {
     return `$${this.parameters.push(String(value))}`;
   }
 
-  /** Gives an alias that no other has. */
+  /** Returns an unused alias. */
   alias(prefix: string): string {
     return `${prefix}${this.#aliases++}`;
   }
@@ -25,7 +25,7 @@ export class Writer {
 
 /** Writes a name as an identifier. It must hold no NUL. */
 export const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
-/** Writes a relation's or function's qualified name; without a schema it is looked for on the search path. */
+/** Writes a qualified name; without a schema it is resolved by the search path. */
 export const nameOf = ({ schema, name }: TableName) =>
   schema === '' ? quoted(name) : `${quoted(schema)}.${quoted(name)}`;
 /** Joins by commas. */

@@ -8,7 +8,7 @@ import { conditionsOf } from './sql-conditions.ts';
 import { countedRows, rowTypeOf, selectFrom } from './sql-rows.ts';
 import { list, nameOf, quoted, type Statement, Writer, where } from './sql-writer.ts';
 
-/** The one row every statement gives. Columns that do not apply are null. */
+/** The single row of every statement. Columns that do not apply are null. */
 export interface Answer {
   /** Rows changed. */
   affected?: number | null;
@@ -28,7 +28,7 @@ export interface Answer {
 
 /**
  * Writes a plan as SQL.
- * @returns a statement that gives one `Answer`
+ * @returns a statement that returns one `Answer`
  */
 export function writeStatement(plan: ReadPlan | MutationPlan | CallPlan): Statement {
   const writer = new Writer();
@@ -41,7 +41,7 @@ export function writeStatement(plan: ReadPlan | MutationPlan | CallPlan): Statem
   return { sql, parameters: writer.parameters };
 }
 
-/** Writes the statement whose planned number of rows is the estimate of a read's total. */
+/** Writes the statement whose planned number of rows estimates a read's total. */
 export function writeEstimate({ relation, node }: ReadPlan): Statement {
   const writer = new Writer();
   const sql = `explain (format json) select 1 ${countedRows(writer, node, nameOf(relation))}`;
@@ -51,7 +51,7 @@ export function writeEstimate({ relation, node }: ReadPlan): Statement {
 /** What is told of rows besides themselves. */
 export type RowsAnswer = Pick<Answer, 'page_total' | 'response_headers' | 'response_status'>;
 
-/** Writes the statement that gives a read's rows one by one, each as JSON text named `row`. */
+/** Writes the statement that returns a read's rows one by one, each as JSON text named `row`. */
 export function writeRows({ relation, node, media }: ReadPlan): Statement {
   const writer = new Writer();
   const rows = selectFrom(writer, node, nameOf(relation), 't');
@@ -59,12 +59,12 @@ export function writeRows({ relation, node, media }: ReadPlan): Statement {
   return { sql: `select ${row}::text as row from (${rows}) as _rows`, parameters: writer.parameters };
 }
 
-/** Writes the statement that gives one `RowsAnswer`, after the rows, whose number is known, have been read. */
+/** Writes the statement that returns one `RowsAnswer` after the rows, whose number is known, have been read. */
 export const writeRowSettings = (rowCount: number) =>
   `select ${Number(rowCount)}::int8 as page_total, ${responseSettings}`;
 
 /**
- * Writes the statement that gives the plan of another.
+ * Writes the statement that explains another.
  * @returns a statement whose rows, or one row of JSON, are named `QUERY PLAN`
  */
 export function writeExplanation({ sql, parameters }: Statement, { form, options }: Explanation): Statement {
@@ -128,7 +128,7 @@ function callStatement(writer: Writer, plan: CallPlan): string {
   const rows = selectFrom(writer, node, 'source', relation ? rowTypeOf(relation) : 't');
   const shape = result.kind === 'scalar' ? 'values' : 'rows';
   const total = isCounted ? `(select count(*) ${countedRows(writer, node, 'source')})` : 'null::int8';
-  // What is no set is one, if only of nothing.
+  // A function that returns no set returns one row.
   const pageTotal = called.isSet ? 'count(*)' : '1::int8';
   return `with source as (${source}), _rows as (${rows}) select
   ${body(plan, shape, !called.isSet)} as body, ${pageTotal} as page_total, ${total} as total, ${responseSettings} from _rows`;
@@ -215,7 +215,7 @@ function insertedRows(
   return `${insert} ${target} do update set ${list(sets)} where ${countInserted('- 1')}`;
 }
 
-// Every row counts as new until it meets its duplicate. A condition that is always true, for what it does.
+// Every row counts as inserted until it conflicts. The always-true condition runs for its side effect.
 const countInserted = (step: '+ 1' | '- 1') =>
   `set_config('response.inserted', (coalesce(nullif(current_setting('response.inserted', true), '')::int8, 0) ${step})::text, true) is not null`;
 
@@ -256,7 +256,7 @@ function payloadRows(
     lateral jsonb_to_record(element) as given(${definition})${fallback}`;
 }
 
-/** What a change returns: no column that is not needed, for the role may not be allowed to read it. */
+/** Columns returned by a change: only needed ones, because the role may not be allowed to read others. */
 function returnedColumns({ returning, relation, node }: MutationPlan): string {
   if (returning === 'minimal') return '1 as one';
   if (returning === 'headers-only') {

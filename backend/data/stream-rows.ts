@@ -1,4 +1,4 @@
-// Long answers, sent as they are read: the database keeps the rows, this process only the few that are on their way.
+// Long responses, streamed: a cursor holds the rows in the database, and this process only the current batch.
 import type { Session } from '../database/database.ts';
 import type { ReadPlan } from './plan-types.ts';
 import { type RowsAnswer, writeRowSettings } from './sql.ts';
@@ -7,15 +7,15 @@ import type { Statement } from './sql-writer.ts';
 /** Up to how many rows an answer is built as a whole, in one statement. */
 export const maxBufferedRows = 2000;
 const rowsAtATime = 100;
-/** Milliseconds a client may take for what is read at a time: it holds a connection to the database. */
-const longestPause = 30_000;
+/** Milliseconds a client may take per batch, as it holds a connection to the database. */
+const maxPauseMs = 30_000;
 
 /** Rows on their way. */
 export interface RowStream {
-  /** How many there are, and what functions that ran while they were read said of the response. */
+  /** Number of rows, and response settings made by functions while they were read. */
   answer: RowsAnswer;
   body: ReadableStream<Uint8Array>;
-  /** Resolves when the last row is sent or nobody wants more; rejects when the rows cannot be read to their end. */
+  /** Resolves when the last row is sent or the client has left; rejects when reading fails. */
   ended: Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
   );
 }
 
-/** The part of a streamable plan that is built as a whole, and one row more: whether there is one tells whether to stream. */
+/** The part of a plan that is returned whole, plus one row that shows whether to stream. */
 export function firstRowsOf(plan: ReadPlan): ReadPlan {
   return { ...plan, node: { ...plan.node, limit: maxBufferedRows + 1 } };
 }
@@ -68,7 +68,7 @@ function bodyOf(session: Session): Omit<RowStream, 'answer'> {
           const error = new Error('the client takes too long to take its rows');
           controller.error(error);
           fail(error);
-        }, longestPause).unref();
+        }, maxPauseMs).unref();
       },
       async pull(controller) {
         try {

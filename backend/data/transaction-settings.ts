@@ -1,4 +1,4 @@
-// What holds for the length of a request's transaction: what SQL may see of the request, and what roles and functions were given.
+// Settings of a request's transaction: the request as SQL sees it, and the settings of its role and function.
 import type { RequestSettings } from '../database/as-role.ts';
 import type { Isolation } from '../database/database.ts';
 import type { HeaderLookup } from '../plain-request.ts';
@@ -6,7 +6,7 @@ import type { ParsedRequest } from './parse.ts';
 import type { Plan } from './plan-types.ts';
 import { quoted } from './sql-writer.ts';
 
-/** What of the service's options settles it. */
+/** The options that determine them. */
 export interface TransactionSettingsOptions {
   /** Milliseconds after which PostgreSQL cancels a statement. Default: its own. PGlite cannot cancel. */
   statementTimeout?: number;
@@ -24,7 +24,7 @@ export interface TransactionSettings {
 }
 
 /**
- * Makes the function that gives the settings of each request's transaction.
+ * Creates the function that returns each request's settings.
  * @returns a function of the request, its path below the service's root, its parsed form, its plan, and the settings its
  * role was given, null for none
  */
@@ -69,7 +69,7 @@ export function createTransactionSettings({
   };
 }
 
-/** What a function was given goes over what the role was given. */
+/** A function's settings take precedence over its role's. */
 function lastingSettings(
   plan: Plan,
   ofRole: ReadonlyMap<string, string> | null,
@@ -83,7 +83,7 @@ function lastingSettings(
 const isolations = new Set<string>(['read committed', 'repeatable read', 'serializable']);
 const isIsolation = (value: string): value is Isolation => isolations.has(value);
 
-/** A transaction's isolation is fixed at its beginning: a default set within it would come too late. */
+/** The isolation level is fixed at the start of a transaction, so a later default would have no effect. */
 function isolationOf(settings: ReadonlyMap<string, string>): Isolation | null {
   const isolation = settings.get('default_transaction_isolation')?.toLowerCase();
   return isolation !== undefined && isIsolation(isolation) ? isolation : null;

@@ -11,7 +11,7 @@ export function arrayLiteral(values: readonly string[]): string {
 
 const special = /["\\]/;
 
-// One sign after the other: a replacement by a pattern takes several times as long, and every read writes such lists.
+// Character by character: a regular expression takes several times as long, and every read writes such lists.
 function escaped(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }

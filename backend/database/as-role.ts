@@ -1,14 +1,14 @@
 // The one place where an identity enters SQL.
 import type { Database, Isolation, QueryResult, Session } from './database.ts';
 
-/** Verified claims of a request: at least the database role. The rest is what the access token says. */
+/** Verified claims of a request: at least the database role, and those of the access token. */
 export interface Claims {
   role: string;
   sub?: string;
   [claim: string]: unknown;
 }
 
-/** What of a request SQL may see: PostgREST's request.* settings. Header names are lower-case. */
+/** The request as SQL sees it: PostgREST's request.* settings. Header names are lower-case. */
 export interface RequestSettings {
   method?: string;
   path?: string;
@@ -18,11 +18,11 @@ export interface RequestSettings {
   timeZone?: string;
   /** Milliseconds after which PostgreSQL cancels a statement. */
   statementTimeout?: number;
-  /** Further settings, such as an application's own; names of ours or of who runs the service, never of a request. */
+  /** Further settings of an application; names from the code or the operator, never from a request. */
   settings?: Readonly<Record<string, string>>;
 }
 
-/** Roles a request may take. A token naming any other role is refused before SQL is reached. */
+/** Roles that a request may have. Other roles are refused before SQL is reached. */
 export const requestRoles: ReadonlySet<string> = new Set(['anon', 'authenticated', 'service_role']);
 
 /**

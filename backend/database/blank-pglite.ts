@@ -1,4 +1,4 @@
-// A blank embedded database, packed: to begin with a copy costs a quarter of what it costs to make one.
+// A packed blank embedded database: copying it takes a quarter of the time of creating one.
 import { access, readdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -7,10 +7,10 @@ import { gunzip } from 'node:zlib';
 
 /**
  * Reads the blank database for a folder that has none yet.
- * @param blanks where packed ones are, each named after the version of PGlite that made it
+ * @param blanks folder of packed databases, each named after the version of PGlite that created it
  * @param folder where the database is to be; absent: in memory
- * @returns the archive as PGlite loads it; null when the folder holds anything, or when there is none of this version or
- *   none that can be read: PGlite makes a database by itself then
+ * @returns the archive for PGlite; null when the folder is not empty, or without a readable archive of this version:
+ * PGlite then creates a database itself
  */
 export async function blankPglite(blanks: string, folder?: string): Promise<Blob | null> {
   if (folder && (await readdir(folder)).length > 0) return null;
@@ -24,7 +24,7 @@ export async function blankPglite(blanks: string, folder?: string): Promise<Blob
 
 /** The version of PGlite that is installed. */
 export async function versionOfPglite(): Promise<string> {
-  // Its package does not export its own description: that lies beside what it does.
+  // PGlite's package does not export its package.json, which is beside its main file.
   const program = createRequire(import.meta.url).resolve('@electric-sql/pglite');
   return JSON.parse(await readFile(join(dirname(program), '../package.json'), 'utf8')).version;
 }

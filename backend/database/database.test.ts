@@ -256,14 +256,14 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     const distant = openPostgresql(url.href, { notificationCheck: 20 });
     const told: string[] = [];
     const heardAgain = new Promise<void>((done) => {
-      const onGap = () => {
+      const onReconnected = () => {
         told.push('hears again');
         done();
       };
       void distant.listen(
         'far away',
         () => {},
-        onGap,
+        onReconnected,
         () => told.push('lost'),
       );
     });

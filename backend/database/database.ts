@@ -1,7 +1,7 @@
-// The one small interface behind which PGlite and PostgreSQL stand. Everything that speaks SQL speaks it through here.
+// The interface of PGlite and PostgreSQL. All SQL runs through it.
 import { arrayLiteral } from './array-literal.ts';
 
-/** What a statement gave: its rows, and how many rows it touched. */
+/** A statement's result: its rows, and the number of affected rows. */
 export interface QueryResult<Row> {
   rows: Row[];
   rowCount: number;
@@ -29,7 +29,7 @@ export interface Session {
   execute(script: string): Promise<void>;
 }
 
-/** How far a transaction is kept apart from others. */
+/** Isolation level of a transaction. */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
 /** Options of a transaction. `settings` are local to it, set in one parameterised statement. */
@@ -40,7 +40,7 @@ export interface TransactionOptions {
   settings?: Readonly<Record<string, string>>;
 }
 
-/** Takes a notification's payload ('' when it has none). */
+/** Receives a notification's payload ('' without one). */
 export type NotificationListener = (payload: string) => void;
 
 /** An advisory lock, named by two numbers from 0 to 2³¹ - 1. */
@@ -72,14 +72,14 @@ export interface Database extends Session {
 
   /**
    * Calls `listener` for every NOTIFY on `channel`, from any process.
-   * `onGap` is called after a lost connection came back: notifications may have been missed.
-   * `onLost` is called as soon as it is lost: until `onGap`, none come.
+   * `onReconnected` is called after a lost connection came back: notifications may have been missed.
+   * `onLost` is called as soon as it is lost: until `onReconnected`, none come.
    * @returns a function that ends the subscription
    */
   listen(
     channel: string,
     listener: NotificationListener,
-    onGap?: () => void,
+    onReconnected?: () => void,
     onLost?: () => void,
   ): Promise<() => Promise<void>>;
 
@@ -90,7 +90,7 @@ export interface Database extends Session {
    */
   shareLocks?(locks: readonly AdvisoryLock[]): Promise<(AdvisoryLock & { holder: number })[]>;
 
-  /** Connections of the pool by state, and callers that wait for one. Absent where there is no pool. */
+  /** Connections of the pool by state, and waiting callers. Absent without a pool. */
   connections?(): { busy: number; idle: number; waiting: number };
 
   close(): Promise<void>;
@@ -124,7 +124,7 @@ export class DatabaseError extends Error {
 }
 
 /**
- * Turns what a driver threw into a DatabaseError.
+ * Converts a driver's error to a DatabaseError.
  * @param thrown the driver's error; a DatabaseError passes through
  * @returns a DatabaseError; connection faults without SQLSTATE become 08006
  */

@@ -1,4 +1,4 @@
-// Keeps a folder to one process: two embedded databases on the same files would destroy them.
+// Locks a folder for one process: two embedded databases on the same files would destroy them.
 import { createHash } from 'node:crypto';
 import { realpath, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
@@ -14,9 +14,9 @@ export class FolderInUse extends Error {
 }
 
 /**
- * Takes the lock of a folder. It is a listening socket, so it is free the moment its holder dies, however it dies.
- * @param folder the folder to keep for this process
- * @returns a function that gives the lock back
+ * Locks a folder. The lock is a listening socket, so it is released when its process ends in any way.
+ * @param folder the folder to lock
+ * @returns a function that releases the lock
  * @throws FolderInUse when a living process holds it
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
@@ -36,7 +36,7 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   return () => new Promise((done) => server.close(() => done()));
 }
 
-/** One folder has one lock, by whatever links it is reached. It need not be there yet, what it is in must. */
+/** One lock per folder, through any symbolic links. The folder need not exist; its parent must. */
 function realFolder(folder: string): Promise<string> {
   const path = resolve(folder);
   return realpath(path).catch(async () => join(await realpath(dirname(path)), basename(path)));

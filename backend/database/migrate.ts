@@ -6,12 +6,12 @@ import { asDatabaseError, type Database, DatabaseError, type Session } from './d
 
 /** A folder of `*.sql` files, applied in the order of their names. */
 export interface MigrationSource {
-  /** Who the files belong to; names may repeat between sources. */
+  /** Owner of the files; names may repeat between sources. */
   name: string;
   folder: string;
 }
 
-/** The database's history does not fit the files: one has another text now, or is gone, or the database is too old. */
+/** The database's history does not match the files: one was changed or deleted, or the database is too old. */
 export class MigrationChanged extends Error {
   override readonly name = 'MigrationChanged';
 }
@@ -26,7 +26,7 @@ const maxAttempts = 20;
  * Applies what is missing, all in one transaction: a failure, or a process killed in the middle, leaves the schema as it
  * was. Processes that start at once wait for each other on an advisory lock. That lock belongs to one database; roles belong to
  * the cluster, so a collision with the migration of another database is tried again.
- * @param sources applied in the order given
+ * @param sources applied in this order
  * @returns the names of the files applied now, as `source/file`
  * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
  */
@@ -91,7 +91,7 @@ async function applyMissing(
 interface Migration {
   source: string;
   version: string;
-  /** A baseline gives the same database as all earlier migrations, the last of which had this version. */
+  /** A baseline gives the same database as all migrations up to this version. */
   replaces: string | undefined;
   text: string;
   hash: string;

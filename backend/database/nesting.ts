@@ -4,13 +4,13 @@
 const deepest = 1000;
 
 /**
- * Whether a text may be nested more deeply than the embedded database can read, as whatever it is read.
+ * Whether a text may be nested too deeply for the embedded database, in any of its types.
  * @param text a parameter of a statement
  */
 export function isNestedTooDeeply(text: string): boolean {
   // Most texts are too short for it, or open too little.
   if (text.length <= deepest || depthOf(text, false) <= deepest) return false;
-  // What stands within a string of JSON opens nothing.
+  // Brackets within a JSON string do not nest.
   return !isJson(text) || depthOf(text, true) > deepest;
 }
 

@@ -14,7 +14,7 @@ afterAll(() => rm(folder, { recursive: true }));
 
 async function openThatTells(name: string, onBreak: (error: DatabaseError) => void) {
   await layDatabase(join(folder, name), []);
-  return openPglite(join(folder, name), { isDurable: false, sharedBuffers, lookAtLogEveryMs: 5, onBreak });
+  return openPglite(join(folder, name), { isDurable: false, sharedBuffers, logCheckIntervalMs: 5, onBreak });
 }
 
 // Deeper than the embedded PostgreSQL can read; as part of a statement's text, which comes from no stranger.

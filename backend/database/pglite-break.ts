@@ -15,7 +15,7 @@ interface Program {
 
 /**
  * From now on a database that breaks answers nothing more.
- * @param onBreak called at the moment it breaks, once, before anybody is answered
+ * @param onBreak called once, at the moment of the failure, before any caller is answered
  * @returns how many messages it has answered so far
  */
 export function noticeBreak(lite: PGlite, onBreak: (error: DatabaseError) => void): () => number {

@@ -11,7 +11,7 @@ const execute = serialize.execute();
 const describePortal = serialize.describe({ type: 'P' });
 const sync = serialize.sync();
 
-/** A way to read; what it prepares lasts as long as the database is open. */
+/** Prepared statements last as long as the database is open. */
 export type Read = <Row>(
   sql: string,
   parameters: readonly unknown[],
@@ -19,7 +19,7 @@ export type Read = <Row>(
 ) => Promise<QueryResult<Row>>;
 
 /**
- * Makes the reader of an open database.
+ * Creates the reader of an open database.
  * @param toText writes a parameter, null excepted, as the server reads it
  * @returns throws PGlite's own errors
  */
@@ -50,7 +50,7 @@ export function createRead(lite: PGlite, toText: (value: unknown) => string): Re
       syncToFs: false,
       throwOnError: false,
     });
-    // What was prepared stays so, whatever failed after it.
+    // Prepared statements survive failures.
     const parses = answers.filter(({ name: kind }) => kind === 'parseComplete').length;
     for (const statement of parsed.slice(0, parses)) if (statement !== '') prepared.add(statement);
     return answers;

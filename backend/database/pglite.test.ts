@@ -10,8 +10,8 @@ test('the log of changes is worked into the files before it grows long', async (
   await layDatabase(join(folder, 'database'), []);
   const database = await openPglite(join(folder, 'database'), {
     isDurable: false,
-    longestLog: 20 * 1024 * 1024,
-    lookAtLogEveryMs: 50,
+    maxLogBytes: 20 * 1024 * 1024,
+    logCheckIntervalMs: 50,
   });
   const first = '000000010000000000000001';
   const segments = async () =>

@@ -42,7 +42,7 @@ const toText = (value: unknown): string => {
   }
   return text;
 };
-// Given with each query: PGlite copies what it is given at the start, and a copy has no answer for every type.
+// Passed with each query: PGlite copies its options at the start, and the copy has no parser for some types.
 const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => toText, has: () => true });
 
 // V8 compiles what runs a little twice: quickly at first, then well. PostgreSQL's largest functions take it half a second each,
@@ -59,12 +59,12 @@ export interface PgliteOptions {
   isDurable?: boolean;
   /** PostgreSQL's `shared_buffers`, all of which this process holds from its start. Default: 32MB. */
   sharedBuffers?: string;
-  /** A folder that may hold a blank database (scripts/make-blank-database.mjs): a new one begins with it where it can. */
+  /** A folder that may contain a blank database (scripts/make-blank-database.mjs), to start new databases from. */
   blanks?: string;
   /** Bytes of the write-ahead log after which a checkpoint runs. Default: 64 MB. */
-  longestLog?: number;
+  maxLogBytes?: number;
   /** Milliseconds between two checks of its length. Default: one minute. */
-  lookAtLogEveryMs?: number;
+  logCheckIntervalMs?: number;
   /**
    * Called once when the database has broken, or has answered nobody for five such looks although it was asked: nothing more
    * is to be had from it in this process. What was committed is in its files. Absent: whoever asks is told.
@@ -72,12 +72,12 @@ export interface PgliteOptions {
   onBreak?: (error: DatabaseError) => void;
 }
 
-const maxSilentLooks = 5;
+const maxSilentChecks = 5;
 
 /**
  * Opens the embedded database.
- * @param folder where its files are; made when missing. Absent: in memory, gone with the process
- * @returns the database, alone on that folder until it is closed
+ * @param folder of the database files; created when missing. Absent: in memory
+ * @returns the database, which locks the folder until it is closed
  * @throws FolderInUse when another process has the folder open; DatabaseError when PostgreSQL does not begin on its files
  */
 export async function openPglite(folder?: string, options: PgliteOptions = {}): Promise<Database> {
@@ -102,12 +102,12 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       ...(blank ? { loadDataDir: blank } : {}),
       startParams,
       parsers,
-      // Only made available: a migration that wants it creates it, as on a server.
+      // Only made available: a migration that needs it creates it, as on a server.
       extensions: { fuzzystrmatch, pg_trgm },
     });
   } catch (error) {
     await unlock();
-    // What is wrong with a path says so itself.
+    // Errors about the path itself pass unchanged.
     if ((error as NodeJS.ErrnoException).path) throw error;
     const where = folder ?? 'memory';
     throw new DatabaseError(`The embedded database in ${where} could not be opened (${error})`, {
@@ -122,23 +122,23 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
 
   // A server makes checkpoints by itself. In a process of its own nobody would: the log would grow as long as the process
   // lives, and after a kill all of it would have to be read again.
-  const { longestLog = 64 * 1024 * 1024, lookAtLogEveryMs = 60_000 } = options;
-  let isLooking = false;
+  const { maxLogBytes = 64 * 1024 * 1024, logCheckIntervalMs = 60_000 } = options;
+  let isChecking = false;
   let answeredBefore = 0;
-  let silentLooks = 0;
+  let silentChecks = 0;
   const keeper = setInterval(() => {
     // Looks are counted, not time: none is made while the machine sleeps, and a process that gets no processor makes few.
-    silentLooks = isLooking && answered() === answeredBefore ? silentLooks + 1 : 0;
+    silentChecks = isChecking && answered() === answeredBefore ? silentChecks + 1 : 0;
     answeredBefore = answered();
-    if (silentLooks === maxSilentLooks) {
+    if (silentChecks === maxSilentChecks) {
       onBreak(new DatabaseError('The embedded database answers nobody any more', { code: '08006' }));
     }
-    if (isLooking) return;
-    isLooking = true;
-    void shortenLog(lite, longestLog).finally(() => {
-      isLooking = false;
+    if (isChecking) return;
+    isChecking = true;
+    void shortenLog(lite, maxLogBytes).finally(() => {
+      isChecking = false;
     });
-  }, lookAtLogEveryMs);
+  }, logCheckIntervalMs);
   keeper.unref();
 
   return {
@@ -150,7 +150,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       work: (session: Session) => Promise<T>,
       { readOnly, isolation, settings }: TransactionOptions = {},
     ) {
-      // What the work itself throws passes unchanged, whatever it is; what it got from the database is translated already.
+      // Errors of the work pass unchanged; those of the database are already converted.
       let ofWork: { error: unknown } | null = null;
       return lite
         .transaction(async (transaction) => {
@@ -179,7 +179,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       const stop = lite.onNotification((from, payload) => {
         if (from === channel) listener(payload);
       });
-      // The one session there is keeps listening after the last listener went: that costs nothing.
+      // The only session stays subscribed after the last listener: that costs nothing.
       await lite.exec(`listen ${quoted(channel)}`).catch(rethrow);
       return async () => stop();
     },
@@ -195,11 +195,11 @@ function unlessThere(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error;
 }
 
-async function shortenLog(lite: PGlite, longestLog: number): Promise<void> {
+async function shortenLog(lite: PGlite, maxLogBytes: number): Promise<void> {
   try {
     const { rows } = await lite.query<{ is_long: boolean }>(
       'select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), redo_lsn) > $1::numeric as is_long from pg_control_checkpoint()',
-      [longestLog],
+      [maxLogBytes],
       { serializers },
     );
     if (rows[0]?.is_long) await lite.exec('checkpoint');

@@ -1,5 +1,5 @@
-// One read of a server as one message: its settings and its statement stand before the same Sync, which ends their
-// transaction (PostgreSQL's protocol, "Pipelining"). Neither begin nor commit are sent, and one write sends all of it.
+// One read on a server as one message: its settings and its statement precede the same Sync, which ends their transaction
+// (PostgreSQL's protocol, "Pipelining"). Neither begin nor commit are sent.
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { asDatabaseError, type QueryResult, settingsParameters, settingsStatement } from './database.ts';
@@ -12,11 +12,11 @@ export interface ReadStatement {
   values: readonly unknown[];
 }
 
-/** What reads need to know of the driver they share connections with. */
+/** Dependencies that reads share with the driver. */
 export interface ReadOptions {
   /** The name under which every connection has prepared the settings' statement; null where statements have no names. */
   settingsName: string | null;
-  /** What makes a value of a column's text, by the column's type. */
+  /** Parser of a column's text, by the column's type. */
   parserOf: (type: number) => (text: string) => unknown;
 }
 
@@ -27,24 +27,24 @@ interface Column {
   parse: (text: string) => unknown;
 }
 
-/** What of the driver's connection is needed here; its types leave it out. */
+/** The used part of the driver's connection, which its types omit. */
 interface WireConnection {
   stream: Socket;
-  /** Statements it has prepared, and those it has sent and not yet heard of. */
+  /** Prepared statements, and those sent without an answer yet. */
   parsedStatements: Record<string, string>;
   submittedNamedStatements: Record<string, string>;
 }
 
-// A connection takes only queries of its own kind while it pipelines. What their constructor sets up is not needed here.
+// A pipelining connection accepts only the driver's own queries. Their constructor's setup is not needed here.
 const QueryKind = function Query() {} as unknown as new () => object;
 QueryKind.prototype = pg.Query.prototype;
 
-// What a statement gives does not change while a connection has it prepared: the server refuses it then.
+// A prepared statement's columns do not change: the server refuses it then.
 const known = new WeakMap<WireConnection, Map<string, readonly Column[]>>();
 
-/** One read under its settings. The driver calls its methods as the answer comes in. */
+/** One read with its settings. The driver calls its methods as answers arrive. */
 export class Read extends QueryKind {
-  /** What the driver notes as prepared when it is told so. */
+  /** The name that the driver records as prepared. */
   readonly name: string | null;
   readonly text: string;
   callback: Callback;
@@ -58,7 +58,7 @@ export class Read extends QueryKind {
 
   /**
    * @param settings names of ours and their values, local to the transaction
-   * @param callback is given a DatabaseError or the result
+   * @param callback receives a DatabaseError or the result
    */
   constructor(
     { name, text, values }: ReadStatement,

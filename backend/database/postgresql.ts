@@ -40,7 +40,7 @@ export interface PostgresqlOptions {
    * notifications on, and gives every transaction another connection: statements then have no names. Default: `url`.
    */
   listenUrl?: string | undefined;
-  /** Told about faults that no caller waits for, such as an idle connection that broke. */
+  /** Receives errors that no caller waits for, such as an idle connection that broke. */
   onFault?: (error: Error) => void;
 }
 
@@ -61,11 +61,11 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     application_name: 'backend',
   });
   pool.on('error', onFault);
-  // The pool listens only to idle connections. One that breaks while somebody holds it tells its holder by the failure of
-  // what he asks; an event that nobody listens to would end the process.
+  // The pool handles errors of idle connections only. While a connection is in use, its failed query reports the error; an
+  // unhandled event would end the process.
   pool.on('connect', (client) => {
     client.on('error', () => {});
-    // Known by its name from here on. A connection that cannot even do this fails what is asked of it next.
+    // Prepared by name from here on. A connection that cannot do this fails its next query.
     if (names) client.query(settingsQuery({}, names)).catch(() => {});
   });
   const notifications = new NotificationConnection(
@@ -95,7 +95,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
       try {
         const { result, ended } = await inTransaction(client, names, work, transaction);
         if (transaction.readOnly) {
-          // What was read is true whether or not the end is acknowledged: nobody waits for it but the pool.
+          // The result is valid whether or not the end is acknowledged: only the pool waits for it.
           ended.then(
             () => client.release(),
             () => client.release(true),
@@ -120,7 +120,8 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
       idle: pool.idleCount,
       waiting: pool.waitingCount,
     }),
-    listen: (channel, listener, onGap, onLost) => notifications.listen(channel, listener, onGap, onLost),
+    listen: (channel, listener, onReconnected, onLost) =>
+      notifications.listen(channel, listener, onReconnected, onLost),
     async close() {
       await notifications.close();
       await pool.end();
@@ -156,7 +157,7 @@ async function inTransaction<T>(
     } catch {
       throw new RollbackFailed(error);
     }
-    // A failed opening (an unknown role, say) explains the failure of the work better than its aftermath does.
+    // A failed opening (an unknown role, say) is a better error than what follows from it.
     await opened;
     throw error;
   }
@@ -211,7 +212,7 @@ function readFrom(
   });
 }
 
-/** Gathers what is sent in this turn of the event loop into one write to the network. */
+/** Combines the messages of one turn of the event loop into one write. */
 function writeAtOnce(client: pg.PoolClient): void {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   stream.cork();
@@ -263,11 +264,11 @@ async function takeLocks(client: pg.Client, locks: readonly AdvisoryLock[]): Pro
 interface Subscription {
   channel: string;
   listener: NotificationListener;
-  onGap: (() => void) | undefined;
+  onReconnected: (() => void) | undefined;
   onLost: (() => void) | undefined;
 }
 
-/** One connection that LISTENs for all channels and comes back by itself when it is lost. */
+/** One connection that LISTENs to all channels and reconnects. */
 class NotificationConnection {
   readonly #url: string;
   readonly #checkEveryMs: number;
@@ -284,8 +285,13 @@ class NotificationConnection {
     this.#onFault = onFault;
   }
 
-  async listen(channel: string, listener: NotificationListener, onGap?: () => void, onLost?: () => void) {
-    const subscription: Subscription = { channel, listener, onGap, onLost };
+  async listen(
+    channel: string,
+    listener: NotificationListener,
+    onReconnected?: () => void,
+    onLost?: () => void,
+  ) {
+    const subscription: Subscription = { channel, listener, onReconnected, onLost };
     this.#subscriptions.add(subscription);
     const client = await this.#connected();
     await client.query(`listen ${pg.escapeIdentifier(channel)}`);
@@ -364,7 +370,7 @@ class NotificationConnection {
     check = setInterval(() => {
       if (unanswered >= 2) {
         onLost(new Error('the database does not answer on the connection for notifications'));
-        // No good-bye: nobody would hear it.
+        // Destroyed without a Terminate message, which no one would receive.
         (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
         return;
       }
@@ -388,7 +394,7 @@ class NotificationConnection {
         const client = await this.#connected();
         const channels = new Set([...this.#subscriptions].map(({ channel }) => channel));
         for (const channel of channels) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
-        for (const { onGap } of this.#subscriptions) onGap?.();
+        for (const { onReconnected } of this.#subscriptions) onReconnected?.();
       } catch {
         this.#client = null;
         this.#reconnectSoon(Math.min(delayMs * 2, 10_000));

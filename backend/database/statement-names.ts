@@ -1,15 +1,15 @@
-// Names for statements that come again and again, under which a connection prepares each of them once.
+// Names for repeated statements, under which each connection prepares them once.
 
 const usesBeforePreparing = 3;
 const maxNames = 300;
 const maxCounted = 2000;
 
-/** The names given so far. Their number is bounded: clients of the table API choose the shapes of statements. */
+/** Assigned names, limited in number: clients choose the shapes of statements. */
 export class StatementNames {
   readonly #uses = new Map<string, number>();
   readonly #names = new Map<string, string>();
 
-  /** The name of a statement; null while it is not worth one. */
+  /** The name of a statement; null while it is rare. */
   of(sql: string): string | null {
     const name = this.#names.get(sql);
     if (name) return name;

@@ -24,9 +24,9 @@ export function testDatabases(): Database['kind'][] {
 }
 
 /**
- * Makes an empty, migrated database that is deleted when it is closed.
+ * Creates an empty, migrated database that is deleted when it is closed.
  * @param kind one of `testDatabases()`
- * @param sources what to migrate it with; the template is kept per content of these files
+ * @param sources its migrations; the template is cached by their content
  */
 export async function throwawayDatabase(
   kind: Database['kind'],
@@ -40,7 +40,7 @@ export async function throwawayDatabase(
 
 async function throwawayPglite(fingerprint: string, sources: readonly MigrationSource[]): Promise<Database> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-test-pglite-run-'));
-  copyFolder(await templateFolder(fingerprint, sources), join(folder, 'database'), isOfNobody);
+  copyFolder(await templateFolder(fingerprint, sources), join(folder, 'database'), isUnusedTemplate);
   const database = await openPglite(join(folder, 'database'), { isDurable: false, sharedBuffers });
   return {
     ...database,
@@ -54,19 +54,19 @@ async function throwawayPglite(fingerprint: string, sources: readonly MigrationS
 /**
  * Lays the files of an embedded database into a folder, for who opens it by themselves: it is as if it had been opened,
  * migrated and closed there before.
- * @param folder made; must not be there yet
+ * @param folder is created; must not exist
  */
 export async function layDatabase(folder: string, sources: readonly MigrationSource[]): Promise<void> {
   copyFolder(await templateFolder(await fingerprintOf(sources), sources), folder);
 }
 
-/** Makes the template of embedded databases, unless it is there: later ones are copied. */
+/** Creates the template of embedded databases if it is missing; later ones are copies. */
 export async function prepareTemplate(sources: readonly MigrationSource[]): Promise<void> {
   await templateFolder(await fingerprintOf(sources), sources);
 }
 
 async function templateFolder(fingerprint: string, sources: readonly MigrationSource[]): Promise<string> {
-  // Templates outlive the run that made them, and its own folder for what is temporary.
+  // Templates outlive the run and its temporary folder.
   const templates = process.env.TEST_TEMPLATES ?? tmpdir();
   const template = join(templates, `jani-test-pglite-${await versionOfPglite()}-${fingerprint}`);
   if (await exists(template)) return template;
@@ -77,14 +77,14 @@ async function templateFolder(fingerprint: string, sources: readonly MigrationSo
   const database = await openPglite(folder, { isDurable: false, sharedBuffers });
   if (sources.length > 0) await migrate(database, sources);
   await database.close();
-  // Whoever is first provides it; the others' copies are dropped.
+  // The first one to finish provides it; other copies are deleted.
   await rename(folder, template).catch(() => {});
   await rm(making, { recursive: true, force: true });
   return template;
 }
 
-/** The files of template1 and template0, of which PGlite makes no databases. */
-const isOfNobody = (path: string) => /[/\\]base[/\\][14]$/.test(path);
+/** Files of template1 and template0, which PGlite does not copy. */
+const isUnusedTemplate = (path: string) => /[/\\]base[/\\][14]$/.test(path);
 
 // More than a thousand small files: one after the other costs a tenth of what Node's own asynchronous copy does.
 function copyFolder(from: string, to: string, isLeftOut = (_: string) => false): void {

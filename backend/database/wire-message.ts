@@ -1,7 +1,7 @@
 // Writes messages of PostgreSQL's protocol (its documentation, "Message Formats") one behind the other, so that they go to
 // the server in one piece.
 
-// Room to write in; what is taken is a copy. Nothing waits between the first message and the last, so one buffer is enough.
+// A shared write buffer; results are copies. Nothing is awaited between the first message and the last, so one buffer suffices.
 const maxRetainedBytes = 64 * 1024;
 let buffer = Buffer.allocUnsafe(maxRetainedBytes);
 
@@ -9,7 +9,7 @@ const describePortal = fixed('D', [0x50, 0]);
 const execute = fixed('E', [0, 0, 0, 0, 0]);
 const sync = fixed('S', []);
 
-/** Messages on their way to one server. Others are begun only when these are taken. */
+/** Messages to one server. Only one set is written at a time. */
 export class WireMessages {
   #length = 0;
 
@@ -23,7 +23,7 @@ export class WireMessages {
   }
 
   /**
-   * Gives a prepared statement its values, as text, and has it answer as text.
+   * Binds text values to a prepared statement, with text results.
    * @param values strings, numbers, booleans, null, or objects (sent as JSON)
    */
   bind(statement: string, values: readonly unknown[]): this {
@@ -46,7 +46,7 @@ export class WireMessages {
     return this.#end(start);
   }
 
-  /** Asks what the statement bound last gives. */
+  /** Describes the bound statement's result. */
   describePortal(): this {
     return this.#add(describePortal);
   }

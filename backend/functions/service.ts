@@ -1,16 +1,16 @@
-// Runs functions: finds the one a request names, within bounds of size and time. What they do is their own affair.
+// Runs functions by name, with limits of size and time.
 import { decodeProtectedHeader } from 'jose';
 import { type Caller, inShareOf, type Service } from '../caller.ts';
 
-/** What a function gets beside the request. */
+/** Context of a function call. */
 interface FunctionContext {
-  /** Who calls; `anon` when a third party calls without a key. */
+  /** The caller; `anon` when a third party calls without a key. */
   caller: Caller;
   /** Aborted when the function timed out and the caller has its response. */
   signal: AbortSignal;
 }
 
-/** A function: gets the request as it came in, with its full URL and its raw body. */
+/** A function: receives the request with its full URL and raw body. */
 export type FunctionHandler = (request: Request, context: FunctionContext) => Promise<Response> | Response;
 
 /** A function and how the runner treats calls of it. */
@@ -24,11 +24,11 @@ export interface DeployedFunction {
   verifyJwt?: 'always' | 'when-sent' | 'never';
 }
 
-/** What the runner needs. */
+/** Dependencies of the service. */
 export interface FunctionsOptions {
   /** By name, as in `/functions/v1/{name}`. */
   functions: Readonly<Record<string, DeployedFunction>>;
-  /** Receives what functions throw, also after a timeout. Callers never see it. */
+  /** Receives errors of functions, also after a timeout. Callers never see them. */
   onFault?: (error: unknown, functionName: string, request: Request) => void;
   /** Maximum bytes of a request's body. Default: 1 MiB. */
   bodyBytes?: number;
@@ -43,7 +43,7 @@ const allowedMethods = 'GET, POST, PUT, PATCH, DELETE, OPTIONS';
 const allowedHeaders = 'authorization, x-client-info, apikey, content-type, x-region';
 
 /**
- * Makes the runner. Every method and body passes through to the function; only a browser's preflight is answered here.
+ * Creates the service. Every method and body passes through to the function; only preflight requests are answered here.
  *
  * Answers of its own: 404 for an unknown function, 413 for a large body, 504 for one that took too long (these three with
  * `x-relay-error: true`, which functions-js reports as "the function was not reached"), 401 for a missing or wrong token
@@ -53,7 +53,7 @@ export function createFunctionsService(options: FunctionsOptions): Service {
   const { functions, onFault = () => {}, bodyBytes = 1_048_576, timeLimitMilliseconds = 60_000 } = options;
   const { anonymousBodyBytes = bodyBytes } = options;
   return {
-    // Which tokens and methods a function takes is its own setting.
+    // Accepted tokens and methods are a function's own setting.
     policy: { badToken: 'reported', answersPreflight: true },
     async fetch(request, caller) {
       const isPreflight =
@@ -66,7 +66,7 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       const { tokenError } = caller;
       const isRefused =
         tokenError && (verifyJwt === 'always' || (verifyJwt === 'when-sent' && tokenError.token));
-      // Browsers send no token with what asks for options.
+      // Preflight requests have no token.
       if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenError.token);
 
       const maxBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
@@ -119,7 +119,7 @@ function nameIn(url: string): string | null {
 }
 
 /**
- * The request itself when it says how long it is (the HTTP server holds it to that), else a copy with its body read.
+ * The request itself when it declares its length (which the HTTP server enforces), else a copy with the body read.
  * @param isReadFirst whether the body is read in any case: a slow sender must not hold a function's place in the queue
  * @returns null when the body is larger than accepted
  */
@@ -137,7 +137,7 @@ async function withinSize(request: Request, most: number, isReadFirst: boolean):
     if (size > most) return null;
     chunks.push(chunk);
   }
-  // Of its parts: the HTTP server's requests are none that the constructor takes.
+  // From parts, because the constructor refuses the HTTP server's request objects.
   const { url, method, headers, signal } = request;
   return new Request(url, { method, headers, signal, body: Buffer.concat(chunks) });
 }
@@ -195,7 +195,7 @@ function unauthorized(code: string, message: string): Response {
   );
 }
 
-/** Lets any page read the answer, as keys and tokens and not cookies say who calls; a function may say otherwise. */
+/** Any page may read the response, because keys and tokens authenticate, not cookies; a function may override it. */
 function withCors(response: Response): Response {
   if (response.headers.has('access-control-allow-origin')) return response;
   const headers = new Headers(response.headers);

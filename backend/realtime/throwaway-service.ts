@@ -11,7 +11,7 @@ import type { Limits } from './limits.ts';
 import { createRealtimeService, type RealtimeOptions } from './service.ts';
 
 const keyOfService = await generateKeyPair('ES256', { extractable: true });
-const keyOfNobody = await generateKeyPair('ES256');
+const foreignKeyPair = await generateKeyPair('ES256');
 const keys: ApiKeys = {
   publishable: 'sb_publishable_test',
   secret: 'sb_secret_test',
@@ -29,7 +29,7 @@ export function tokenOf(claims: Record<string, unknown>, expiry: string | number
 
 /** A token like `tokenOf`'s, signed with another key. */
 export function forgedTokenOf(claims: Record<string, unknown>): Promise<string> {
-  return signed(claims, '1h', keyOfNobody.privateKey);
+  return signed(claims, '1h', foreignKeyPair.privateKey);
 }
 
 function signed(claims: Record<string, unknown>, expiry: string | number, key: CryptoKey) {

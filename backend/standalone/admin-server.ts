@@ -1,14 +1,14 @@
-// How the data service by itself is, told on a port of its own.
+// Health endpoints of the standalone data service on their own port.
 import { createServer, type Server } from 'node:http';
 import type { Database } from '../database/database.ts';
 import { closeServer, listen } from '../listen.ts';
 
-/** What it tells of. */
+/** Sources of the health reports. */
 export interface AdminSubject {
-  /** What answers requests; not listening any more, it does not live. */
+  /** The request server; not listening means not live. */
   server: Server;
   database: Database;
-  /** What the service knows of the database's schema. */
+  /** The schema cache. */
   schemaCache(): unknown;
 }
 
@@ -17,7 +17,7 @@ const mapsAsObjects = (_: string, value: unknown) =>
 
 /**
  * Answers `/live`, `/ready` and `/schema_cache`, with PostgREST's statuses.
- * @returns where it listens, and what ends it
+ * @returns its address, and a function that closes it
  */
 export async function startAdminServer(
   { server, database, schemaCache }: AdminSubject,

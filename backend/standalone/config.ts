@@ -12,13 +12,13 @@ export interface DataConfig {
   port: number;
   /** A socket file that it listens on in place of the port, and its mode; null for none. */
   socket: { path: string; mode: number } | null;
-  /** Where it tells how it is; null for nowhere. */
+  /** Address of the health endpoints; null for none. */
   admin: { host: string; port: number } | null;
   /** Connections to the database. */
   poolSize: number;
   /** Milliseconds a request waits for one of them. */
   poolTimeout: number;
-  /** The channel on which the database says that settings changed; null for none. */
+  /** Notification channel for changed settings; null for none. */
   channel: string | null;
   /** Whether the database may hold settings, and the function that sets some of them. */
   inDatabase: { preConfig: { schema: string; name: string } | null } | null;
@@ -72,7 +72,7 @@ const formerNames: Readonly<Record<string, string>> = {
 /**
  * Reads them. Those that name a file (`@path`) are read from it.
  * @param environment variables such as `PGRST_DB_SCHEMAS`; blank ones count as not set
- * @param inDatabase what the database holds of `settingsInDatabase`, by their names
+ * @param inDatabase values of `settingsInDatabase` from the database, by name
  * @returns null when `PGRST_DB_URI` is not set: the data service is not wanted by itself
  * @throws WrongSetting naming the first wrong one
  */
@@ -128,7 +128,7 @@ export function readDataConfig(
       allowsPlan: isTrue('DB_PLAN_ENABLED', text),
       openApiMode: oneOf('OPENAPI_MODE', text, openApiModes),
       openApiSecurity: isTrue('OPENAPI_SECURITY_ACTIVE', text),
-      tellsTiming: isTrue('SERVER_TIMING_ENABLED', text),
+      showsTiming: isTrue('SERVER_TIMING_ENABLED', text),
       schemaChannel: channel,
       ...(openApiAddress ? { openApiAddress } : {}),
       ...(rootFunction ? { rootFunction: functionNamed(rootFunction).name } : {}),
@@ -156,7 +156,7 @@ function oneOf<Choice extends string>(name: string, text: Text, choices: readonl
   return choice;
 }
 
-/** The value, or what is in the file that it names, but for the end of its last line. */
+/** The value, or the content of the file that it names, without the last line break. */
 function contentOf(name: string, value: string): Buffer {
   if (!value.startsWith('@')) return Buffer.from(value);
   try {
@@ -218,7 +218,7 @@ function adminOf(text: Text, host: string, servicePort: number): DataConfig['adm
 
 // ── Tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A secret, a JSON Web Key or a set of them: which, tells the text itself. */
+/** A secret, a JSON Web Key or a key set, recognised by the text itself. */
 function keysOf(text: Text): readonly VerifyingKey[] | null {
   const given = text('JWT_SECRET');
   if (given === undefined) return null;

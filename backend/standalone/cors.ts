@@ -6,7 +6,7 @@ const exposed =
   'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit';
 
 /**
- * Answers a browser that asks before it sends a page's request.
+ * Answers preflight requests.
  * @param allowedOrigins null for all
  * @returns null when the request is no such question
  */
@@ -29,7 +29,7 @@ export function answerPreflight(
   });
 }
 
-/** What lets a page see the answer to its request, where its site may: headers of the answer, in lower case. */
+/** Response headers that let pages of allowed sites read the response, in lower case. */
 export function pageHeaders(
   request: Request,
   allowedOrigins: readonly string[] | null,

@@ -1,4 +1,4 @@
-// The data service by itself on a given PostgreSQL database, set as PostgREST is set.
+// The standalone data service on a given PostgreSQL database, configured like PostgREST.
 import { chmod } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
@@ -18,17 +18,17 @@ import { createTokenCheck, RefusedToken } from './token-check.ts';
 /** The running service. */
 export interface DataServer {
   url: string;
-  /** Where it tells how it is; null for nowhere. */
+  /** Address of the health endpoints; null for none. */
   adminUrl: string | null;
-  /** Reads settings, roles and schema anew; what cannot be read or is wrong is logged, and all stays as it was. */
+  /** Reads settings, roles and schema again; on errors, which are logged, the previous ones stay. */
   reload(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Starts it. The database is taken as it is: nothing is migrated.
+ * Starts it. The database is used as is, without migrations.
  * @param environment the settings; those that the database holds count more
- * @throws what `describeStartFailure` puts into words
+ * @throws errors that `describeStartFailure` words
  */
 export async function startDataServer(
   environment: Readonly<Record<string, string | undefined>>,
@@ -99,7 +99,7 @@ async function listenAt(server: Server, { host, port, socket }: DataConfig): Pro
   await chmod(socket.path, socket.mode);
 }
 
-/** What answers requests by one state of the settings. */
+/** The request handler for one state of the settings. */
 async function answersBy(config: DataConfig, database: Database, onFault: (error: unknown) => void) {
   const { allowedOrigins, traceHeader } = config;
   const check = createTokenCheck(config.tokens);

@@ -1,4 +1,4 @@
-// Settings of the data service that the database itself holds, as PostgREST's users keep them there.
+// Settings of the data service stored in the database, as PostgREST supports them.
 import type { Database } from '../database/database.ts';
 import { type DataConfig, readDataConfig, settingsInDatabase } from './config.ts';
 

@@ -1,4 +1,4 @@
-// Who calls the data service by itself: the Authorization header becomes claims, with PostgREST's answers otherwise.
+// Authenticates the Authorization header for the standalone data service, with PostgREST's errors.
 import { type CryptoKey, compactVerify, importJWK, type JWK } from 'jose';
 import type { Claims } from '../database/as-role.ts';
 import { PlainResponse } from '../plain-response.ts';
@@ -8,18 +8,18 @@ interface ClaimSearch {
   operator: '==' | '!=' | '^==' | '==^' | '*==';
   text: string;
 }
-/** A step of the way to where a token tells its role; a search is the last one. */
+/** A step of the path to the role claim; a search is the last one. */
 export type ClaimStep = { key: string } | { index: number } | ClaimSearch;
 
 /** A key that verifies tokens: a shared secret, or a JSON Web Key. */
 export type VerifyingKey = Uint8Array | JWK;
 
 export interface TokenSettings {
-  /** The role of who brings no token; null when everyone must. */
+  /** Role for requests without a token; null when one is required. */
   anonymousRole: string | null;
   /** Null when no token can be checked. */
   keys: readonly VerifyingKey[] | null;
-  /** Whom tokens must be for, where they say it; null when that is not looked at. */
+  /** Accepted audiences of tokens with one; null for any. */
   audience: string | null;
   /** Where in a token the role is, from the outside in. */
   roleClaim: readonly ClaimStep[];
@@ -27,7 +27,7 @@ export interface TokenSettings {
   maxCachedTokens: number;
 }
 
-/** A request that is answered before the service is asked. */
+/** A request answered before it reaches the service. */
 export class RefusedToken extends Error {
   override readonly name = 'RefusedToken';
   readonly code: string;
@@ -61,13 +61,13 @@ export class RefusedToken extends Error {
 type TokenClaims = Record<string, unknown>;
 
 /**
- * Makes the check of Authorization headers.
+ * Creates the check of Authorization headers.
  * @returns a function from a header's value, null for none, to claims; it throws RefusedToken
  */
 export function createTokenCheck(settings: TokenSettings): (header: string | null) => Promise<Claims> {
   const { anonymousRole, keys, audience, roleClaim, maxCachedTokens } = settings;
   const verify = keys && verifierOf(keys);
-  // What was verified stays verified; times and audience are looked at anew.
+  // Signatures are cached; times and audience are checked each time.
   const remembered = new Map<string, TokenClaims>();
   return async (header) => {
     const token = /^bearer(?:\s(.*))?$/i.exec(header?.trim() ?? '');
@@ -172,7 +172,7 @@ function isSuitable(key: VerifyingKey, algorithm: string, id: string | null): bo
   );
 }
 
-/** Verifying needs no more, and a private key would be taken for signing. */
+/** Verification needs no more, and a private key would be used for signing. */
 function publicPart({ kty, crv, x, y, n, e, k }: JWK): JWK {
   const all = { kty, crv, x, y, n, e, k };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as unknown as JWK;
@@ -214,7 +214,7 @@ const matches: Readonly<Record<ClaimSearch['operator'], (value: string, text: st
   '*==': (value, text) => value.includes(text),
 };
 
-/** What is where the steps lead; undefined when there is nothing. */
+/** The value at the end of the path; undefined without one. */
 function valueAt(claims: TokenClaims, path: readonly ClaimStep[]): unknown {
   let value: unknown = claims;
   for (const step of path) {

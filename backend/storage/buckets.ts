@@ -1,4 +1,4 @@
-// Buckets: made, read, changed, emptied and deleted, under the caller's own rights.
+// Buckets: create, read, change, empty and delete, with the caller's rights.
 import { DatabaseError } from '../database/database.ts';
 import { asCaller, type Call, ownerOf, removeFiles, type StorageContext } from './context.ts';
 import { faults } from './fault.ts';

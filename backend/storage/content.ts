@@ -1,4 +1,4 @@
-// What a bucket makes of content before it becomes an object: limited in size and type, and images re-encoded.
+// Checks uploads against their bucket: size, type, and re-encoded images.
 import type { Client } from '../fair-queue.ts';
 import type { StorageContext } from './context.ts';
 import { faults } from './fault.ts';
@@ -22,10 +22,10 @@ export function checkType(bucket: BucketLimits, type: string): void {
 /**
  * Turns content that came in into what the bucket keeps. Where only images are taken, what the sender calls it does
  * not count: the content is decoded and encoded again.
- * @param file a work file; it is gone when this throws
- * @param client who brought it
- * @returns the file to keep and what is known about it
- * @throws StorageFault when the bucket does not take it
+ * @param file a work file; deleted when this throws
+ * @param client the uploader
+ * @returns the file to store and its metadata
+ * @throws StorageFault when the bucket does not accept it
  */
 export async function accept(
   context: StorageContext,
@@ -41,7 +41,7 @@ export async function accept(
       const declared = formatOfType(essence(type));
       const clean = await context.images.cleanse(file.path, context.files.workFolder, client, (format) => {
         if (takesType(bucket.allowed_mime_types, `image/${format}`)) return format;
-        // A JPEG that is called a PNG becomes one where only those are taken.
+        // A JPEG named as a PNG becomes one where only PNG is accepted.
         if (declared && takesType(bucket.allowed_mime_types, type)) return declared;
         throw faults.mimeType(`image/${format}`);
       });

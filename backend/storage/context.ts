@@ -1,4 +1,4 @@
-// What every part of the service works with, and the one way it takes to the database.
+// Dependencies of the storage service, and its access to the database.
 import { type Caller, inShareOf } from '../caller.ts';
 import { asRole, type Claims } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
@@ -10,11 +10,11 @@ import type { UrlTokens } from './url-tokens.ts';
 export interface StorageSettings {
   /** Most bytes of an object in a bucket without a limit of its own, and the most any bucket may allow. */
   fileSizeLimit: number;
-  /** Most pixels of an image that is taken or made smaller, all frames together. */
+  /** Maximum pixels of an image to accept or resize, all frames together. */
   pixelLimit: number;
-  /** Seconds that an address to upload to is good for. */
+  /** Lifetime of a signed upload URL, in seconds. */
   uploadUrlSeconds: number;
-  /** Seconds that a resumable upload may take. */
+  /** Maximum duration of a resumable upload, in seconds. */
   resumableSeconds: number;
   /** Bytes of JSON that an anonymous caller may send. */
   anonymousJsonBytes: number;
@@ -23,7 +23,7 @@ export interface StorageSettings {
    * for any rendering. With any size of its own choice a caller would ask for work that no cache saves.
    */
   anonymousSides: readonly number[] | null;
-  /** Most bytes of rendered images that are kept. */
+  /** Maximum bytes of cached rendered images. */
   renderedBytes: number;
 }
 
@@ -39,12 +39,12 @@ export interface StorageContext {
   onFault: (error: unknown) => void;
 }
 
-/** A request with what the router has found out about it. */
+/** A request as routed. */
 export interface Call {
   request: Request;
   url: URL;
   caller: Caller;
-  /** What is being done, as `storage.operation()` says it in policies. */
+  /** The operation, as `storage.operation()` returns it to policies. */
   operation: string;
 }
 
@@ -84,7 +84,7 @@ export function asCaller<T>(
 }
 
 /**
- * Reads what does not depend on the caller's rights, as the service itself.
+ * Reads rows that do not depend on the caller's rights, as the service.
  * @throws DatabaseError
  */
 export function asService<T>(
@@ -95,7 +95,7 @@ export function asService<T>(
   return inShareOf(caller, 'work', 1, () => read(database));
 }
 
-/** Who a row belongs to: the sub claim, as it is and, where it is one, as a UUID. */
+/** Owner of a row: the sub claim, as is and, if it is one, as a UUID. */
 export function ownerOf(claims: Claims): { owner: string | null; ownerId: string | null } {
   const ownerId = claims.sub ?? null;
   const isUuid = ownerId !== null && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(ownerId);

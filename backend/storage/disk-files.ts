@@ -1,12 +1,12 @@
-// Files on a disk of this machine. A name never comes from a request: it is an installation and a random version.
+// Files on a local disk. Names never come from a request: they are an installation and a random version.
 import { constants } from 'node:fs';
 import { copyFile, link, mkdir, open, opendir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { type ByteRange, FileMissing, type FileStore } from './file-store.ts';
 
 /**
- * Keeps files in a folder.
- * @param folder made when missing; holds `files/` and, on the same disk so that files can be moved over, `work/`
+ * Stores files in a folder.
+ * @param folder created when missing; contains `files/` and `work/`, on the same disk so that files can be renamed
  */
 export function createDiskFiles(folder: string): FileStore {
   const root = resolve(folder, 'files');
@@ -61,7 +61,7 @@ export function createDiskFiles(folder: string): FileStore {
       for await (const part of entries(join(root, installation))) {
         for await (const version of entries(join(root, installation, part))) {
           const found = await stat(join(root, installation, part, version)).catch(() => null);
-          // ctime: a link made by a copy is younger than its content.
+          // ctime: a hard link made by a copy is newer than its content.
           if (found?.isFile() && found.ctime < moment) yield `${installation}/${version}`;
         }
       }
@@ -69,7 +69,7 @@ export function createDiskFiles(folder: string): FileStore {
   };
 }
 
-/** Removes what killed processes left in a folder before a moment. */
+/** Deletes files that killed processes left before a moment. */
 export async function removeOlderThan(folder: string, moment: Date): Promise<void> {
   for await (const name of entries(folder)) {
     const path = join(folder, name);
@@ -88,7 +88,7 @@ async function* entries(folder: string): AsyncIterable<string> {
 
 async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true });
-  // A new folder is only there to stay once the one it is in says so.
+  // A new folder is durable once its parent is synced.
   if (first) for (let at = folder; at.length >= first.length; at = dirname(at)) await syncFile(dirname(at));
 }
 

@@ -8,12 +8,12 @@ import { type ByteRange, FileMissing } from './file-store.ts';
 import { essence } from './names.ts';
 import { findBucket, findObject, type ObjectRow } from './rows.ts';
 
-/** How an object may be reached: by the caller's rights, because its bucket is public, or by a signed address. */
+/** Access to an object: with the caller's rights, through a public bucket, or with a signed URL. */
 export type Access = 'caller' | 'public' | 'signed';
 
 /**
- * Finds the row of an object that is asked for.
- * @throws StorageFault NoSuchBucket when there is no bucket that may be read in this way, NoSuchKey
+ * Finds the row of a requested object.
+ * @throws StorageFault NoSuchBucket without a bucket that allows this access, NoSuchKey
  */
 export async function findReadable(
   context: StorageContext,
@@ -51,7 +51,7 @@ export async function withFile<T>(
   }
 }
 
-/** `GET` and `HEAD` of an object. `expires`: seconds since 1970, of a signed address. */
+/** `GET` and `HEAD` of an object. `expires`: seconds since 1970, of a signed URL. */
 export function sendObject(
   context: StorageContext,
   call: Call,
@@ -79,7 +79,7 @@ function asBody(content: Readable): ReadableStream<Uint8Array> {
   return NodeReadable.toWeb(content) as ReadableStream<Uint8Array>;
 }
 
-/** Headers that go with content made of an object. */
+/** Headers of an object's content. */
 export function contentHeaders(call: Call, object: ObjectRow, type: string): Headers {
   const { metadata } = object;
   const headers = new Headers({
@@ -90,7 +90,7 @@ export function contentHeaders(call: Call, object: ObjectRow, type: string): Hea
     'x-robots-tag': 'none',
     'x-content-type-options': 'nosniff',
   });
-  // What a browser could run must not run as a page of ours.
+  // Active content must not run on our origin.
   if (!isInert(type)) headers.set('content-security-policy', `default-src 'none'; sandbox`);
   const name = call.url.searchParams.get('download');
   if (name !== null) headers.set('content-disposition', dispositionOf(name));
@@ -124,8 +124,8 @@ export function isUnchanged(request: Request, headers: Headers): boolean {
 }
 
 /**
- * The part that is asked for, or null for the whole. Several parts at once, and what is no range of bytes, get the whole.
- * @throws StorageFault InvalidRange when nothing of it is there
+ * The requested range, or null for the whole. Multiple ranges and other units get the whole.
+ * @throws StorageFault InvalidRange when it is outside the content
  */
 function rangeOf(request: Request, headers: Headers, size: number): ByteRange | null {
   const condition = request.headers.get('if-range');

@@ -1,4 +1,4 @@
-// What the service refuses, in the words and codes of the storage API.
+// Errors of the storage service, with the texts and codes of the storage API.
 import { DatabaseError } from '../database/database.ts';
 
 interface FaultFields {
@@ -6,7 +6,7 @@ interface FaultFields {
   error: string;
   message: string;
   code: string;
-  /** HTTP status where it is not 400, which handled faults have whatever `statusCode` says. */
+  /** HTTP status other than 400, the default for any `statusCode`. */
   status?: number;
   headers?: Record<string, string>;
 }
@@ -35,7 +35,7 @@ const fault =
   (message = usual): StorageFault =>
     new StorageFault({ statusCode, error, message, code, status });
 
-/** The faults by what they mean; each takes a sentence where the usual one does not fit. */
+/** Faults by meaning; each accepts a message in place of the usual one. */
 export const faults = {
   noSuchBucket: fault(404, 'Bucket not found', 'NoSuchBucket', 'Bucket not found'),
   noSuchKey: fault(404, 'not_found', 'NoSuchKey', 'Object not found'),
@@ -78,8 +78,8 @@ export const faults = {
 };
 
 /**
- * What a thrown value is to the sender of a request.
- * @returns the fault, or null when it is a problem of our own
+ * Converts a thrown value to the response's fault.
+ * @returns the fault, or null for an internal error
  */
 export function asFault(thrown: unknown): StorageFault | null {
   if (thrown instanceof StorageFault) return thrown;
@@ -96,7 +96,7 @@ export function asFault(thrown: unknown): StorageFault | null {
     case '57014':
       return faults.timeout();
     default:
-      // What a trigger or policy of the shop raises is meant for the caller.
+      // Errors raised by triggers or policies are meant for the caller.
       return thrown.code.startsWith('P0') || thrown.code.startsWith('PT')
         ? faults.request(thrown.message)
         : null;

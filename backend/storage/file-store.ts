@@ -16,18 +16,18 @@ export interface ByteRange {
 }
 
 export interface FileStore {
-  /** A folder of this machine for uploads in progress and images that were made from others. */
+  /** A local folder for uploads in progress and rendered images. */
   readonly workFolder: string;
   /**
-   * Takes a file of the work folder over. When it resolves the content is there to stay, and the given file is gone.
-   * @param name `{installation}/{version}`, made by us
+   * Moves a file from the work folder. When it resolves, the content is durable and the given file is gone.
+   * @param name `{installation}/{version}`, generated
    */
   put(name: string, workFile: string): Promise<void>;
   /** @throws FileMissing */
   copy(from: string, to: string): Promise<void>;
   /** @throws FileMissing before anything was read */
   read(name: string, range?: ByteRange): Promise<Readable>;
-  /** Removes files; one that is not there is no fault. */
+  /** Deletes files; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
   /** The names within an installation of files written before a moment. */
   olderThan(installation: string, moment: Date): AsyncIterable<string>;

@@ -1,5 +1,5 @@
-// Images from strangers: recognised by their bytes, decoded within bounds, and written anew, so that nothing but pixels
-// is left of what came in.
+// Images from clients: recognised by their bytes, decoded within limits, and encoded again, so that only pixels of the upload
+// remain.
 import { open } from 'node:fs/promises';
 import type { Sharp } from 'sharp';
 import { type Client, type FairQueue, QueueFull } from '../fair-queue.ts';
@@ -8,9 +8,9 @@ import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-fil
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
 
-/** What of an image stays in view when it is cut to size. */
+/** Which part of a cropped image stays. */
 export interface Gravity {
-  /** A side, a corner, the centre, what draws the eye, or a point. */
+  /** A side, a corner, the centre, the salient region, or a point. */
   to: (typeof gravities)[number];
   /** Of a point: the share of the width and height, 0 to 1. Else the way from there: pixels, or below 1 a share. */
   x: number | null;
@@ -23,7 +23,7 @@ export interface Rendering {
   width?: number;
   height?: number;
   resize: 'cover' | 'contain' | 'fill';
-  /** Matters with `cover` and both sides given; the centre when absent. */
+  /** Used with `cover` and both sides; default: centre. */
   gravity?: Gravity;
   /** 20 to 100. */
   quality: number;
@@ -46,12 +46,12 @@ export interface ImageWork {
     choose: (format: ImageFormat) => ImageFormat,
   ): Promise<WorkFile & { format: ImageFormat }>;
   /**
-   * Runs work on images when it is the client's turn.
-   * @throws StorageFault when too much work waits
+   * Runs work on images in the client's share of the queue.
+   * @throws StorageFault when the queue is full
    */
   inShare<T>(client: Client, work: () => Promise<T>): Promise<T>;
   /**
-   * Makes an image of another size or format; never a larger one. Call it in `inShare`.
+   * Resizes or converts an image; never enlarges it. Call it in `inShare`.
    * @throws StorageFault when the source cannot be read
    */
   render(source: Buffer, rendering: Rendering): Promise<Buffer>;
@@ -59,11 +59,11 @@ export interface ImageWork {
 
 const accepted = 'JPEG, PNG, WebP, AVIF and GIF images are accepted here';
 const maxFrames = 200;
-/** Most pixels of a side that may be asked for. */
-export const longestSide = 2500;
+/** Maximum pixels of a requested side. */
+export const maxSide = 2500;
 const maxSeconds = 30;
 
-/** Says what image a file holds by its first bytes, or null. Nothing else is ever given to a decoder. */
+/** Recognises an image format by its first bytes, or null. Only recognised images reach a decoder. */
 export function imageFormatOf(head: Uint8Array): ImageFormat | null {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
   const text = (start: number, end: number) => bytes.toString('latin1', start, end);
@@ -79,7 +79,7 @@ export function imageFormatOf(head: Uint8Array): ImageFormat | null {
   return null;
 }
 
-/** The format a media type names, or null when it is none of ours. */
+/** The format of a media type, or null for unsupported ones. */
 export function formatOfType(type: string): ImageFormat | null {
   switch (type) {
     case 'image/jpg':
@@ -105,7 +105,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
   const openImage = async (
     source: string | Buffer,
     format: ImageFormat,
-    keepFrames: boolean,
+    isAnimated: boolean,
     failOn: 'error' | 'none',
   ) => {
     const { default: sharp } = await import('sharp');
@@ -113,11 +113,11 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
       limitInputPixels: pixelLimit,
       failOn,
       sequentialRead: true,
-      animated: keepFrames && (format === 'gif' || format === 'webp'),
+      animated: isAnimated && (format === 'gif' || format === 'webp'),
     });
     const { width, height, pageHeight, pages = 1, format: read, autoOrient } = await image.metadata();
     if (read !== (format === 'avif' ? 'heif' : format)) throw new Error(`decoded as ${read}`);
-    const frames = keepFrames ? pages : 1;
+    const frames = isAnimated ? pages : 1;
     if (width * (pageHeight ?? height) * frames > pixelLimit || frames > maxFrames) throw tooManyPixels();
     return { image: image.timeout({ seconds: maxSeconds }), frames, size: autoOrient };
   };
@@ -165,7 +165,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
       const from = imageFormatOf(source);
       if (!from) throw faults.cannotRender();
       try {
-        // What is kept as it came may be a little damaged: as much of it is shown as there is.
+        // Stored originals may be slightly damaged: decode as much as possible.
         const opened = await openImage(source, from, format === 'webp' || format === 'gif', 'none');
         const { image, frames } = opened;
         const upright = frames > 1 ? image : image.autoOrient();
@@ -177,7 +177,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
         const size =
           width || height
             ? { ...(width ? { width } : {}), ...(height ? { height } : {}) }
-            : { width: longestSide, height: longestSide };
+            : { width: maxSide, height: maxSide };
         const fit = resize === 'contain' || !(width || height) ? 'inside' : resize;
         const sized = upright.resize({ ...size, fit, withoutEnlargement: true });
         return await written(sized, format, quality).toBuffer();
@@ -197,7 +197,7 @@ interface Size {
   height: number;
 }
 
-/** Makes an image cover a size, never enlarging it, and cuts off what stands over. */
+/** Scales an image to cover a size, without enlarging, and crops it. */
 function cutToSize(image: Sharp, source: Size, wanted: Size, gravity: Gravity): Sharp {
   const scale = Math.min(1, Math.max(wanted.width / source.width, wanted.height / source.height));
   const scaled = {
@@ -217,7 +217,7 @@ function cutToSize(image: Sharp, source: Size, wanted: Size, gravity: Gravity): 
   return image.resize({ ...scaled, fit: 'fill' }).extract({ left, top, ...cut });
 }
 
-/** Where along one side the part that stays begins. */
+/** Offset of the visible part along one side. */
 function cutAt(
   whole: number,
   part: number,
@@ -249,7 +249,7 @@ function written(image: Sharp, format: ImageFormat, quality: number): Sharp {
     case 'gif':
       return image.gif({ effort: 4 });
     case 'avif':
-      // The same figure looks better in AVIF than in JPEG: less of it is needed.
+      // AVIF looks better than JPEG at the same quality value, so a lower one suffices.
       return image.avif({ quality: Math.max(1, Math.round(quality * 0.7)), effort: 3 });
   }
 }

@@ -1,4 +1,4 @@
-// JSON that comes with a request, and the checks its fields get.
+// JSON bodies and the checks of their fields.
 import { isStorable } from '../storable.ts';
 import type { Call, StorageContext } from './context.ts';
 import { faults } from './fault.ts';
@@ -9,7 +9,7 @@ const maxBytes = 1024 * 1024;
 
 /**
  * Reads a request's body as a JSON object; an absent body is an empty one.
- * @throws StorageFault InvalidRequest, EntityTooLarge over 1 MiB, or over what an anonymous caller may send
+ * @throws StorageFault InvalidRequest, EntityTooLarge above 1 MiB, or above an anonymous caller's limit
  */
 export async function readJson(
   { settings }: Pick<StorageContext, 'settings'>,

@@ -1,4 +1,4 @@
-// What buckets, objects and media types may be called, and how sizes are written.
+// Valid names of buckets, objects and media types, and the format of sizes.
 import { faults } from './fault.ts';
 
 const keyCharacters = /^[A-Za-z0-9_/!.*'() &$=@;:+,?-]+$/;
@@ -45,7 +45,7 @@ export function essence(type: string): string {
   return (type.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-/** Whether a bucket that takes these takes this media type. No list takes everything. */
+/** Whether a bucket with this list accepts a media type. No list accepts all. */
 export function takesType(patterns: readonly string[] | null, type: string): boolean {
   if (!patterns || patterns.length === 0) return true;
   const wanted = essence(type);
@@ -56,7 +56,7 @@ export function takesType(patterns: readonly string[] | null, type: string): boo
   });
 }
 
-/** Whether a bucket that takes these takes nothing but images. */
+/** Whether a bucket with this list accepts only images. */
 export function takesOnlyImages(patterns: readonly string[] | null): boolean {
   return (
     patterns !== null &&
@@ -65,14 +65,14 @@ export function takesOnlyImages(patterns: readonly string[] | null): boolean {
   );
 }
 
-/** A media type that may stand in a header, or the type of unknown bytes. */
+/** A media type valid in a header, or the type of unknown bytes. */
 export function storableType(type: string | null): string {
   return type && /^[\w.+-]+\/[\w.+-]+(?:\s*;[\x20-\x7e]*)?$/.test(type) && type.length <= 255
     ? type
     : 'application/octet-stream';
 }
 
-/** A cache-control value that may stand in a header. */
+/** A cache-control value valid in a header. */
 export function storableCacheControl(value: string | null): string {
   return value && /^[\x20-\x7e]{1,200}$/.test(value) ? value : 'no-cache';
 }

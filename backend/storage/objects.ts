@@ -33,7 +33,7 @@ interface Journey {
   from: { bucket: string; key: string };
   to: { bucket: string; key: string };
   destination: BucketLimits;
-  /** Whether the content must become what the destination takes. */
+  /** Whether the content must be converted to the destination's types. */
   isInspected: boolean;
 }
 
@@ -59,7 +59,7 @@ function checkFits(context: StorageContext, { destination, from, to }: Journey, 
   checkType(destination, storableType(object.metadata?.mimetype ?? null));
 }
 
-/** Makes a file of its own for an object that goes elsewhere. */
+/** Creates a copy of the file for another object. */
 async function duplicate(
   context: StorageContext,
   journey: Journey,
@@ -193,7 +193,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   }
 }
 
-/** What the caller says of the copy; its media type stays that of the content. */
+/** The caller's metadata of the copy; its media type stays that of the content. */
 function readCopiedHeaders(
   given: Readonly<Record<string, unknown>> | null,
   metadata: ObjectMetadata,
@@ -224,7 +224,7 @@ export async function removeObject(
   return Response.json({ message: 'Successfully deleted' });
 }
 
-/** `DELETE /object/{bucket}`: many at once; what is not there or may not be deleted is left out of the answer. */
+/** `DELETE /object/{bucket}`: several objects; missing or protected ones are left out of the answer. */
 export async function removeObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
   const keys = textsIn(await readJson(context, call), 'prefixes', 1000);
   const { rows } = await asCaller(context, { ...call, claims: call.caller.claims }, (session) =>

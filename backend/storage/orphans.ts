@@ -1,4 +1,4 @@
-// Removes what nothing points to: files whose row was never written or is gone, and work files of killed processes.
+// Deletes orphans: files without a row, and work files of killed processes.
 import { join } from 'node:path';
 import type { Database } from '../database/database.ts';
 import { removeOlderThan } from './disk-files.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { checkAnonymousWish, readWish } from './render.ts';
+import { checkAnonymousRendering, readRenderOptions } from './render.ts';
 
 const check = (query: string, anonymousSides: readonly number[] | null) => {
   const given = new URLSearchParams(query);
-  checkAnonymousWish(
-    readWish((name) => given.get(name), 'querystring'),
+  checkAnonymousRendering(
+    readRenderOptions((name) => given.get(name), 'querystring'),
     { anonymousSides },
   );
 };

@@ -9,7 +9,7 @@ import {
   gravities,
   type ImageFormat,
   imageFormatOf,
-  longestSide,
+  maxSide,
   type Rendering,
 } from './images.ts';
 import type { JsonBody } from './json-body.ts';
@@ -19,14 +19,14 @@ import type { ObjectRow } from './rows.ts';
 const usualQuality = 80;
 const maxSourceBytes = 25 * 1024 * 1024;
 
-/** What a caller asks of an image. */
-export interface Wish {
+/** A requested rendering of an image. */
+export interface RenderOptions {
   width?: number;
   height?: number;
   resize: 'cover' | 'contain' | 'fill';
   gravity?: Gravity;
   quality: number | null;
-  /** `origin` keeps the object's own; null leaves the choice to what the caller accepts. */
+  /** `origin` keeps the object's format; null lets the Accept header decide. */
   format: (typeof formats)[number] | null;
 }
 
@@ -34,10 +34,10 @@ const resizes = ['cover', 'contain', 'fill'] as const;
 const formats = ['origin', 'avif', 'webp'] as const;
 
 /**
- * Reads what is asked for, from a query or from a body's `transform`. A side longer than the longest there is becomes that.
+ * Parses a rendering from a query or a body's `transform`. A side above the maximum becomes the maximum.
  * @throws StorageFault InvalidRequest
  */
-export function readWish(read: (name: string) => unknown, where: string): Wish {
+export function readRenderOptions(read: (name: string) => unknown, where: string): RenderOptions {
   const number = (name: string): number | null => {
     const value = read(name);
     if (value === null || value === undefined || value === '') return null;
@@ -64,7 +64,7 @@ export function readWish(read: (name: string) => unknown, where: string): Wish {
     }
     return known;
   };
-  const side = (name: string) => Math.min(longestSide, integer(name, 0, Number.POSITIVE_INFINITY) ?? 0);
+  const side = (name: string) => Math.min(maxSide, integer(name, 0, Number.POSITIVE_INFINITY) ?? 0);
   const [width, height] = [side('width'), side('height')];
   const to = oneOf('gravity', gravities);
   const [x, y] = [number('x_offset'), number('y_offset')];
@@ -85,8 +85,8 @@ export function readWish(read: (name: string) => unknown, where: string): Wish {
 }
 
 /** @throws StorageFault InvalidRequest for a rendering that an anonymous caller may not ask for */
-export function checkAnonymousWish(
-  { width, height, resize, gravity, quality }: Wish,
+export function checkAnonymousRendering(
+  { width, height, resize, gravity, quality }: RenderOptions,
   { anonymousSides }: Pick<StorageSettings, 'anonymousSides'>,
 ): void {
   if (anonymousSides === null) return;
@@ -103,16 +103,16 @@ export function checkAnonymousWish(
   }
 }
 
-/** A wish as it stands in the token of a signed address. */
-export function wishText(transform: JsonBody): string {
-  const wish = readWish((name) => transform[name], 'body/transform');
+/** A rendering as text for the token of a signed URL. */
+export function renderOptionsText(transform: JsonBody): string {
+  const requested = readRenderOptions((name) => transform[name], 'body/transform');
   const parts: (string | null)[] = [
-    wish.width ? `width:${wish.width}` : null,
-    wish.height ? `height:${wish.height}` : null,
-    `resize:${wish.resize}`,
-    wish.quality ? `quality:${wish.quality}` : null,
-    wish.format ? `format:${wish.format}` : null,
-    wish.gravity ? gravityText(wish.gravity) : null,
+    requested.width ? `width:${requested.width}` : null,
+    requested.height ? `height:${requested.height}` : null,
+    `resize:${requested.resize}`,
+    requested.quality ? `quality:${requested.quality}` : null,
+    requested.format ? `format:${requested.format}` : null,
+    requested.gravity ? gravityText(requested.gravity) : null,
   ];
   return parts.filter((part) => part !== null).join(',');
 }
@@ -122,15 +122,15 @@ function gravityText({ to, x, y }: Gravity): string {
   return ['gravity', to, ...offsets].join(':');
 }
 
-/** The wish a token holds. */
-export function wishOf(text: string): Wish {
+/** Parses a token's rendering. */
+export function parseRenderOptions(text: string): RenderOptions {
   const given = new Map<string, string | undefined>();
   for (const part of text.split(',')) {
     const [name = '', value, x, y] = part.split(':');
     given.set(name, value);
     if (name === 'gravity') given.set('x_offset', x).set('y_offset', y);
   }
-  return readWish((name) => given.get(name), 'token');
+  return readRenderOptions((name) => given.get(name), 'token');
 }
 
 /** `GET` and `HEAD /render/image/…` */
@@ -138,20 +138,20 @@ export function sendRendered(
   context: StorageContext,
   call: Call,
   find: () => Promise<ObjectRow>,
-  wish: Wish,
+  requested: RenderOptions,
   expires?: number,
 ): Promise<Response> {
   return withFile(find, async (object) => {
     const own = await ownFormat(context, object);
-    const { format: wanted, quality, ...rest } = wish;
+    const { format: wanted, quality, ...rest } = requested;
     const accept = call.request.headers.get('accept') ?? '';
     const format = wanted === 'origin' ? own : (wanted ?? bestFormat(accept, own));
     const rendering: Rendering = { ...rest, quality: quality ?? usualQuality, format };
     const key = JSON.stringify([object.version, rendering]);
     const headers = contentHeaders(call, object, `image/${format}`);
     headers.set('vary', 'accept');
-    headers.set('x-transformations', describeWish(wish));
-    headers.set('etag', `"${object.version}-${Buffer.from(wishTag(rendering)).toString('base64url')}"`);
+    headers.set('x-transformations', describeTransformations(requested));
+    headers.set('etag', `"${object.version}-${Buffer.from(renderingTag(rendering)).toString('base64url')}"`);
     if (expires !== undefined) headers.set('expires', new Date(expires * 1000).toUTCString());
     if (isUnchanged(call.request, headers)) return new Response(null, { status: 304, headers });
 
@@ -165,8 +165,8 @@ export function sendRendered(
   });
 }
 
-/** What was done, in the words of the renderer that hosted projects use. */
-function describeWish({ width, height, resize, quality, format, gravity }: Wish): string {
+/** The applied transformations, in the words of the renderer of hosted projects. */
+function describeTransformations({ width, height, resize, quality, format, gravity }: RenderOptions): string {
   const type = { cover: 'fill', contain: 'fit', fill: 'force' }[resize];
   return [
     height ? `height:${height}` : null,
@@ -180,14 +180,14 @@ function describeWish({ width, height, resize, quality, format, gravity }: Wish)
     .join(',');
 }
 
-function wishTag({ width = 0, height = 0, resize, gravity, quality, format }: Rendering): string {
+function renderingTag({ width = 0, height = 0, resize, gravity, quality, format }: Rendering): string {
   return `${width}x${height}${resize[1]}${gravity ? gravityText(gravity) : ''}${quality}${format}`;
 }
 
 async function ownFormat(context: StorageContext, object: ObjectRow): Promise<ImageFormat> {
   const named = formatOfType(essence(object.metadata?.mimetype ?? ''));
   if (named) return named;
-  // Uploads that were not given a type may be images all the same.
+  // Uploads without a type may still be images.
   const head: Buffer[] = [];
   const last = Math.min(63, (object.metadata?.size ?? 0) - 1);
   if (last >= 0) {
@@ -201,7 +201,7 @@ async function ownFormat(context: StorageContext, object: ObjectRow): Promise<Im
 
 function bestFormat(accept: string, own: ImageFormat): ImageFormat {
   const accepts = (type: string) => new RegExp(`${type}(?!\\s*;\\s*q=0(?:\\.0*)?\\s*(?:,|$))`).test(accept);
-  // An AVIF would lose what moves.
+  // An AVIF would lose the animation.
   if (own !== 'gif' && accepts('image/avif')) return 'avif';
   return accepts('image/webp') ? 'webp' : own;
 }

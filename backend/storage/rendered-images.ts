@@ -18,8 +18,8 @@ export interface RenderedImages {
 }
 
 /**
- * Keeps images in a folder.
- * @param folder made when missing; only this cache writes to it
+ * Caches images in a folder.
+ * @param folder created when missing; only this cache writes to it
  * @param maxBytes in all
  */
 export function createRenderedImages(folder: string, maxBytes: number): RenderedImages {

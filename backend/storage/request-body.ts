@@ -2,17 +2,17 @@
 import { faults } from './fault.ts';
 
 export interface RequestBody {
-  /** What comes in; leaving the loop early does not break the connection. */
+  /** The body; leaving the loop early does not break the connection. */
   chunks(): AsyncGenerator<Uint8Array, void>;
   /**
-   * Reads on without keeping anything, so that a sender who only listens once it has sent everything hears the answer.
-   * Gives up after 128 MiB or 10 seconds.
+   * Discards the rest of the body, so that a client that reads only after sending receives the response.
+   * Stops after 128 MiB or 10 seconds.
    */
   drain(): Promise<void>;
 }
 
 const maxDrainedBytes = 128 * 1024 * 1024;
-const longestDrain = 10_000;
+const maxDrainMs = 10_000;
 
 /** Opens a body; nothing else may read the request's body any more. */
 export function openBody(request: Request): RequestBody {
@@ -30,7 +30,7 @@ export function openBody(request: Request): RequestBody {
       }
     },
     async drain() {
-      const deadline = Date.now() + longestDrain;
+      const deadline = Date.now() + maxDrainMs;
       let left = maxDrainedBytes;
       try {
         while (reader && !isDone && left > 0) {

@@ -1,4 +1,4 @@
-// Resumable uploads (TUS 1.0.0): the protocol is the library's; the rights, and what becomes of the content, are ours.
+// Resumable uploads (TUS 1.0.0): the library implements the protocol; rights and storage are ours.
 // Parts are gathered in a folder, which processes may share: each request of an upload may reach another one.
 import { copyFile, link, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,17 +13,17 @@ import { findBucket } from './rows.ts';
 import {
   checkTarget,
   type Described,
-  keepObject,
   ownTarget,
   readUserMetadata,
   signedTarget,
+  storeObject,
   type Target,
 } from './upload.ts';
 import { createUploadLocks } from './upload-locks.ts';
 import { discard, measureWorkFile, newWorkPath } from './work-file.ts';
 
 export interface ResumableUploads {
-  /** Answers a request below `/upload/resumable`. `isSigned`: its right comes from `x-signature`. */
+  /** Handles a request below `/upload/resumable`. `isSigned`: authorised by `x-signature`. */
   fetch(call: Call, isSigned: boolean): Promise<Response>;
 }
 
@@ -45,7 +45,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     expirationPeriodInMilliseconds: context.settings.resumableSeconds * 1000,
   });
   const locker = createUploadLocks(folder);
-  // The library hands its hooks the request it was given: what else is known of it is looked up here.
+  // The library passes its hooks the request object: other data of it is found here.
   const incoming = new WeakMap<object, Incoming>();
   const finishing = new Map<string, Promise<void>>();
   const known = (request: object): Incoming => {
@@ -81,12 +81,12 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     await lock.lock(new AbortController().signal, () => {});
     try {
       const isDone = await readFile(donePath(upload.id)).catch(() => null);
-      if (isDone === null) await keepParts(request, upload);
+      if (isDone === null) await storeParts(request, upload);
     } finally {
       await lock.unlock();
     }
   };
-  const keepParts = async (request: Incoming, upload: Upload): Promise<void> => {
+  const storeParts = async (request: Incoming, upload: Upload): Promise<void> => {
     const metadata: Metadata = upload.metadata ?? {};
     const { bucketName, objectName } = namesIn(metadata);
     const target = await targetOf(request, bucketName, objectName, metadata.upsert === 'true');
@@ -94,19 +94,19 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     if (!bucket) throw faults.noSuchBucket();
     const source = join(folder, upload.id);
     const copy = newWorkPath(context.files.workFolder);
-    // The parts stay until the row is there: a process that is killed now can be asked to finish again.
+    // The parts stay until the row exists: after a kill the client can finish the upload again.
     await link(source, copy).catch(() => copyFile(source, copy));
     try {
       const file = await measureWorkFile(copy);
-      await keepObject(context, request.call, target, bucket, file, describedIn(metadata));
+      await storeObject(context, request.call, target, bucket, file, describedIn(metadata));
     } catch (error) {
       await discard({ path: copy });
-      // What is refused will be refused again.
+      // A refused upload would be refused again.
       if (asFault(error)) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
     await writeFile(donePath(upload.id), String(upload.size ?? 0));
-    // An empty one is whole as soon as it is begun, and the library still looks at it.
+    // An empty upload is complete at once, and the library still reads its file.
     if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
   };
 
@@ -213,7 +213,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
   };
 }
 
-/** Who may go on with an upload. Who has no account is no more than a role, and each role is another sender. */
+/** The sender that may continue an upload. Without an account, the sender is the role. */
 function senderOf({ caller: { claims } }: Call): string {
   return ownerOf(claims).ownerId ?? `role ${claims.role}`;
 }
@@ -240,7 +240,7 @@ function describedIn({ contentType = null, cacheControl, metadata = null }: Meta
   };
 }
 
-/** The id of an upload in the last part of its address, base64url of `{bucket}/{key}/{id}`. */
+/** The upload id in the URL's last segment, base64url of `{bucket}/{key}/{id}`. */
 function idIn(last: string | undefined): string | undefined {
   const id = Buffer.from(last ?? '', 'base64url')
     .toString()

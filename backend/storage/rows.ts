@@ -12,7 +12,7 @@ export interface BucketRow {
   updated_at: string;
 }
 
-/** What the service itself keeps about an object's content. */
+/** The service's metadata of an object's content. */
 export interface ObjectMetadata {
   /** The MD5 of the content, in double quotes. */
   eTag: string;
@@ -127,7 +127,7 @@ class TriedOut extends Error {}
 /**
  * Finds out whether a row could be written, and leaves nothing behind.
  * @param transaction runs work in a transaction of the caller's
- * @throws what writing it would throw
+ * @throws errors of writing it
  */
 export async function tryWriteObject(
   transaction: (work: (session: Session) => Promise<never>) => Promise<never>,

@@ -7,7 +7,7 @@ import { AwsClient } from 'aws4fetch';
 import { FileMissing, type FileStore } from './file-store.ts';
 
 export interface S3Settings {
-  /** Address of the store, without the bucket. */
+  /** URL of the store, without the bucket. */
   endpoint: string;
   bucket: string;
   accessKey: string;
@@ -18,7 +18,7 @@ export interface S3Settings {
 const attempts = 3;
 
 /**
- * Keeps files in an S3-compatible store (path style, SigV4), under `objects/` in one bucket.
+ * Stores files in an S3-compatible store (path style, SigV4), under `objects/` in one bucket.
  * @param workFolder a folder of this machine for uploads in progress
  */
 export function createS3Files(settings: S3Settings, workFolder: string): FileStore {
@@ -80,7 +80,7 @@ export function createS3Files(settings: S3Settings, workFolder: string): FileSto
         throw new FileMissing(from);
       }
       const text = await response.text();
-      // A copy that fails late is told inside an answer of 200.
+      // A copy that fails late reports it in a response with status 200.
       if (!response.ok || text.includes('<Error>')) {
         throw new Error(`the file store refused to copy a file: ${response.status} ${codeIn(text)}`);
       }

@@ -1,4 +1,4 @@
-// The storage service: which request is which operation, and who may ask for it.
+// The storage service: routes requests to operations, and checks access.
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
@@ -15,7 +15,7 @@ import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
 import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './orphans.ts';
-import { checkAnonymousWish, readWish, sendRendered, wishOf } from './render.ts';
+import { checkAnonymousRendering, parseRenderOptions, readRenderOptions, sendRendered } from './render.ts';
 import { createRenderedImages } from './rendered-images.ts';
 import type { ResumableUploads } from './resumable.ts';
 import { signMany, signOne, signUpload } from './signing.ts';
@@ -25,12 +25,12 @@ import { createUrlTokens } from './url-tokens.ts';
 export interface StorageOptions {
   database: Database;
   files: FileStore;
-  /** What signed addresses are signed with; another secret makes those given out worthless. */
+  /** Secret of signed URLs; a new secret invalidates them. */
   signingSecret: string | Uint8Array;
   settings?: Partial<StorageSettings>;
   /** The queue of work on images. Default: one of its own. */
   imageQueue?: FairQueue;
-  /** Receives errors whose details no caller gets. */
+  /** Receives errors whose details no caller sees. */
   onFault?: (error: unknown, request?: Request) => void;
 }
 
@@ -53,8 +53,8 @@ const sweepEveryMs = 60 * 60 * 1000;
 const orphanAgeMs = 6 * 60 * 60 * 1000;
 
 /**
- * Makes the service; files without a row are swept now and every hour.
- * @throws DatabaseError when the storage schema cannot be read; an error of the disk when the work folder cannot be made
+ * Creates the service; orphaned files are deleted now and every hour.
+ * @throws DatabaseError when the storage schema cannot be read; a disk error when the work folder cannot be created
  */
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
   const { database, files, signingSecret, onFault = () => {} } = options;
@@ -71,7 +71,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
     onFault,
   };
-  // Its library is loaded by the first who sends a file in parts, not by every start.
+  // The library is loaded by the first resumable upload.
   let uploads: Promise<ResumableUploads> | null = null;
   const openUploads = async () => (await import('./resumable.ts')).createResumableUploads(context);
   const resumable = async (call: Call, isSigned: boolean) => {
@@ -137,7 +137,7 @@ interface Route {
   /** `{bucket}` is one part, `{key}` all that is left. */
   path: string;
   operation: string;
-  /** Whether a caller without an acceptable token is let through. */
+  /** Whether callers without an acceptable token may pass. */
   isOpen?: boolean;
   handle: Handler;
 }
@@ -151,11 +151,11 @@ function createRouter(
   const info = (access: Access) => (call: Call, bucket: string, key: string) =>
     sendInfo(call, () => findReadable(context, call, access, bucket, key));
   const rendered = (access: Access) => async (call: Call, bucket: string, key: string) => {
-    const wish = readWish((name) => call.url.searchParams.get(name), 'querystring');
-    if (call.caller.claims.role === 'anon') checkAnonymousWish(wish, context.settings);
-    return sendRendered(context, call, () => findReadable(context, call, access, bucket, key), wish);
+    const requested = readRenderOptions((name) => call.url.searchParams.get(name), 'querystring');
+    if (call.caller.claims.role === 'anon') checkAnonymousRendering(requested, context.settings);
+    return sendRendered(context, call, () => findReadable(context, call, access, bucket, key), requested);
   };
-  // Without an acceptable token it is as if the public address had been asked for.
+  // Without an acceptable token it is handled like the public URL.
   const ownOrPublic = (call: Call): Access => (call.caller.tokenError ? 'public' : 'caller');
   const tokenOf = (call: Call): string => {
     const token = call.url.searchParams.get('token');
@@ -164,7 +164,7 @@ function createRouter(
   };
   const signedObject: Handler = async (call, bucket, key) => {
     const token = await context.tokens.verifyDownload(tokenOf(call), `${bucket}/${key}`);
-    // An address of a small rendering does not give the original away.
+    // A URL of a small rendering must not give access to the original.
     if (token.transformations !== undefined) throw faults.wrongSignature();
     const find = () => findReadable(context, call, 'signed', bucket, key);
     return sendObject(context, call, find, token.exp);
@@ -172,7 +172,7 @@ function createRouter(
   const signedRendering: Handler = async (call, bucket, key) => {
     const token = await context.tokens.verifyDownload(tokenOf(call), `${bucket}/${key}`);
     const find = () => findReadable(context, call, 'signed', bucket, key);
-    return sendRendered(context, call, find, wishOf(token.transformations ?? ''), token.exp);
+    return sendRendered(context, call, find, parseRenderOptions(token.transformations ?? ''), token.exp);
   };
   const isUpsert = (call: Call) => call.request.headers.get('x-upsert') === 'true';
 
@@ -461,7 +461,7 @@ function decoded(part: string): string {
   throw faults.key(part);
 }
 
-/** What the API answers to a missing or wrong token, in the words of the libraries it is made of. */
+/** The storage API's response to a missing or invalid token, with its texts. */
 function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageFault {
   if (token === null) return faults.request("headers must have required property 'authorization'");
   if (token.split('.', 4).length !== 3) return faults.accessDenied('Invalid Compact JWS');

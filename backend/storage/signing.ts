@@ -2,7 +2,7 @@
 import { asCaller, type Call, ownerOf, type StorageContext } from './context.ts';
 import { faults } from './fault.ts';
 import { type JsonBody, optionalObjectIn, readJson, textsIn } from './json-body.ts';
-import { wishText } from './render.ts';
+import { renderOptionsText } from './render.ts';
 import { findObject } from './rows.ts';
 import { checkTarget, ownTarget } from './upload.ts';
 
@@ -30,7 +30,8 @@ export async function signOne(
   const body = await readJson(context, call);
   const seconds = secondsIn(body);
   const transform = optionalObjectIn(body, 'transform');
-  const transformations = transform && Object.keys(transform).length > 0 ? wishText(transform) : null;
+  const transformations =
+    transform && Object.keys(transform).length > 0 ? renderOptionsText(transform) : null;
   const object = await asCaller(
     context,
     { ...call, claims: call.caller.claims },

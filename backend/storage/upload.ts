@@ -21,7 +21,7 @@ import { openBody, type RequestBody } from './request-body.ts';
 import { findBucket, type NewObject, type ObjectMetadata, tryWriteObject, writeObject } from './rows.ts';
 import { discard, type WorkFile, writeWorkFile } from './work-file.ts';
 
-/** Where an upload goes and in whose name. */
+/** Target and owner of an upload. */
 export interface Target {
   bucket: string;
   key: string;
@@ -37,7 +37,7 @@ export function ownTarget(call: Call, bucket: string, key: string, upsert: boole
   return { bucket, key, upsert, claims, ...ownerOf(claims) };
 }
 
-/** A target of the caller who had the URL signed; their rights were checked then. */
+/** The target of a signed URL, owned by its creator, whose rights were checked then. */
 export function signedTarget(bucket: string, key: string, upsert: boolean, owner: string | null): Target {
   return {
     bucket,
@@ -50,7 +50,7 @@ export function signedTarget(bucket: string, key: string, upsert: boolean, owner
 
 /**
  * Checks names, the bucket, and the caller's right to write the row, before any content is read.
- * @returns what the bucket takes
+ * @returns the accepted content
  * @throws StorageFault, DatabaseError as writing the row would
  */
 export async function checkTarget(
@@ -60,7 +60,7 @@ export async function checkTarget(
 ): Promise<BucketLimits> {
   checkedBucketName(target.bucket);
   checkedKey(target.key);
-  // What a bucket takes holds for everyone, also for those who may not see the bucket.
+  // A bucket's restrictions apply to everyone, also to callers who may not see the bucket.
   const bucket = await asService(context, call, (session) => findBucket(session, target.bucket));
   if (!bucket) throw faults.noSuchBucket();
   await tryWriteObject(
@@ -87,11 +87,11 @@ export interface Described {
 }
 
 /**
- * Makes an object of content that has come in.
- * @param file a work file; it is gone afterwards, whatever happens
+ * Creates an object from uploaded content.
+ * @param file a work file; deleted afterwards in any case
  * @throws StorageFault, DatabaseError
  */
-export async function keepObject(
+export async function storeObject(
   context: StorageContext,
   call: Call,
   target: Target,
@@ -113,7 +113,7 @@ export async function keepObject(
       writeObject(session, rowOf(target, version, accepted.metadata, described.userMetadata), target.upsert),
     );
   } catch (error) {
-    // After a broken connection it is unknown whether the row exists: the sweep finds out.
+    // After a lost connection it is unknown whether the row exists: the cleanup of orphans decides.
     if (!isConnectionLost(error)) await removeFiles(context, [version]);
     throw error;
   }
@@ -126,15 +126,15 @@ function isConnectionLost(error: unknown): boolean {
 }
 
 /**
- * `POST` and `PUT /object/{bucket}/{key}` and uploads to a signed address.
- * @throws StorageFault, DatabaseError; the sender hears of it even in the middle of a large body
+ * `POST` and `PUT /object/{bucket}/{key}` and uploads to a signed URL.
+ * @throws StorageFault, DatabaseError; the client receives it even in the middle of a large body
  */
 export async function upload(context: StorageContext, call: Call, target: Target): Promise<Response> {
   const body = openBody(call.request);
   try {
     const bucket = await checkTarget(context, call, target);
     const { file, described } = await receive(context, call.request, body, bucket);
-    return Response.json(await keepObject(context, call, target, bucket, file, described));
+    return Response.json(await storeObject(context, call, target, bucket, file, described));
   } catch (error) {
     await body.drain();
     throw error;
@@ -165,7 +165,7 @@ async function receive(
 
 /**
  * Reads metadata of the sender's own.
- * @throws StorageFault when it is no JSON object
+ * @throws StorageFault when it is not a JSON object
  */
 export function readUserMetadata(
   text: string | null,
@@ -208,7 +208,7 @@ async function receiveForm(
   } catch (error) {
     throw unreadable(error);
   }
-  // Form and part may tell of a broken form more than once and at any time: without a listener that ends the process.
+  // Form and part may emit errors repeatedly and at any time: without a listener they end the process.
   const broken = new Promise<never>((_, fail) => {
     form.on('error', (error) => fail(unreadable(error)));
     form.on('file', (_field, content, _fileName, _encoding, type) => {

@@ -6,7 +6,7 @@ import { faults } from './fault.ts';
 interface DownloadToken {
   url: string;
   scope: 'download';
-  /** `width:100,resize:cover`: then the address gives that rendering only. */
+  /** `width:100,resize:cover`: the URL is then valid for that rendering only. */
   transformations?: string;
   exp: number;
 }
@@ -32,7 +32,7 @@ export interface UrlTokens {
   verifyUpload(token: string, url: string): Promise<UploadToken>;
 }
 
-/** Makes and checks tokens with a secret, from which a key for this purpose alone is derived. */
+/** Creates and verifies tokens with a key derived from a secret for this purpose. */
 export function createUrlTokens(secret: string | Uint8Array): UrlTokens {
   const key = new Uint8Array(hkdfSync('sha256', secret, '', 'addresses of stored objects', 32));
   const verify = async (token: string, url: string, scope: 'download' | 'upload') => {

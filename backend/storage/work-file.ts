@@ -1,4 +1,4 @@
-// Content on its way in: a file of the work folder, measured and hashed while it is written.
+// Uploads in progress: a file of the work folder, measured and hashed while it is written.
 import { createHash } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { faults } from './fault.ts';
 export interface WorkFile {
   path: string;
   size: number;
-  /** MD5 in hexadecimal: what an ETag is made of, and nothing relies on for safety. */
+  /** MD5 in hexadecimal, for the ETag only. */
   md5: string;
 }
 
@@ -63,7 +63,7 @@ export async function measureWorkFile(path: string): Promise<WorkFile> {
   return { path, size, md5: hash.digest('hex') };
 }
 
-/** Removes a work file, if it is still there. */
+/** Deletes a work file, if it still exists. */
 export function discard({ path }: Pick<WorkFile, 'path'>): Promise<void> {
   return rm(path, { force: true });
 }

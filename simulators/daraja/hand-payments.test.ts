@@ -138,6 +138,10 @@ test('registered addresses, payments, reversals and what is still to be told out
   });
   expect(reversal).toMatchObject({ status: 200, body: { ResponseCode: '0' } });
   expect((await own.hear('/result'))[0].Result).toMatchObject({ ResultCode: 2001 });
+  // A restart before the ledger records the delivery would send the result again.
+  await expect
+    .poll(async () => (await own.ledger()).notices)
+    .toMatchObject([{ purpose: 'confirmation' }, { purpose: 'result', status: 200 }]);
   await own.restart();
   expect(own.heard.map(({ path }) => path)).toEqual(['/validation', '/result']);
   await own.control('clock', { advanceMs: 60_000 });
