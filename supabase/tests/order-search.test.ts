@@ -228,8 +228,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       return rows[0]?.scans ?? 0;
     };
-    const before = await readRows();
-    await numbers({ search: 'wanjikũ' });
-    await expect.poll(readRows, { timeout: 15_000 }).toBeGreaterThan(before);
+    // Autovacuum may gather statistics at any moment.
+    for (const prepare of ['select', 'analyze public.orders, public.order_items']) {
+      await database.execute(prepare);
+      const before = await readRows();
+      await numbers({ search: 'wanjikũ' });
+      await expect.poll(readRows, { timeout: 15_000 }).toBeGreaterThan(before);
+    }
   });
 });
