@@ -84,14 +84,14 @@ export function finishPage(
 
 /**
  * Compresses a page's body.
- * @param effort `best` takes four times as long as `quick`
+ * @param effort `best` takes eight times as long as `quick`
  */
 async function compress(body: Buffer, encoding: Encoding, effort: 'quick' | 'best'): Promise<Buffer> {
   if (encoding === 'identity') return body;
   if (encoding === 'gzip') return toGzip(body, { level: effort === 'best' ? 8 : 5 });
   return toBrotli(body, {
     params: {
-      [constants.BROTLI_PARAM_QUALITY]: effort === 'best' ? 9 : 4,
+      [constants.BROTLI_PARAM_QUALITY]: effort === 'best' ? 9 : 5,
       [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
     },
   });
