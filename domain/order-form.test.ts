@@ -23,6 +23,7 @@ test.each([
     'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   ],
   [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
+  [{ notes: 'x'.repeat(501) }, 'Notes Too Long', 'The delivery notes are longer than 500 characters'],
 ])('%j gives %s', (change, title, text) => {
   expect(checkOrderForm({ ...good, ...change })).toMatchObject({ title, text });
 });

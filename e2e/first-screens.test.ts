@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { amina, order, trackingNumberIn } from './shopper.ts';
+import { asOwner } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -136,21 +137,31 @@ describe.each(viewports)('on %s', (_, viewport) => {
   story('the steps of an order stand apart', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await order(page, shop.url, 'mango-can', { ...amina, phone: isPhone ? '0726005501' : '0726005502' });
-    await page.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
+    const number = await trackingNumberIn(page);
+    // The current step is bold, and Processing is the longest word.
+    await asOwner(shop, `/rest/v1/orders?tracking_number=eq.${number}`, 'PATCH', { status: 'processing' });
+    await page.goto(`${shop.url}/track-order/${number}`);
     const steps = page.getByRole('list', { name: 'Progress of the order' }).getByRole('listitem');
     const words = await steps.evaluateAll((items) =>
       items.map((item) => {
         const range = document.createRange();
         range.selectNodeContents(item);
         const text = [...range.getClientRects()].filter(({ width }) => width > 2);
+        // Without the number of the step, and what only a screen reader says.
+        const label = [...item.childNodes].find((node) => node.nodeType === Node.TEXT_NODE) ?? item;
+        const own = document.createRange();
+        own.selectNodeContents(label);
         return {
+          label: label.textContent ?? '',
+          lines: new Set([...own.getClientRects()].map(({ top }) => Math.round(top))).size,
           left: Math.min(...text.map(({ left }) => left)),
           right: Math.max(...text.map(({ right }) => right)),
         };
       }),
     );
     expect(words).toHaveLength(4);
-    for (const [index, { left }] of words.entries()) {
+    for (const [index, { left, lines, label }] of words.entries()) {
+      expect(lines, `lines of ${label}`).toBeLessThanOrEqual(label.split(/\s+/).length);
       const before = words[index - 1];
       if (before) expect(left - before.right).toBeGreaterThanOrEqual(8);
     }

@@ -2,6 +2,14 @@
 import { type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
 import { TextArea, TextField } from '../../ui/field.tsx';
 
+/** How much of the notes' length is used, once little is left. */
+function describeNotesLength(notes = ''): string | undefined {
+  const { length } = [...notes.trim()];
+  return length > orderFormLimits.notes - 100
+    ? `${length} of ${orderFormLimits.notes} characters`
+    : undefined;
+}
+
 /** Common to one line and to several. */
 interface FieldProps {
   name: string;
@@ -15,6 +23,8 @@ interface FieldProps {
 
 /** `field` gives what is the form's own of each: its value, and what is wrong with it. */
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
+  // Without maxLength: the browser would cut off the end of pasted directions without a word.
+  const notes = field('notes');
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       <div className="sm:col-span-2">
@@ -65,9 +75,9 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         <TextArea
           label="Delivery notes (optional)"
           rows={2}
-          maxLength={orderFormLimits.notes}
           placeholder="Such as: blue gate, call on arrival"
-          {...field('notes')}
+          hint={describeNotesLength(notes.value)}
+          {...notes}
         />
       </div>
     </div>

@@ -25,7 +25,7 @@ export function Progress({ status }: { status: string }) {
             <li
               key={step}
               aria-current={isCurrent ? 'step' : undefined}
-              className={`grid justify-items-center gap-2 px-1.5 text-center text-xs leading-tight wrap-anywhere sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
+              className={`grid justify-items-center gap-2 px-1 text-center text-[min(0.75rem,3.25vw)] leading-tight wrap-anywhere sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
             >
               <span
                 aria-hidden="true"

@@ -1,0 +1,20 @@
+import { createElement } from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, test } from 'vitest';
+import { OrderFields } from './order-fields.tsx';
+
+const render = (notes: string) =>
+  renderToStaticMarkup(
+    createElement(OrderFields, {
+      field: (name) => ({ name, value: name === 'notes' ? notes : '', onChange: () => {} }),
+    }),
+  );
+
+test('long delivery notes are counted, never cut off', () => {
+  expect(render('Blue gate')).not.toContain('characters');
+  expect(render('x'.repeat(450))).toContain('450 of 500 characters');
+  const pasted = 'x'.repeat(501);
+  expect(render(pasted)).toContain('501 of 500 characters');
+  expect(render(pasted)).toContain(pasted);
+  expect(/<textarea[^>]*>/.exec(render(pasted))?.[0]).not.toContain('maxLength');
+});
