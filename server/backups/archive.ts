@@ -164,7 +164,7 @@ export async function unpackArchive(
   }
 }
 
-/** Bytes of a stream, as many as are asked for. */
+/** Reads the given number of bytes from a stream. */
 class Pieces {
   readonly #chunks: AsyncIterator<Buffer>;
   #kept: Buffer = Buffer.alloc(0);

@@ -1,5 +1,5 @@
 // Backs the shop up: every night at three, and soon after a start that finds the last backup older than that. A backup
-// counts once it was restored elsewhere and holds the same; the last seven are kept.
+// counts once it was restored elsewhere with the same content; the last seven are stored.
 import { spawn } from 'node:child_process';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';

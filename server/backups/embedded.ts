@@ -6,7 +6,7 @@ import type { Database } from '../../backend/database/database.ts';
 import { type Entry, entriesOf } from './archive.ts';
 import { type Figures, readFigures } from './figures.ts';
 
-// What the running server keeps for itself: a copy begins without it. Of the write-ahead log the needed part comes later.
+// Files of the running server, which a copy must not contain. The needed part of the write-ahead log is added later.
 const leftOut =
   /^(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.|^postmaster\.|^backup_label|(^|\/)pgsql_tmp/;
 
@@ -43,7 +43,7 @@ export async function* copyOfEmbedded(
     yield { name: 'database/pg_wal/archive_status', folder: true };
     yield { name: 'database/pg_wal/summaries', folder: true };
 
-    // Within one transaction nobody else is at the database: the log ends where the figures were read.
+    // Within one transaction no other request uses the database: the log ends where the figures were read.
     await mkdir(work, { recursive: true, mode: 0o700 });
     const { label, segments } = await database.transaction(async (session) => {
       onFigures(await readFigures(session));

@@ -1,4 +1,4 @@
-// PostgreSQL's own programs for backups: found, and run with a password that nobody can read in the list of processes.
+// PostgreSQL's own backup programs: located, and run without the password in the process list.
 import { spawn } from 'node:child_process';
 import { access, constants, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';

@@ -8,7 +8,7 @@ import { checkEmbedded, compare, NotTheSame } from './check-backup.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
 
-/** A restore that was not begun, for a reason that its message tells. */
+/** A restore that was not started; the message has the reason. */
 export class RestoreRefused extends Error {
   override readonly name = 'RestoreRefused';
 }
@@ -90,7 +90,7 @@ async function dataIn(dataDir: string): Promise<string[]> {
   return ['database', 'storage', 'keys.json'].filter((name) => found.has(name));
 }
 
-/** How long PostgreSQL may take to notice that a shop which was just stopped has gone. */
+/** Maximum time PostgreSQL takes to notice that a shop was stopped. */
 const mostGoodbyeMs = 5000;
 
 async function holdsShop(databaseUrl: string): Promise<boolean> {

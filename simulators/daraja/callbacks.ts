@@ -47,12 +47,12 @@ export type CallbackDelivery = {
   deliver(prompt: Prompt, callback: PlannedCallback): Promise<void>;
 };
 
-export function callbackDelivery(world: {
+export function callbackDelivery(dependencies: {
   clock: SimulatorClock;
   ledger: Ledger;
   messages: ShopMessages;
 }): CallbackDelivery {
-  const { clock, ledger, messages } = world;
+  const { clock, ledger, messages } = dependencies;
   return {
     async deliver({ push }, { ordinal, body }) {
       const { status, error, isAbandoned } = await messages.post(push.callbackUrl, body, {

@@ -1,5 +1,5 @@
 // The simulator's own pair of keys: what the shop encrypts its initiator's password with, and what opens it again. It is
-// no secret: nothing but pretend money hangs on it.
+// no secret: only simulated money depends on it.
 import { constants, privateDecrypt } from 'node:crypto';
 
 /** What a merchant downloads from the portal. */
@@ -61,7 +61,7 @@ v+XVVFg3yEHpZjumM2/Dz/msZNPHfEO6wXWZHZfQE5ncdfRZoeFIQlGNEfK/MyA/
  */
 export function openCredential(credential: string): string | null {
   try {
-    // Node refuses to take this padding off by itself, because it must not be done where timing tells an attacker.
+    // Node does not remove this padding itself, because its timing could help an attacker.
     const padded = privateDecrypt(
       { key: privateKey, padding: constants.RSA_NO_PADDING },
       Buffer.from(credential, 'base64'),

@@ -1,4 +1,4 @@
-// Tells the shop of money that came in: what a validation asks and a confirmation says (C2B).
+// Sends validations and confirmations of received money to the shop (C2B).
 import type { SimulatorClock } from './clock.ts';
 import type { Ledger, Transaction } from './ledger.ts';
 import { compactNairobiTime } from './nairobi-time.ts';
@@ -38,10 +38,10 @@ function maskPhone(phone: string): string {
  */
 export async function confirm(
   payment: Confirmed,
-  world: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger; notices: Notices },
+  dependencies: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger; notices: Notices },
   isDropped = false,
 ): Promise<void> {
-  const { settings, clock, ledger, notices } = world;
+  const { settings, clock, ledger, notices } = dependencies;
   const urls = ledger.urls();
   if (!urls) return;
   await notices.plan({

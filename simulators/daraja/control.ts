@@ -15,7 +15,7 @@ import {
 } from './ledger.ts';
 import type { PromptDecided } from './ledger-entries.ts';
 import type { Notices } from './notices.ts';
-import { payByHand, readHandPayment } from './payments-by-hand.ts';
+import { payByHand, readPaymentWithoutPrompt } from './payments-by-hand.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import type { Prompts } from './prompts.ts';
 import type { QueryCounts } from './queries.ts';
@@ -26,7 +26,7 @@ import type { SimulatorSettings } from './settings.ts';
 import type { ShopMessages } from './shop-messages.ts';
 import type { Tokens } from './tokens.ts';
 
-export type ControlWorld = {
+export type ControlDependencies = {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
@@ -42,11 +42,11 @@ export type ControlWorld = {
 
 const SHOWN_PER_PHONE = 10;
 
-export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }> {
-  const { clock, ledger, prompts } = world;
+export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: HttpBindings }> {
+  const { clock, ledger, prompts } = dependencies;
   const api = new Hono<{ Bindings: HttpBindings }>();
 
-  // A foreign web page can only send this type after a preflight, which nobody here answers.
+  // A foreign web page can only send this type after a preflight, which is not answered here.
   api.post('*', async (c, next) => {
     const type = c.req.header('content-type') ?? '';
     return /^application\/json\b/i.test(type) ? next() : problem(c, 415, 'Send application/json.');
@@ -61,16 +61,16 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
       (reference === undefined || entry.accountReference === reference);
     const views = [...ledger.prompts()]
       .filter((prompt) => isWanted(prompt.push))
-      .map((prompt) => viewPrompt(prompt, world));
+      .map((prompt) => viewPrompt(prompt, dependencies));
     return c.json({
       now: clock.now(),
-      // What was asked for: with a filter, the prompts it lets through; without one, all that came in.
+      // With a filter, the matching prompts; without one, everything received.
       moneyMoved:
         phone === undefined && reference === undefined
           ? ledger.moneyMoved()
           : views.reduce((sum, view) => sum + view.moneyMoved, 0),
       moneyReturned: ledger.moneyReturned(),
-      queriesTurnedAway: world.queryCounts.turnedAway,
+      queriesTurnedAway: dependencies.queryCounts.turnedAway,
       tokensMade: ledger.tokensMade(),
       faultsStruck: ledger.faultsStruck(),
       prompts: views,
@@ -102,12 +102,12 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
     const phone = readPhoneNumber(c.req.query('phone') ?? '');
     if (phone === null) return problem(c, 400, 'Name a Kenyan mobile number: ?phone=0712345678');
     // Only a phone page makes prompts wait; a test that merely looks does not.
-    if (c.req.query('screen') === 'open') world.screens.seen(phone);
+    if (c.req.query('screen') === 'open') dependencies.screens.seen(phone);
     const newestFirst = ledger.ofPhone(phone).slice(-SHOWN_PER_PHONE).reverse();
     const payments = ledger.transactions().filter((payment) => payment.phone === phone);
     return c.json({
       now: clock.now(),
-      prompts: newestFirst.map((prompt) => viewPrompt(prompt, world)),
+      prompts: newestFirst.map((prompt) => viewPrompt(prompt, dependencies)),
       payments: payments
         .filter(({ method, reversal }) => method !== 'prompt' || reversal !== null)
         .slice(-SHOWN_PER_PHONE)
@@ -116,9 +116,9 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
   });
 
   api.post('/payments', async (c) => {
-    const payment = readHandPayment(await readFields(c.req), world.settings);
+    const payment = readPaymentWithoutPrompt(await readFields(c.req), dependencies.settings);
     if (typeof payment === 'string') return problem(c, 400, payment);
-    const made = await payByHand(payment, world);
+    const made = await payByHand(payment, dependencies);
     if ('declined' in made) return c.json({ error: `The shop declined: ${made.declined}`, ...made }, 409);
     return c.json(ledger.transaction(made.receipt));
   });
@@ -135,17 +135,21 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
     const prompt = ledger.find(c.req.param('id') ?? '');
     if (!prompt) return problem(c, 404, 'There is no such prompt.');
     const decided = await act(prompt);
-    return decided ? c.json(viewPrompt(prompt, world)) : problem(c, 409, 'This prompt has been decided.');
+    return decided
+      ? c.json(viewPrompt(prompt, dependencies))
+      : problem(c, 409, 'This prompt has been decided.');
   }
 
-  api.get('/faults', (c) => c.json({ ...world.faults.pending(), script: world.faults.script() }));
+  api.get('/faults', (c) =>
+    c.json({ ...dependencies.faults.pending(), script: dependencies.faults.script() }),
+  );
 
   api.post('/faults', async (c) => {
     const read = readFaults(await readFields(c.req));
     if (typeof read === 'string') return problem(c, 400, read);
-    world.faults.order(read.orders);
-    if (read.script) world.faults.follow(read.script);
-    return c.json({ ...world.faults.pending(), script: world.faults.script() });
+    dependencies.faults.order(read.orders);
+    if (read.script) dependencies.faults.follow(read.script);
+    return c.json({ ...dependencies.faults.pending(), script: dependencies.faults.script() });
   });
 
   api.post('/maintenance', async (c) => {
@@ -159,7 +163,7 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
   });
 
   api.post('/tokens/invalidate', (c) => {
-    world.tokens.invalidate();
+    dependencies.tokens.invalidate();
     return c.json({ tokensMade: ledger.tokensMade() });
   });
 
@@ -176,14 +180,14 @@ export function controlApi(world: ControlWorld): Hono<{ Bindings: HttpBindings }
   });
 
   api.post('/reset', async (c) => {
-    await world.reset();
+    await dependencies.reset();
     return c.json({ now: clock.now() });
   });
 
   return api;
 }
 
-function viewPrompt(prompt: Prompt, { settings, queryCounts }: ControlWorld) {
+function viewPrompt(prompt: Prompt, { settings, queryCounts }: ControlDependencies) {
   const { push, decisions, deliveries } = prompt;
   const { kind: _, at, ...fields } = push;
   const decision = standingDecision(prompt);

@@ -100,8 +100,8 @@ export type Faults = {
   reset(): void;
 };
 
-/** @param onStruck told of each fault that takes effect */
-export function noFaults(onStruck: (target: FaultTarget, fault: Fault, occurrence: number) => void): Faults {
+/** @param onFault called for each fault that takes effect */
+export function noFaults(onFault: (target: FaultTarget, fault: Fault, occurrence: number) => void): Faults {
   const orders = new Map<FaultTarget, FaultOrder>();
   const seen = new Map<FaultTarget, number>();
   let script: readonly ScriptedFault[] = [];
@@ -113,7 +113,7 @@ export function noFaults(onStruck: (target: FaultTarget, fault: Fault, occurrenc
       takeOrdered(target) ??
       script.find((line) => line.target === target && isMeant(line, occurrence)) ??
       null;
-    if (fault) onStruck(target, fault, occurrence);
+    if (fault) onFault(target, fault, occurrence);
     return fault;
   }
 

@@ -1,4 +1,4 @@
-// Reversals and status requests: taken at once, decided a moment later, told to the shop's result address.
+// Reversals and status requests: accepted at once, decided later, sent to the shop's result URL.
 import { randomInt } from 'node:crypto';
 import { isAcceptedCallbackUrl } from './callback-url.ts';
 import { openCredential } from './certificate.ts';
@@ -18,18 +18,18 @@ import type { SimulatorSettings } from './settings.ts';
 export type InitiatedRequests = {
   /** Takes a request, or gives the first of Daraja's complaints about it. */
   take(api: RequestTaken['api'], fields: Fields): Promise<Response | DarajaError>;
-  /** After a restart: decides what was open and tells what was not told. */
+  /** After a restart: decides open requests and sends unsent results. */
   resume(): void;
 };
 
-export function keepInitiatedRequests(world: {
+export function createInitiatedRequests(dependencies: {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
   faults: Faults;
   notices: Notices;
 }): InitiatedRequests {
-  const { settings, clock, ledger, faults, notices } = world;
+  const { settings, clock, ledger, faults, notices } = dependencies;
 
   async function decide({ taken, decided }: InitiatedRequest): Promise<void> {
     if (decided) return;

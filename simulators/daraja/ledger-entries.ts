@@ -58,7 +58,7 @@ export type CallbackDelivered = {
 
 type ClockAdvanced = { kind: 'clock advanced'; byMs: number };
 
-/** Where the shop wants to hear of payments; the newest counts. */
+/** The shop's URLs for validation and confirmation; the newest counts. */
 export type UrlsRegistered = {
   kind: 'urls registered';
   at: number;
@@ -77,7 +77,7 @@ export type StatementRegistered = {
   callbackUrl: string;
 };
 
-/** Somebody paid the till or the paybill by hand. */
+/** A payment to the till or paybill without a prompt. */
 export type PaymentMade = {
   kind: 'payment made';
   at: number;
@@ -93,7 +93,7 @@ export type PaymentMade = {
   reference: string;
 };
 
-/** The shop's validation, or its silence, turned a payment by hand away: no money moved. */
+/** The shop's validation, or its missing answer, refused a payment without a prompt: no money moved. */
 export type PaymentDeclined = {
   kind: 'payment declined';
   at: number;
@@ -175,7 +175,7 @@ export type MaintenanceSet = {
   status: 403 | 503;
 };
 
-/** Its value is kept nowhere. */
+/** Its value is not stored. */
 type TokenMade = { kind: 'token made'; at: number; expiresAt: number };
 
 /** Ordered or scripted trouble that took effect. */

@@ -1,4 +1,4 @@
-// Keeps ledger entries on disk as JSON lines; what has been acknowledged survives a kill.
+// Stores ledger entries on disk as JSON lines; acknowledged entries survive a kill.
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type LedgerEntry, readEntry } from './ledger-entries.ts';

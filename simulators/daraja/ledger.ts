@@ -28,7 +28,7 @@ export type Prompt = {
   deliveries: CallbackDelivered[];
 };
 
-/** Money that came in, by prompt or by hand. */
+/** Received money, with or without a prompt. */
 export type Transaction = {
   receipt: string;
   at: number;
@@ -40,7 +40,7 @@ export type Transaction = {
   /** The till or paybill it went to. */
   number: string;
   reference: string;
-  /** Of a prompt; null for money by hand. */
+  /** Of a prompt; null for payments without one. */
   checkoutRequestId: string | null;
   reversal: { receipt: string; at: number; amount: number } | null;
 };
@@ -72,7 +72,7 @@ export type Ledger = {
   faultsStruck(): readonly FaultStruck[];
   tokensMade(): number;
   hasReceipt(receipt: string): boolean;
-  /** Whole shillings that came in, by prompts and by hand. */
+  /** Received whole shillings. */
   moneyMoved(): number;
   moneyReturned(): number;
   clockAdvancedMs(): number;

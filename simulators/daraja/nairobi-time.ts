@@ -1,4 +1,4 @@
-// M-PESA tells the time as digits on a Nairobi clock (UTC+3, no daylight saving).
+// M-PESA writes times as digits in Nairobi time (UTC+3, no daylight saving).
 
 const EAST_AFRICA_OFFSET_MS = 3 * 60 * 60 * 1000;
 

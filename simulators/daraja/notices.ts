@@ -8,7 +8,7 @@ import type { ShopMessages } from './shop-messages.ts';
 
 type NoticeToSend = {
   purpose: NoticePlanned['purpose'];
-  /** The receipt or the conversation it is about. */
+  /** Its receipt or conversation id. */
   about: string;
   url: string;
   body: string;
@@ -17,9 +17,9 @@ type NoticeToSend = {
 };
 
 export type Notices = {
-  /** Writes it down at once, sends it when it is due; resolves when the ledger has it. */
+  /** Records it, and sends it when it is due; resolves when the ledger has it. */
   plan(notice: NoticeToSend): Promise<void>;
-  /** After a restart: sends what was not sent. */
+  /** After a restart: sends unsent ones. */
   resume(): void;
 };
 
@@ -28,13 +28,13 @@ const faultsOf: Record<NoticePlanned['purpose'], Message> = {
   result: 'results',
 };
 
-export function keepNotices(world: {
+export function createNotices(dependencies: {
   clock: SimulatorClock;
   ledger: Ledger;
   faults: Faults;
   messages: ShopMessages;
 }): Notices {
-  const { clock, ledger, faults, messages } = world;
+  const { clock, ledger, faults, messages } = dependencies;
 
   async function send({ id, url, body }: NoticePlanned): Promise<void> {
     const { status, error, isAbandoned } = await messages.post(url, body);

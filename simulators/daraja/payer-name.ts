@@ -1,4 +1,4 @@
-// Names for the people whose phones the simulator knows: always the same one for the same number.
+// Payer names: always the same one for a phone number.
 
 const firstNames = [
   'Wanjiru',

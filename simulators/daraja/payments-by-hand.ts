@@ -1,4 +1,4 @@
-// Somebody pays the till or the paybill from the menu of the phone: validated by the shop, booked, confirmed.
+// Payments to the till or paybill from the phone menu: validated by the shop, booked, confirmed.
 import type { SimulatorClock } from './clock.ts';
 import { confirm, writeConfirmation } from './confirmations.ts';
 import type { Ledger } from './ledger.ts';
@@ -11,7 +11,7 @@ import { type Fields, fieldText } from './request-fields.ts';
 import type { SimulatorSettings } from './settings.ts';
 import type { ShopMessages } from './shop-messages.ts';
 
-export type HandWorld = {
+export type PaymentDependencies = {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
@@ -19,15 +19,18 @@ export type HandWorld = {
   messages: ShopMessages;
 };
 
-export type HandPayment = { phone: string; number: string; amount: number; reference: string };
+export type PaymentWithoutPrompt = { phone: string; number: string; amount: number; reference: string };
 
 const LARGEST_AMOUNT = 250_000;
 
 /**
- * What somebody typed on a phone: `{phone, number, amount, reference?}`.
+ * Parses a payment from a phone: `{phone, number, amount, reference?}`.
  * @returns a sentence when it is none
  */
-export function readHandPayment(fields: Fields | null, settings: SimulatorSettings): HandPayment | string {
+export function readPaymentWithoutPrompt(
+  fields: Fields | null,
+  settings: SimulatorSettings,
+): PaymentWithoutPrompt | string {
   if (!fields) return 'Send {phone, number, amount, reference}.';
   const phone = readPhoneNumber(fieldText(fields, 'phone'));
   const number = fieldText(fields, 'number');
@@ -49,10 +52,10 @@ export function readHandPayment(fields: Fields | null, settings: SimulatorSettin
  * @returns what was booked, or the code with which it was turned away
  */
 export async function payByHand(
-  payment: HandPayment,
-  world: HandWorld,
+  payment: PaymentWithoutPrompt,
+  dependencies: PaymentDependencies,
 ): Promise<PaymentMade | { declined: string }> {
-  const { settings, clock, ledger } = world;
+  const { settings, clock, ledger } = dependencies;
   const at = clock.now();
   const made: PaymentMade = {
     kind: 'payment made',
@@ -62,18 +65,21 @@ export async function payByHand(
     method: payment.number === settings.shortcode ? 'paybill' : 'till',
     ...payment,
   };
-  const declined = await askShop(made, world);
+  const declined = await askShop(made, dependencies);
   if (declined !== null) {
     await ledger.write({ kind: 'payment declined', at, ...payment, resultCode: declined });
     return { declined };
   }
   const written = ledger.write(made);
-  await Promise.all([written, confirm(made, world)]);
+  await Promise.all([written, confirm(made, dependencies)]);
   return made;
 }
 
 /** The validation's refusal; null when the payment may go on. */
-async function askShop(made: PaymentMade, { settings, ledger, messages }: HandWorld): Promise<string | null> {
+async function askShop(
+  made: PaymentMade,
+  { settings, ledger, messages }: PaymentDependencies,
+): Promise<string | null> {
   const urls = ledger.urls();
   if (!urls || !settings.asksValidation) return null;
   const { status, text } = await messages.post(urls.validationUrl, writeConfirmation(made, urls.shortcode));

@@ -1,4 +1,4 @@
-// The page at /phone: a phone on which a person sees the prompt and enters a PIN or declines.
+// The page at /phone: a phone that shows the prompt, to enter a PIN or decline.
 import { html } from 'hono/html';
 import { scriptedOutcomes } from './outcomes.ts';
 import { type Markup, pageResponse, pageStyle } from './page.ts';

@@ -1,4 +1,4 @@
-// The life of a prompt: opened by a push, decided once by script, person or time, then told to the shop.
+// Prompts: opened by a push, decided once by script, user or timeout, then reported to the shop.
 import { randomInt } from 'node:crypto';
 import { type CallbackDelivery, writeCallbackBody } from './callbacks.ts';
 import type { SimulatorClock } from './clock.ts';
@@ -22,7 +22,7 @@ export type Prompts = {
   open(push: PushRequest): Promise<Prompt>;
   /** The one undecided prompt of a phone. */
   openPromptOf(phone: string): Prompt | undefined;
-  /** The script decides after the delay, unless somebody holds the phone. */
+  /** The script decides after the delay, unless a phone page is open. */
   leaveToTime(prompt: Prompt): void;
   /** The script decides at once; resolves when its callbacks have been answered. */
   decideNow(prompt: Prompt): Promise<void>;
@@ -41,7 +41,7 @@ type Decision = {
   followsScript: boolean;
 };
 
-export function keepPrompts(world: {
+export function createPrompts(dependencies: {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
@@ -50,7 +50,7 @@ export function keepPrompts(world: {
   delivery: CallbackDelivery;
   notices: Notices;
 }): Prompts {
-  const { settings, clock, ledger, faults, screens, delivery } = world;
+  const { settings, clock, ledger, faults, screens, delivery } = dependencies;
   const appointments = new Map<string, () => void>();
 
   function appoint(prompt: Prompt, moment: number, work: () => void | Promise<void>): void {
@@ -93,7 +93,7 @@ export function keepPrompts(world: {
     const written = ledger.write(decided);
     const transaction = ledger.transaction(receipt ?? '');
     const isConfirmed = outcomeFor(push.phone).isConfirmed;
-    await Promise.all([written, transaction && confirm(transaction, world, !isConfirmed)]);
+    await Promise.all([written, transaction && confirm(transaction, dependencies, !isConfirmed)]);
     if (lateSuccessAt !== null) appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
     return decided;
   }

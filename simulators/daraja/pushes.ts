@@ -10,7 +10,7 @@ import type { SimulatorSettings } from './settings.ts';
 import { breakConnection, type SimulatorContext } from './spoiled-answers.ts';
 import type { Tokens } from './tokens.ts';
 
-export type PushWorld = {
+export type PushDependencies = {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
@@ -18,25 +18,29 @@ export type PushWorld = {
   prompts: Prompts;
 };
 
-export async function answerPush(c: SimulatorContext, world: PushWorld): Promise<Response> {
-  const tokenError = world.tokens.refuse(c.req.header('authorization'));
+export async function answerPush(c: SimulatorContext, dependencies: PushDependencies): Promise<Response> {
+  const tokenError = dependencies.tokens.refuse(c.req.header('authorization'));
   if (tokenError) return errorResponse(tokenError);
   const fields = await readFields(c.req);
   if (fields === null) return errorResponse(invalidPayload);
 
-  const reading = readPushRequest(fields, world.settings);
-  if ('error' in reading) return refuse(fields, reading.error, world);
-  if (isLocked(reading.push, world)) return refuse(fields, subscriberLocked, world);
-  return answerAccepted(c, await world.prompts.open(reading.push), world.prompts);
+  const reading = readPushRequest(fields, dependencies.settings);
+  if ('error' in reading) return refuse(fields, reading.error, dependencies);
+  if (isLocked(reading.push, dependencies)) return refuse(fields, subscriberLocked, dependencies);
+  return answerAccepted(c, await dependencies.prompts.open(reading.push), dependencies.prompts);
 }
 
 /** One open prompt per phone; some numbers are always busy. */
-function isLocked({ phone }: PushRequest, { settings, prompts }: PushWorld): boolean {
+function isLocked({ phone }: PushRequest, { settings, prompts }: PushDependencies): boolean {
   if (outcomeFor(phone).pushAnswer === 'refused') return true;
   return !settings.locksLate && prompts.openPromptOf(phone) !== undefined;
 }
 
-async function refuse(fields: Fields, error: DarajaError, { clock, ledger }: PushWorld): Promise<Response> {
+async function refuse(
+  fields: Fields,
+  error: DarajaError,
+  { clock, ledger }: PushDependencies,
+): Promise<Response> {
   await ledger.write({
     kind: 'push refused',
     at: clock.now(),

@@ -10,7 +10,7 @@ import { type SpikeArrest, spikeArrestResponse } from './spike-arrest.ts';
 import type { SimulatorContext } from './spoiled-answers.ts';
 import type { Tokens } from './tokens.ts';
 
-export type QueryWorld = {
+export type QueryDependencies = {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
@@ -19,19 +19,19 @@ export type QueryWorld = {
   queryCounts: QueryCounts;
 };
 
-/** How often each prompt was asked about, and how many queries the limit turned away. */
+/** Number of queries per prompt, and of queries above the rate limit. */
 export type QueryCounts = {
   ofPrompt: Map<string, { asked: number; toldPending: number }>;
   turnedAway: number;
 };
 
-export async function answerQuery(c: SimulatorContext, world: QueryWorld): Promise<Response> {
-  const { settings, clock, ledger, queryCounts } = world;
-  const tokenError = world.tokens.refuse(c.req.header('authorization'));
+export async function answerQuery(c: SimulatorContext, dependencies: QueryDependencies): Promise<Response> {
+  const { settings, clock, ledger, queryCounts } = dependencies;
+  const tokenError = dependencies.tokens.refuse(c.req.header('authorization'));
   if (tokenError) return errorResponse(tokenError);
   const fields = await readFields(c.req);
   if (fields === null) return errorResponse(invalidPayload);
-  if (!world.spikeArrest.admits(fieldText(fields, 'BusinessShortCode'))) {
+  if (!dependencies.spikeArrest.admits(fieldText(fields, 'BusinessShortCode'))) {
     queryCounts.turnedAway += 1;
     await ledger.write({
       kind: 'request refused',

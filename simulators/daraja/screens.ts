@@ -1,7 +1,7 @@
-// Knows which phone pages are open, by when each of them last asked for its prompts.
+// Which phone pages are open, by the time of their last request.
 
 export type Screens = {
-  /** A page showing this phone has just asked. */
+  /** A page with this phone has just sent a request. */
   seen(phone: string): void;
   isOpen(phone: string): boolean;
   reset(): void;

@@ -18,23 +18,23 @@ export type SimulatorOptions = {
   consumerSecret?: string;
   shortcode?: string;
   passkey?: string;
-  /** The merchant's till: PartyB of CustomerBuyGoodsOnline, and what people pay by hand besides the paybill. */
+  /** The merchant's till: PartyB of CustomerBuyGoodsOnline; also payable without a prompt. */
   tillNumber?: string;
   /** Who may reverse payments and ask about them. */
   initiatorName?: string;
   initiatorPassword?: string;
   /** The shop's name in the prompt on the phone. */
   merchantName?: string;
-  /** From the push to the decision of a prompt nobody looks at. */
+  /** Delay from a push to the decision of a prompt without an open phone page. */
   decisionDelayMs?: number;
   /** From the first 1037 to the late success of numbers ending in 9006. */
   lateSuccessDelayMs?: number;
-  /** A query within this time after its push is told that the CheckoutRequestID is invalid. */
+  /** A query within this time after its push gets the error "invalid CheckoutRequestID". */
   tooEarlyMs?: number;
   queryLimit?: QueryLimit;
-  /** How long a prompt on an open phone page waits for its person. */
+  /** Timeout of a prompt on an open phone page. */
   promptTimeoutMs?: number;
-  /** A phone page counts as open for this long after it last asked for prompts. */
+  /** A phone page counts as open for this long after its last request. */
   screenOpenMs?: number;
   /** Result 17 for the same paid amount from the same phone within this time; 0 (default) switches the rule off. */
   repeatRuleMs?: number;
@@ -48,7 +48,7 @@ export type SimulatorOptions = {
   confirmationDelayMs?: number;
   /** From a reversal or a status request to its result. */
   resultDelayMs?: number;
-  /** Whether the shop is asked before a payment by hand is made (M-PESA activates it on request). */
+  /** Whether payments without a prompt are validated by the shop (M-PESA activates it on request). */
   asksValidation?: boolean;
   /** True: a second registration of addresses is refused, as in production; false replaces them, as in the sandbox. */
   registersUrlsOnce?: boolean;

@@ -1,4 +1,4 @@
-// A pretend Safaricom Daraja as an HTTP service of its own: the wire protocol, a ledger, a phone to pay with.
+// A simulator of Safaricom's Daraja as a separate HTTP service: the wire protocol, a ledger, a phone to pay with.
 
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -17,12 +17,12 @@ import {
 } from './daraja-errors.ts';
 import { type Endpoint, noFaults } from './faults.ts';
 import { indexPage } from './index-page.ts';
-import { keepInitiatedRequests } from './initiated-requests.ts';
+import { createInitiatedRequests } from './initiated-requests.ts';
 import { openLedger } from './ledger.ts';
 import { maintenancePage } from './maintenance.ts';
-import { keepNotices } from './notices.ts';
+import { createNotices } from './notices.ts';
 import { phonePage } from './phone-page.ts';
-import { keepPrompts } from './prompts.ts';
+import { createPrompts } from './prompts.ts';
 import { answerPush } from './pushes.ts';
 import { answerQuery, type QueryCounts } from './queries.ts';
 import { type Fields, readFields } from './request-fields.ts';
@@ -64,9 +64,9 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const queryCounts: QueryCounts = { ofPrompt: new Map(), turnedAway: 0 };
   const messages = shopMessages(settings.callbackTimeoutMs);
   const delivery = callbackDelivery({ clock, ledger, messages });
-  const notices = keepNotices({ clock, ledger, faults, messages });
-  const prompts = keepPrompts({ settings, clock, ledger, faults, screens, delivery, notices });
-  const initiatedRequests = keepInitiatedRequests({ settings, clock, ledger, faults, notices });
+  const notices = createNotices({ clock, ledger, faults, messages });
+  const prompts = createPrompts({ settings, clock, ledger, faults, screens, delivery, notices });
+  const initiatedRequests = createInitiatedRequests({ settings, clock, ledger, faults, notices });
 
   async function reset(): Promise<void> {
     messages.abandon();
@@ -81,11 +81,11 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     await ledger.empty();
   }
 
-  const pushWorld = { settings, clock, ledger, tokens, prompts };
-  const queryWorld = { settings, clock, ledger, tokens, spikeArrest, queryCounts };
-  const statementWorld = { settings, clock, ledger };
+  const pushDependencies = { settings, clock, ledger, tokens, prompts };
+  const queryDependencies = { settings, clock, ledger, tokens, spikeArrest, queryCounts };
+  const statementDependencies = { settings, clock, ledger };
 
-  /** An endpoint that takes a token and JSON, and whose refusals are in the ledger. */
+  /** An endpoint that requires a token and JSON, and records its refusals in the ledger. */
   async function answerRequest(
     c: SimulatorContext,
     api: Endpoint,
@@ -101,19 +101,20 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   }
 
   const darajaPaths: Record<string, [Endpoint, (c: SimulatorContext) => Promise<Response>]> = {
-    [PUSH_PATH]: ['pushes', (c) => answerPush(c, pushWorld)],
-    [QUERY_PATH]: ['queries', (c) => answerQuery(c, queryWorld)],
+    [PUSH_PATH]: ['pushes', (c) => answerPush(c, pushDependencies)],
+    [QUERY_PATH]: ['queries', (c) => answerQuery(c, queryDependencies)],
     '/mpesa/c2b/v2/registerurl': [
       'registrations',
-      (c) => answerRequest(c, 'registrations', (fields) => registerUrls(fields, statementWorld)),
+      (c) => answerRequest(c, 'registrations', (fields) => registerUrls(fields, statementDependencies)),
     ],
     '/pulltransactions/v1/register': [
       'registrations',
-      (c) => answerRequest(c, 'registrations', (fields) => registerForStatements(fields, statementWorld)),
+      (c) =>
+        answerRequest(c, 'registrations', (fields) => registerForStatements(fields, statementDependencies)),
     ],
     '/pulltransactions/v1/query': [
       'statements',
-      (c) => answerRequest(c, 'statements', (fields) => answerStatement(fields, statementWorld)),
+      (c) => answerRequest(c, 'statements', (fields) => answerStatement(fields, statementDependencies)),
     ],
     '/mpesa/reversal/v1/request': [
       'reversals',

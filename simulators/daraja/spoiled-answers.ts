@@ -35,10 +35,10 @@ export function breakConnection(c: SimulatorContext): Response {
 /** The endpoint's own answer, or what a pending fault makes of it. */
 export async function answerDespiteFaults(
   c: SimulatorContext,
-  world: { faults: Faults; clock: SimulatorClock; endpoint: Endpoint },
+  dependencies: { faults: Faults; clock: SimulatorClock; endpoint: Endpoint },
   answer: () => Promise<Response>,
 ): Promise<Response> {
-  const fault = world.faults.takeAnswerFault(world.endpoint);
+  const fault = dependencies.faults.takeAnswerFault(dependencies.endpoint);
   switch (fault?.kind) {
     case undefined:
       return answer();
@@ -65,7 +65,9 @@ export async function answerDespiteFaults(
     case 'delay': {
       const response = await answer();
       const { delayMs } = fault;
-      await new Promise<void>((resolve) => world.clock.at(world.clock.now() + delayMs, resolve));
+      await new Promise<void>((resolve) =>
+        dependencies.clock.at(dependencies.clock.now() + delayMs, resolve),
+      );
       return response;
     }
   }

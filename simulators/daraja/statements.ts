@@ -10,11 +10,11 @@ import type { SimulatorSettings } from './settings.ts';
 
 const REACHES_BACK_MS = 48 * 60 * 60 * 1000;
 
-type StatementWorld = { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger };
+type StatementDependencies = { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger };
 
 export async function registerForStatements(
   fields: Fields,
-  { settings, clock, ledger }: StatementWorld,
+  { settings, clock, ledger }: StatementDependencies,
 ): Promise<Response | DarajaError> {
   const shortcode = fieldText(fields, 'ShortCode');
   const callbackUrl = fieldText(fields, 'CallBackURL');
@@ -43,7 +43,7 @@ export async function registerForStatements(
 
 export async function answerStatement(
   fields: Fields,
-  { settings, clock, ledger }: StatementWorld,
+  { settings, clock, ledger }: StatementDependencies,
 ): Promise<Response | DarajaError> {
   if (ledger.statement()?.shortcode !== fieldText(fields, 'ShortCode')) return badRequest('ShortCode');
   const from = readNairobiDateTime(fieldText(fields, 'StartDate'));

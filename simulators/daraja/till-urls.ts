@@ -1,4 +1,4 @@
-// Answers POST /mpesa/c2b/v2/registerurl: where the shop wants to hear of payments.
+// Answers POST /mpesa/c2b/v2/registerurl: registers the shop's URLs.
 import { isAcceptedCallbackUrl } from './callback-url.ts';
 import type { SimulatorClock } from './clock.ts';
 import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';

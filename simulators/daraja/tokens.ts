@@ -18,7 +18,7 @@ export type Tokens = {
   generate(authorization: string | undefined, grantType: string | undefined): Promise<Response>;
   /** Why this Authorization header does not open the other endpoints; null when it does. */
   refuse(authorization: string | undefined): DarajaError | null;
-  /** As when somebody else asked for one: the newest becomes invalid. */
+  /** As if another client requested a token: only the newest one is valid. */
   invalidate(): void;
   reset(): void;
 };
