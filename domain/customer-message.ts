@@ -75,6 +75,7 @@ const newsletterPlaceholders = {
 } as const;
 export type Placeholder = keyof typeof placeholders | keyof typeof newsletterPlaceholders;
 
+/** Whether a message kind belongs to the newsletter instead of an order. */
 export const isNewsletter = (kind: string): boolean => kind === 'newsletter_confirmation';
 
 /** Placeholders that a kind of message knows, with what each stands for. */

@@ -245,6 +245,7 @@ export async function endSessions(
   );
 }
 
+/** session_not_found. @param status Default: 403 */
 export const sessionGone = (status = 403) =>
   new AuthFault(status, 'session_not_found', 'Session from session_id claim in JWT does not exist');
 

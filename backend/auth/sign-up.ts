@@ -191,6 +191,7 @@ export function readAddress(request: AuthRequest, whenBoth: string, whenNone = w
   return email ? { email: mailAddress(email) } : { phone: phoneNumber(phone) };
 }
 
+/** 422 signup_disabled. */
 export const signupDisabled = () =>
   new AuthFault(422, 'signup_disabled', 'Signups not allowed for this instance');
 

@@ -13,6 +13,7 @@ export async function readUserJson(session: Session, userId: string): Promise<Us
   return userJson(user, await identitiesOf(session, userId), await factorsOf(session, userId));
 }
 
+/** The user object of a row, its identities and its second factors. */
 export function userJson(user: UserRow, identities: IdentityRow[], factors: FactorRow[] = []): UserJson {
   return withoutEmpty({
     id: user.id,
@@ -58,6 +59,7 @@ function identityJson(identity: IdentityRow): Json {
   });
 }
 
+/** A second factor as clients see it, without its secret. */
 export function factorJson(factor: FactorRow): Json {
   return withoutEmpty({
     id: factor.id,

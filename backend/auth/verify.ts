@@ -309,9 +309,11 @@ async function changePhone(tx: Session, context: AuthContext, user: UserRow): Pr
   return changed;
 }
 
+/** 422 email_exists. */
 export const emailExists = () =>
   new AuthFault(422, 'email_exists', 'A user with this email address has already been registered');
 
+/** 422 phone_exists. */
 export const phoneExists = () =>
   new AuthFault(422, 'phone_exists', 'A user with this phone number has already been registered');
 

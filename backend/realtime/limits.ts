@@ -115,6 +115,7 @@ export interface SharedLimits {
 
 const callBurstSeconds = 10;
 
+/** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
   return {
     channels: new NetworkQuota({ perNetwork: limits.channelsPerNetwork }),

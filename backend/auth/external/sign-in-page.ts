@@ -64,6 +64,7 @@ export async function authorizeLink(request: UserRequest, context: AuthContext):
   return isAsked ? Response.json({ url }) : redirect(302, url);
 }
 
+/** 404 manual_linking_disabled. */
 export const linkingDisabled = () =>
   new AuthFault(404, 'manual_linking_disabled', 'Manual linking is disabled');
 

@@ -195,5 +195,6 @@ export async function takeChallenge(
   return row.session_data.challenge;
 }
 
+/** 400 webauthn_verification_failed. */
 export const verificationFailed = () =>
   new AuthFault(400, 'webauthn_verification_failed', 'Credential verification failed');
