@@ -49,9 +49,9 @@ export type Database = {
         ];
       };
       mpesa_transactions: {
-        Row: { attempt_id: string | null; created_at: string; heard_by_confirmation_at: string | null; heard_by_notice_at: string | null; heard_by_statement_at: string | null; order_id: string | null; payer_name: string | null; payer_phone: string | null; payment_id: string | null; receipt: string; received_cents: number; reference: string; resolution: string | null; resolved_at: string | null; resolved_by: string | null; transacted_at: string; updated_at: string; };
-        Insert: { attempt_id?: string | null; created_at?: string; heard_by_confirmation_at?: string | null; heard_by_notice_at?: string | null; heard_by_statement_at?: string | null; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt: string; received_cents: number; reference?: string; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at: string; updated_at?: string; };
-        Update: { attempt_id?: string | null; created_at?: string; heard_by_confirmation_at?: string | null; heard_by_notice_at?: string | null; heard_by_statement_at?: string | null; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt?: string; received_cents?: number; reference?: string; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at?: string; updated_at?: string; };
+        Row: { attempt_id: string | null; created_at: string; order_id: string | null; payer_name: string | null; payer_phone: string | null; payment_id: string | null; receipt: string; received_cents: number; reference: string; reported_by_callback_at: string | null; reported_by_confirmation_at: string | null; reported_by_statement_at: string | null; resolution: string | null; resolved_at: string | null; resolved_by: string | null; transacted_at: string; updated_at: string; };
+        Insert: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt: string; received_cents: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at: string; updated_at?: string; };
+        Update: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt?: string; received_cents?: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "mpesa_transactions_attempt_id_fkey"; columns: ['attempt_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "mpesa_transactions_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
@@ -208,7 +208,7 @@ export type Database = {
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
       find_products: { Args: { search: string; }; Returns: Json };
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
-      finish_failed_notice: { Args: { message_id: number; }; Returns: undefined };
+      finish_failed_callback: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
@@ -216,17 +216,14 @@ export type Database = {
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: Json };
       judge_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
-      keep_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
-      keep_failed_notice: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
-      keep_till_message: { Args: { body: string; source_address?: string | null; }; Returns: number };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Json };
-      list_failed_notices: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
+      list_failed_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
-      list_till_messages_to_take_up: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
+      list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; }[] };
@@ -238,7 +235,7 @@ export type Database = {
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
-      receipts_unheard: { Args: { receipts: string[]; }; Returns: string[] };
+      receipts_not_in_statement: { Args: { receipts: string[]; }; Returns: string[] };
       receive_mpesa_transaction: { Args: { source: string; receipt: string; received_cents: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
       recent_riders: { Args: Record<PropertyKey, never>; Returns: { name: string; phone: string; vehicle: string; open_deliveries: number; last_assigned_at: string; }[] };
       reconciliation_day: { Args: { day: string; }; Returns: Json };
@@ -267,6 +264,9 @@ export type Database = {
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Json };
+      store_confirmation: { Args: { body: string; source_address?: string | null; }; Returns: number };
+      store_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
+      store_failed_callback: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; }; Returns: Json };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };

@@ -90,7 +90,7 @@ end
 $$;
 comment on function private.expect_staff() is 'Refuses callers other than staff and the shop itself.';
 
-create function private.expect_member() returns uuid
+create function private.expect_staff_member() returns uuid
 language plpgsql stable
 set search_path = ''
 as $$
@@ -101,4 +101,4 @@ begin
   return (select auth.uid());
 end
 $$;
-comment on function private.expect_member() is 'The calling staff member; refuses all other callers, the shop itself included.';
+comment on function private.expect_staff_member() is 'The calling staff member; refuses all other callers, the shop itself included.';

@@ -44,14 +44,14 @@ create table public.payments (
 comment on table public.payments is
   'Attempts to collect an order''s money by an M-PESA prompt. charge_cents is what a prompt asks the payer for, or what came without one. failed only on a code known to be final; unresolved when no answer can be had.';
 comment on column public.payments.method is
-  'prompt: M-PESA asked the phone for charge_cents. till: the money came without a prompt of ours, or beyond one; staff or M-PESA itself told of it; charge_cents is what came, and the phone is not known ('''').';
+  'prompt: M-PESA asked the phone for charge_cents. till: the money came without a prompt of ours, or beyond one; staff or M-PESA reported it; charge_cents is what came, and the phone is not known ('''').';
 comment on column public.payments.confirmed_by is
-  'The member of staff who confirmed the money by its receipt, or gave it to the order. Null where M-PESA told of it.';
+  'The staff member who confirmed the money by its receipt, or gave it to the order. Null when M-PESA reported it.';
 comment on column public.payments.presumption is
-  'What follows only from money that came for the order under its reference. attempt: that this prompt was paid at all; receipt: that this receipt is the prompt''s. Null where M-PESA or staff said so themselves.';
+  'What only a reference suggests. attempt: that this prompt was paid; receipt: that this receipt is the prompt''s. Null when M-PESA or staff confirmed it.';
 comment on column public.payments.purpose is
   'order: its money pays an order. test: a staff member pays KSh 1 to check the M-PESA settings (requested_by); it pays no order, and reports leave it out.';
-comment on column public.payments.refunded_at is 'When its money was sent back. needs_refund stays: it tells whose money it is.';
+comment on column public.payments.refunded_at is 'When its money was refunded. needs_refund stays: it marks whose money it is.';
 
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;
@@ -77,7 +77,7 @@ create table private.payment_secrets (
   constraint "a notice secret opens one payment" unique (notice_secret)
 );
 
-comment on table private.payment_secrets is 'The unguessable last part of the address at which M-PESA tells us about one attempt.';
+comment on table private.payment_secrets is 'The secret last part of the callback URL of one attempt.';
 
 alter table private.payment_secrets enable row level security;
 

@@ -82,7 +82,7 @@ begin
 
   -- What follows from it.
   if settlement.parts_receipt then
-    perform private.take_receipt_away(attempt.id, failed => settlement.decision = 'failed');
+    perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
     select * into strict attempt from public.payments as p where p.id = attempt.id;
   end if;
   outcome := case settlement.decision
@@ -101,10 +101,10 @@ begin
     when 'wrong_amount' then
       perform private.fail_attempt(attempt.id, 'review', report,
         format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
-      perform private.keep_unexplained_money(attempt, report);
+      perform private.store_unexplained_money(attempt, report);
     when 'superseded' then
       if report.verdict = 'succeeded' then
-        perform private.keep_unexplained_money(attempt, report);
+        perform private.store_unexplained_money(attempt, report);
       end if;
     when 'confirmed_by_hand' then
       perform private.join_owner_of_receipt(attempt, report, receipt_owner);
@@ -133,7 +133,7 @@ begin
 end
 $$;
 comment on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) is
-  'The one way a payment ends. Keeps the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
+  'The one way a payment ends. Stores the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
 grant execute on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) to service_role;
 
 create function private.mark_order_paid(order_id uuid) returns text
@@ -274,11 +274,11 @@ $$;
 comment on function private.fail_attempt(uuid, text, private.payment_report, text) is
   'Ends an attempt without money for its order: failed, or review when the amount is not the one charged.';
 
-create function private.keep_unexplained_money(attempt public.payments, report private.payment_report) returns void
+create function private.store_unexplained_money(attempt public.payments, report private.payment_report) returns void
 language sql
 set search_path = ''
 as $$
-  insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, heard_by_notice_at, attempt_id)
+  insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, reported_by_callback_at, attempt_id)
   select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
   from public.orders as o
   where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.received_cents > 0
@@ -286,11 +286,11 @@ as $$
     and not exists (select from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id)
   on conflict (receipt) do update set
     attempt_id = coalesce(t.attempt_id, excluded.attempt_id),
-    heard_by_notice_at = coalesce(t.heard_by_notice_at, excluded.heard_by_notice_at),
+    reported_by_callback_at = coalesce(t.reported_by_callback_at, excluded.reported_by_callback_at),
     updated_at = now();
 $$;
-comment on function private.keep_unexplained_money(public.payments, private.payment_report) is
-  'Money of another amount than charged, under a receipt that no payment has, is kept for staff.';
+comment on function private.store_unexplained_money(public.payments, private.payment_report) is
+  'Money of another amount than charged, under a receipt that no payment has, is stored for staff.';
 
 create function private.join_owner_of_receipt(attempt public.payments, report private.payment_report, receipt_owner public.payments)
 returns void
@@ -301,9 +301,9 @@ declare
   own_id uuid := receipt_owner.id;
 begin
   if receipt_owner.method = 'prompt' then
-    own_id := private.take_receipt_away(receipt_owner.id);
+    own_id := private.separate_receipt(receipt_owner.id);
   end if;
-  perform private.absorb(own_id, attempt.id);
+  perform private.join_payments(own_id, attempt.id);
   update public.payments as p
   set result_code = report.result_code,
       result_description = report.result_description,
@@ -405,7 +405,7 @@ declare
   charge integer;
   part integer;
   -- Money that is being refunded, or was refunded, pays nothing.
-  is_free boolean := report.receipt is null or private.take_back_refunds(report.receipt);
+  is_free boolean := report.receipt is null or private.withdraw_unsent_refunds(report.receipt);
   pays_order boolean;
   is_extra boolean;
   outcome text;

@@ -6,7 +6,7 @@ create table private.till_secret (
   created_at timestamptz not null default now()
 );
 
-comment on table private.till_secret is 'The unguessable part of the address at which M-PESA tells us of money without a prompt. One, since it is registered once.';
+comment on table private.till_secret is 'The secret part of the URL for confirmations. One row, because the URL is registered once.';
 
 alter table private.till_secret enable row level security;
 
@@ -41,7 +41,7 @@ begin
   -- M-PESA's amount counts.
   select * into told from public.mpesa_transactions as t where t.receipt = code;
   if told.received_cents >= 100 and told.received_cents % 100 = 0
-    and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+    and (told.reported_by_confirmation_at is not null or told.reported_by_statement_at is not null)
   then
     came := told.received_cents;
   end if;
@@ -76,30 +76,30 @@ comment on function public.confirm_till_payment(uuid, text, integer) is
   'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
 grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
 
-create function public.keep_till_message(body text, source_address text default null) returns bigint
+create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer
 set search_path = ''
 as $$
   insert into public.payment_messages (source, body, source_address)
-  values ('confirmation', keep_till_message.body, keep_till_message.source_address)
+  values ('confirmation', store_confirmation.body, store_confirmation.source_address)
   returning id;
 $$;
-comment on function public.keep_till_message(text, text) is
-  'Keeps a confirmation word for word, before anything is made of it. Returns its number, for receive_mpesa_transaction.';
-grant execute on function public.keep_till_message(text, text) to service_role;
+comment on function public.store_confirmation(text, text) is
+  'Stores a confirmation verbatim before it is processed. Returns its id, for receive_mpesa_transaction.';
+grant execute on function public.store_confirmation(text, text) to service_role;
 
-create function public.list_till_messages_to_take_up(at_most integer default 50) returns table (id bigint, body text)
+create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
 language sql stable security definer
 set search_path = ''
 as $$
   select m.id, m.body from public.payment_messages as m
   where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
   order by m.id
-  limit list_till_messages_to_take_up.at_most;
+  limit list_unprocessed_confirmations.at_most;
 $$;
-comment on function public.list_till_messages_to_take_up(integer) is
-  'Confirmations that were kept but not taken up: the process died in between, or the database was away.';
-grant execute on function public.list_till_messages_to_take_up(integer) to service_role;
+comment on function public.list_unprocessed_confirmations(integer) is
+  'Confirmations that were stored and not processed: the process died, or the database was unavailable.';
+grant execute on function public.list_unprocessed_confirmations(integer) to service_role;
 
 create function public.judge_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer
@@ -119,7 +119,7 @@ as $$
   from public.store_settings as s;
 $$;
 comment on function public.judge_till_payment(text, integer) is
-  'Whether M-PESA may take money that somebody is about to pay by hand: accepted, or what is wrong with it (reference, amount). Everything is, unless the settings say otherwise.';
+  'Whether M-PESA may accept a payment by hand: accepted, or what is wrong with it (reference, amount). Always accepted unless the settings refuse unknown payments.';
 grant execute on function public.judge_till_payment(text, integer) to service_role;
 
 create function public.read_till_secret() returns text
@@ -131,7 +131,7 @@ begin
   return (select t.secret from private.till_secret as t);
 end
 $$;
-comment on function public.read_till_secret() is 'The secret of the till''s addresses; drawn when it is asked for the first time.';
+comment on function public.read_till_secret() is 'The secret of the till''s URLs; created by the first call.';
 grant execute on function public.read_till_secret() to service_role;
 
 create function private.expect_till_receipt(receipt text, received_cents integer) returns void
@@ -147,7 +147,7 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_till_receipt(text, integer) is 'Refuses what is no M-PESA receipt, or no amount of whole shillings in cents.';
+comment on function private.expect_till_receipt(text, integer) is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
 
 create function private.expect_free_receipt(receipt text, is_new boolean) returns void
 language plpgsql stable
@@ -164,7 +164,7 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being sent back.';
+comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being refunded.';
 
 create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer)
 returns jsonb
@@ -220,7 +220,7 @@ begin
     -- M-PESA's amount counts.
     select * into told from public.mpesa_transactions as t where t.receipt = code;
     if told.received_cents >= 100 and told.received_cents % 100 = 0
-      and (told.heard_by_confirmation_at is not null or told.heard_by_statement_at is not null)
+      and (told.reported_by_confirmation_at is not null or told.reported_by_statement_at is not null)
     then
       came := told.received_cents;
     end if;

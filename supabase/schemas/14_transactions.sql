@@ -8,9 +8,9 @@ create table public.mpesa_transactions (
   payer_phone text,
   payer_name text,
   transacted_at timestamptz not null,
-  heard_by_notice_at timestamptz,
-  heard_by_confirmation_at timestamptz,
-  heard_by_statement_at timestamptz,
+  reported_by_callback_at timestamptz,
+  reported_by_confirmation_at timestamptz,
+  reported_by_statement_at timestamptz,
   payment_id uuid references public.payments (id) on delete set null,
   attempt_id uuid references public.payments (id) on delete set null,
   order_id uuid references public.orders (id) on delete set null,
@@ -24,9 +24,9 @@ create table public.mpesa_transactions (
 );
 
 comment on table public.mpesa_transactions is
-  'What M-PESA told of money by a confirmation, by its statement, or by a notice that could not be believed. payment_id: the payment this money is; null while nobody knows what it was for.';
+  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment that this money is; null while unknown.';
 comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
-comment on column public.mpesa_transactions.attempt_id is 'The attempt whose notice named the receipt with an amount that was not charged.';
+comment on column public.mpesa_transactions.attempt_id is 'The attempt whose callback named the receipt with an amount that was not charged.';
 comment on column public.mpesa_transactions.order_id is
   'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
 comment on column public.mpesa_transactions.resolution is 'What staff decided; null while nobody has. The history is in reconciliation_events.';
@@ -43,7 +43,7 @@ create index mpesa_transactions_by_time on public.mpesa_transactions (transacted
 create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
 create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;
 create index mpesa_transactions_by_order on public.mpesa_transactions (order_id) where order_id is not null;
-create index mpesa_transactions_nobody_knows on public.mpesa_transactions (transacted_at)
+create index mpesa_transactions_unassigned on public.mpesa_transactions (transacted_at)
   where payment_id is null and resolution is null;
 
 create table private.mpesa_registrations (
@@ -94,35 +94,32 @@ create function private.is_being_refunded(payment_id uuid) returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
-declare
-  answer boolean := false;
+#variable_conflict use_column
 begin
-  if to_regclass('public.refunds') is not null then
-    execute 'select exists (select from public.refunds as r
-      where r.payment_id = $1 and r.status not in (''withdrawn'', ''failed''))' into answer using is_being_refunded.payment_id;
-  end if;
-  return answer;
+  return exists (
+    select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
+  );
 end
 $$;
 comment on function private.is_being_refunded(uuid) is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
 
-create function private.take_back_refunds(receipt text) returns boolean
+create function private.withdraw_unsent_refunds(receipt text) returns boolean
 language plpgsql
 set search_path = ''
 as $$
 begin
   update public.refunds as r
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
-  where r.receipt = take_back_refunds.receipt and r.transaction_receipt is not null
+  where r.receipt = withdraw_unsent_refunds.receipt and r.transaction_receipt is not null
     and r.status in ('requested', 'approved') and r.tries = 0;
   return not exists (
     select from public.refunds as r
-    where r.receipt = take_back_refunds.receipt and r.status not in ('withdrawn', 'failed')
+    where r.receipt = withdraw_unsent_refunds.receipt and r.status not in ('withdrawn', 'failed')
   );
 end
 $$;
-comment on function private.take_back_refunds(text) is
-  'Withdraws refunds of money that nobody knew, as far as M-PESA was not asked for them yet, and tells whether the money can pay an order now: not when it went back, or may be on its way. The receipt must be locked.';
+comment on function private.withdraw_unsent_refunds(text) is
+  'Withdraws refunds of unassigned money that were not sent to M-PESA yet. Returns whether the money can pay an order: not when it was refunded or may be. The receipt must be locked.';
 
 create function private.tidy_outcomes(payment_id uuid) returns void
 language plpgsql
@@ -158,7 +155,7 @@ end
 $$;
 comment on function private.tidy_outcomes(uuid) is 'Leaves a completed payment exactly one message that completed it.';
 
-create function private.take_receipt_away(payment_id uuid, failed boolean default false) returns uuid
+create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
 language plpgsql
 set search_path = ''
 as $$
@@ -168,7 +165,7 @@ declare
   own_id uuid;
   told_by_staff uuid;
 begin
-  select * into strict attempt from public.payments as p where p.id = take_receipt_away.payment_id;
+  select * into strict attempt from public.payments as p where p.id = separate_receipt.payment_id;
   select (m.body::jsonb ->> 'confirmed_by')::uuid into told_by_staff
   from public.payment_messages as m
   where m.payment_id = attempt.id and m.source = 'till' and m.receipt = attempt.receipt
@@ -178,7 +175,7 @@ begin
       confirmed_by = case when told_by_staff is null then p.confirmed_by end,
       status = case
         when p.presumption is distinct from 'attempt' then p.status
-        when take_receipt_away.failed then 'failed'
+        when separate_receipt.failed then 'failed'
         when p.checkout_request_id is null or p.created_at < now() - interval '1 day' or exists (
           select from public.payments as other
           where other.order_id = p.order_id and other.id <> p.id and other.status in ('initiating', 'processing')
@@ -186,7 +183,7 @@ begin
         else 'processing'
       end,
       next_query_at = case
-        when p.presumption = 'attempt' and not take_receipt_away.failed and p.checkout_request_id is not null then now()
+        when p.presumption = 'attempt' and not separate_receipt.failed and p.checkout_request_id is not null then now()
       end,
       needs_refund = p.needs_refund and p.presumption is distinct from 'attempt',
       completed_at = case when p.presumption is distinct from 'attempt' then p.completed_at end,
@@ -214,10 +211,10 @@ begin
   return own_id;
 end
 $$;
-comment on function private.take_receipt_away(uuid, boolean) is
+comment on function private.separate_receipt(uuid, boolean) is
   'A presumption was wrong: the receipt becomes a payment of its own, and the attempt what it was before, or failed. The order must be locked. Returns the payment the receipt is now.';
 
-create function private.absorb(own_id uuid, attempt_id uuid) returns void
+create function private.join_payments(own_id uuid, attempt_id uuid) returns void
 language plpgsql
 set search_path = ''
 as $$
@@ -226,8 +223,8 @@ declare
   by_hand public.payments;
   attempt public.payments;
 begin
-  select * into strict by_hand from public.payments as p where p.id = absorb.own_id;
-  select * into strict attempt from public.payments as p where p.id = absorb.attempt_id;
+  select * into strict by_hand from public.payments as p where p.id = join_payments.own_id;
+  select * into strict attempt from public.payments as p where p.id = join_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
@@ -243,8 +240,8 @@ begin
   perform private.tidy_outcomes(attempt.id);
 end
 $$;
-comment on function private.absorb(uuid, uuid) is
-  'Money told of by its receipt, and an attempt, are the same: one payment, and the attempt is the one that stays. The order must be locked.';
+comment on function private.join_payments(uuid, uuid) is
+  'A payment by its receipt and an attempt are the same money: they become one payment, and the attempt stays. The order must be locked.';
 
 create function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
 language sql stable
@@ -284,7 +281,7 @@ as $$
   where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null and p.purpose = 'order';
 $$;
 comment on function private.orders_of_lost_receipts(text) is
-  'The orders whose prompts lack a receipt and were for the same amount at the time of money that nobody knows: it may be theirs.';
+  'Orders that unassigned money may belong to: their prompts of the same amount and time lack a receipt.';
 
 create function private.join_receipts(order_id uuid) returns void
 language plpgsql
@@ -301,14 +298,14 @@ begin
     from public.payments as p
     join public.mpesa_transactions as t on t.receipt = p.receipt
     where p.order_id = join_receipts.order_id and p.method = 'till' and p.status = 'completed'
-      and (t.heard_by_confirmation_at is not null or t.heard_by_statement_at is not null)
+      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
       and not private.is_being_refunded(p.id)
     order by p.needs_refund, t.transacted_at, p.receipt
   loop
     select a.* into attempt from public.payments as a
     where a.id = private.attempt_for(join_receipts.order_id, own.receipt, own.charge_cents, own.transacted_at);
     continue when attempt.id is null;
-    perform private.absorb(own.id, attempt.id);
+    perform private.join_payments(own.id, attempt.id);
     update public.payments as p
     set presumption = case when attempt.status = 'completed' then 'receipt' else 'attempt' end
     where p.id = attempt.id;
@@ -316,7 +313,7 @@ begin
 end
 $$;
 comment on function private.join_receipts(uuid) is
-  'Joins receipts that M-PESA told of to attempts of the same order that were paid or may be, one to one. The order must be locked.';
+  'Joins receipts that M-PESA reported to attempts of the same order that were paid or may be, one to one. The order must be locked.';
 
 create function public.receive_mpesa_transaction(
   source text,
@@ -373,7 +370,7 @@ begin
   end loop;
 
   insert into public.mpesa_transactions as t (
-    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, heard_by_confirmation_at, heard_by_statement_at, payment_id
+    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at, payment_id
   ) values (
     code, receive_mpesa_transaction.received_cents, coalesce(trim(receive_mpesa_transaction.reference), ''),
     nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
@@ -384,23 +381,23 @@ begin
   on conflict (receipt) do update set
     -- A statement outranks a confirmation, and a confirmation outranks a callback, which may be forged.
     received_cents = case
-      when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
-        and t.heard_by_confirmation_at is null then excluded.received_cents
+      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
+        and t.reported_by_confirmation_at is null then excluded.received_cents
       else t.received_cents
     end,
     reference = case
-      when t.reference = '' or t.heard_by_confirmation_at is null and t.heard_by_statement_at is null then excluded.reference
+      when t.reference = '' or t.reported_by_confirmation_at is null and t.reported_by_statement_at is null then excluded.reference
       else t.reference
     end,
     payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
     payer_name = coalesce(t.payer_name, excluded.payer_name),
     transacted_at = case
-      when receive_mpesa_transaction.source = 'statement' or t.heard_by_statement_at is null
-        and t.heard_by_confirmation_at is null then excluded.transacted_at
+      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
+        and t.reported_by_confirmation_at is null then excluded.transacted_at
       else t.transacted_at
     end,
-    heard_by_confirmation_at = coalesce(t.heard_by_confirmation_at, excluded.heard_by_confirmation_at),
-    heard_by_statement_at = coalesce(t.heard_by_statement_at, excluded.heard_by_statement_at),
+    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
+    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
     updated_at = now()
   returning * into told;
 
@@ -499,7 +496,7 @@ begin
 end
 $$;
 comment on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) is
-  'Money that M-PESA tells of by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
+  'Money that M-PESA reports by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
 grant execute on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) to service_role;
 
 create function private.order_of_money(receipt text, reference text) returns uuid
@@ -513,7 +510,7 @@ as $$
   );
 $$;
 comment on function private.order_of_money(text, text) is
-  'The order that money is for: of the payment with its receipt, else of its reference, else of what was told of it before.';
+  'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
 create function public.record_mpesa_registration(kind text) returns void
 language sql volatile security definer
@@ -523,19 +520,19 @@ as $$
   on conflict (kind) do update set registered_at = now();
 $$;
 comment on function public.record_mpesa_registration(text) is
-  'Notes that M-PESA took a registration: till (confirmations) or statement. The statement is pulled from then on.';
+  'Records that M-PESA accepted a registration: till (confirmations) or statement. The statement is pulled from then on.';
 grant execute on function public.record_mpesa_registration(text) to service_role;
 
-create function public.receipts_unheard(receipts text[]) returns text[]
+create function public.receipts_not_in_statement(receipts text[]) returns text[]
 language sql stable security definer
 set search_path = ''
 as $$
   select coalesce(array_agg(given.receipt order by given.place), '{}')
-  from unnest(receipts_unheard.receipts) with ordinality as given (receipt, place)
+  from unnest(receipts_not_in_statement.receipts) with ordinality as given (receipt, place)
   where not exists (
     select from public.mpesa_transactions as t
-    where t.receipt = upper(trim(given.receipt)) and t.heard_by_statement_at is not null
+    where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
   );
 $$;
-comment on function public.receipts_unheard(text[]) is 'Those of the receipts that no statement has listed yet.';
-grant execute on function public.receipts_unheard(text[]) to service_role;
+comment on function public.receipts_not_in_statement(text[]) is 'The receipts that no statement has listed yet.';
+grant execute on function public.receipts_not_in_statement(text[]) to service_role;

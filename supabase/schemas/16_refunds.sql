@@ -10,7 +10,7 @@ create table private.refund_limit_raises (
 );
 
 comment on table private.refund_limit_raises is
-  'Whoever raised the limit: the old one binds everybody for a day, so that two can see it before it lifts anything out of the way.';
+  'Raises of the refund limit. The previous limit applies for a day, so that a colleague can see the raise first.';
 
 alter table private.refund_limit_raises enable row level security;
 
@@ -72,12 +72,12 @@ create table public.refunds (
 );
 
 comment on table public.refunds is
-  'Money that is sent back: of a payment, or that nobody knows what it was for (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+  'Refunds of a payment, or of money without an order (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
 comment on column public.refunds.sent_twice_at is
-  'When M-PESA told that it had carried out this reversal after all, though the money had gone back in another way meanwhile. refund_receipt is then the one of this second time.';
+  'When M-PESA reported this reversal although the money had been refunded in another way in the meantime. refund_receipt is then the one of the second refund.';
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when it was asked for.';
 comment on column public.refunds.sent_twice_note is
-  'How a member of staff dealt with money that went back twice: the customer paid one of the two back, or it is given up.';
+  'How a staff member resolved money that was refunded twice: the customer repaid one of the two, or it is written off.';
 
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
@@ -101,7 +101,7 @@ create table private.refund_secrets (
   constraint "a notice secret opens one refund" unique (notice_secret)
 );
 
-comment on table private.refund_secrets is 'The unguessable part of the address at which M-PESA tells us about one refund.';
+comment on table private.refund_secrets is 'The secret part of the result URLs of one refund.';
 
 alter table private.refund_secrets enable row level security;
 
@@ -283,7 +283,7 @@ end
 $$;
 
 create function private.open_refund(
-  payment_id uuid, receipt text, refund_cents integer, reason text, member uuid
+  payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid, sent_by_hand text default null
 ) returns public.refunds
 language plpgsql
 set search_path = ''
@@ -291,22 +291,28 @@ as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  must_wait boolean := open_refund.refund_cents > private.refund_limit();
-  member_email text := (select u.email from auth.users as u where u.id = open_refund.member);
+  must_wait boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
 begin
   if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
-    payment_id, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
+    payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
+    refund_receipt, completed_at
   ) values (
-    open_refund.payment_id, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason), 'reversal',
-    case when must_wait then 'requested' else 'approved' end, must_wait, open_refund.member, member_email
+    open_refund.payment_id, open_refund.transaction_receipt, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason),
+    case when open_refund.sent_by_hand is null then 'reversal' else 'by_hand' end,
+    case when open_refund.sent_by_hand is not null then 'completed' when must_wait then 'requested' else 'approved' end, must_wait,
+    open_refund.member, (select u.email from auth.users as u where u.id = open_refund.member),
+    case when open_refund.sent_by_hand is not null then private.checked_refund_receipt(open_refund.sent_by_hand) end,
+    case when open_refund.sent_by_hand is not null then now() end
   )
   returning * into opened;
   return opened;
 end
 $$;
+comment on function private.open_refund(uuid, text, text, integer, text, uuid, text) is
+  'Requests a refund by M-PESA, or records one by hand when its receipt (sent_by_hand) is given.';
 
 -- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
 create function public.request_refund(payment_id uuid, reason text) returns public.refunds
@@ -315,7 +321,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   paid public.payments := private.refundable_payment(request_refund.payment_id);
   told integer;
 begin
@@ -328,11 +334,11 @@ begin
     perform private.refuse(409, 'amount_differs',
       'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
-  return private.open_refund(paid.id, paid.receipt, paid.charge_cents, request_refund.reason, member);
+  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
 comment on function public.request_refund(uuid, text) is
-  'A member of staff asks to send a payment''s money back by M-PESA, all of it. Up to store_settings.refund_approval_above it is sent next; above, it waits for another member.';
+  'A staff member requests the refund of a payment by M-PESA, in full. Up to store_settings.refund_approval_above it is sent next; above, it waits for another staff member.';
 grant execute on function public.request_refund(uuid, text) to authenticated;
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
@@ -341,7 +347,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   approved public.refunds := private.locked_refund(approve_refund.refund_id);
 begin
   if approved.status <> 'requested' then
@@ -358,7 +364,7 @@ begin
   return approved;
 end
 $$;
-comment on function public.approve_refund(uuid) is 'A second member of staff agrees to a refund above the limit. It is sent next.';
+comment on function public.approve_refund(uuid) is 'A second staff member approves a refund above the limit. It is sent next.';
 grant execute on function public.approve_refund(uuid) to authenticated;
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
@@ -367,7 +373,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   withdrawn public.refunds := private.locked_refund(withdraw_refund.refund_id);
 begin
   if withdrawn.status = 'withdrawn' then
@@ -383,7 +389,7 @@ $$;
 comment on function public.withdraw_refund(uuid) is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
 grant execute on function public.withdraw_refund(uuid) to authenticated;
 
-create function private.keep_refund_decision(receipt text, note text, member uuid) returns void
+create function private.record_refund_decision(receipt text, note text, member uuid) returns void
 language plpgsql
 set search_path = ''
 as $$
@@ -391,13 +397,13 @@ as $$
 begin
   insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
   values (
-    keep_refund_decision.receipt, 'refund', keep_refund_decision.note, keep_refund_decision.member,
-    (select u.email from auth.users as u where u.id = keep_refund_decision.member)
+    record_refund_decision.receipt, 'refund', record_refund_decision.note, record_refund_decision.member,
+    (select u.email from auth.users as u where u.id = record_refund_decision.member)
   );
 end
 $$;
-comment on function private.keep_refund_decision(text, text, uuid) is
-  'Money that nobody knows goes back, or has gone. The receipt stays undecided: should it turn out to be an order''s, the refund that M-PESA was not asked for is withdrawn.';
+comment on function private.record_refund_decision(text, text, uuid) is
+  'Records a refund of unassigned money. The receipt stays open: when it turns out to be an order''s, an unsent refund is withdrawn.';
 
 -- The reconciliation's history lists every refund of a payment, wherever it was requested or noted.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void

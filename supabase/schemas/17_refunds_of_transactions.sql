@@ -66,30 +66,20 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   told public.mpesa_transactions := private.open_transaction_refund(
     request_transaction_refund.receipt, request_transaction_refund.is_sure
   );
-  asked public.refunds;
-  must_wait boolean := told.received_cents > private.refund_limit();
+  asked public.refunds := private.open_refund(
+    null, told.receipt, told.receipt, told.received_cents, request_transaction_refund.reason, member
+  );
 begin
-  if char_length(trim(coalesce(request_transaction_refund.reason, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
-  insert into public.refunds (
-    transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
-  ) values (
-    told.receipt, told.receipt, told.received_cents, trim(request_transaction_refund.reason), 'reversal',
-    case when must_wait then 'requested' else 'approved' end, must_wait, member,
-    (select u.email from auth.users as u where u.id = member)
-  )
-  returning * into asked;
-  perform private.keep_refund_decision(told.receipt, asked.reason, member);
+  perform private.record_refund_decision(told.receipt, asked.reason, member);
   return asked;
 end
 $$;
 comment on function public.request_transaction_refund(text, text, boolean) is
-  'A member of staff asks to send money back that is no order''s, by its receipt; by the rules of request_refund. What may be an order''s, whose prompt lost its receipt, only when is_sure.';
+  'A staff member requests the refund of money without an order, by its receipt and the rules of request_refund. Money that may be an order''s, whose prompt lacks its receipt, only when is_sure.';
 grant execute on function public.request_transaction_refund(text, text, boolean) to authenticated;
 
 create function public.note_transaction_refund_by_hand(
@@ -100,7 +90,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   told public.mpesa_transactions;
   noted public.refunds;
 begin
@@ -113,21 +103,14 @@ begin
   told := private.open_transaction_refund(
     note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
   );
-  if char_length(trim(coalesce(note_transaction_refund_by_hand.reason, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
-  insert into public.refunds (
-    transaction_receipt, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
-  ) values (
-    told.receipt, told.receipt, told.received_cents, trim(note_transaction_refund_by_hand.reason), 'by_hand', 'completed', member,
-    (select u.email from auth.users as u where u.id = member),
-    private.checked_refund_receipt(note_transaction_refund_by_hand.refund_receipt), now()
-  )
-  returning * into noted;
-  perform private.keep_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
+  noted := private.open_refund(
+    null, told.receipt, told.receipt, told.received_cents, note_transaction_refund_by_hand.reason, member,
+    coalesce(note_transaction_refund_by_hand.refund_receipt, '')
+  );
+  perform private.record_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
   return noted;
 end
 $$;
 comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
-  'A member of staff notes that money which is no order''s was sent back outside the shop. Repeatable by receipt.';
+  'A staff member records that money without an order was refunded outside the shop. Repeatable by receipt.';
 grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;

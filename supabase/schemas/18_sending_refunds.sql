@@ -63,7 +63,7 @@ begin
 end
 $$;
 comment on function private.locked_refund(uuid) is
-  'A refund with everything it is about locked before it: its order, its receipt, its payment.';
+  'Locks a refund after its order, its receipt and its payment.';
 
 create function private.checked_refund_receipt(typed text) returns text
 language plpgsql
@@ -93,10 +93,9 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   paid public.payments;
   noted public.refunds;
-  code text;
 begin
   select r.* into noted from public.refunds as r
   where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
@@ -105,22 +104,15 @@ begin
     return noted;
   end if;
   paid := private.refundable_payment(note_refund_by_hand.payment_id);
-  if char_length(trim(coalesce(note_refund_by_hand.reason, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
-  code := private.checked_refund_receipt(note_refund_by_hand.refund_receipt);
-  insert into public.refunds (
-    payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, refund_receipt, completed_at
-  ) values (
-    paid.id, paid.receipt, paid.charge_cents, trim(note_refund_by_hand.reason), 'by_hand', 'completed', member,
-    (select u.email from auth.users as u where u.id = member), code, now()
-  )
-  returning * into noted;
-  return private.complete_refund(noted.id, code);
+  noted := private.open_refund(
+    paid.id, null, paid.receipt, paid.charge_cents, note_refund_by_hand.reason, member,
+    coalesce(note_refund_by_hand.refund_receipt, '')
+  );
+  return private.complete_refund(noted.id, noted.refund_receipt);
 end
 $$;
 comment on function public.note_refund_by_hand(uuid, text, text) is
-  'A member of staff notes that a payment''s money was sent back outside the shop, with M-PESA''s receipt of that. Repeatable by receipt.';
+  'A staff member records that a payment was refunded outside the shop, with M-PESA''s receipt. Repeatable by receipt.';
 grant execute on function public.note_refund_by_hand(uuid, text, text) to authenticated;
 
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
@@ -129,7 +121,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   closed public.refunds := private.locked_refund(close_unknown_refund.refund_id);
 begin
   if closed.status <> 'unknown' then
@@ -151,7 +143,7 @@ begin
 end
 $$;
 comment on function public.close_unknown_refund(uuid, text) is
-  'What a member of staff found out about a refund of which M-PESA tells nothing: the receipt by which it was sent, or, half an hour after it was tried, that nothing was sent.';
+  'A staff member resolves a refund that M-PESA does not report: with its receipt, or, half an hour after it was tried, as not sent.';
 grant execute on function public.close_unknown_refund(uuid, text) to authenticated;
 
 create function public.lease_refunds(at_most integer default 1) returns setof jsonb
@@ -228,7 +220,7 @@ begin
 end
 $$;
 comment on function public.lease_refunds(integer) is
-  'Refunds to send now, each only ever once (work = send), and refunds to ask M-PESA about, at growing intervals (work = ask); each with the secret of its addresses.';
+  'Refunds to send now, each only once (work = send), and refunds to query, at growing intervals (work = ask); each with the secret of its URLs.';
 grant execute on function public.lease_refunds(integer) to service_role;
 
 create function public.record_reversal_push(
@@ -284,7 +276,7 @@ begin
 end
 $$;
 comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
-  'Keeps what the request to reverse was answered. A refusal that passes leaves it agreed on, to be tried again. Without conversation ids and without a refusal the answer was lost: it is asked about, never sent again.';
+  'Stores the response to a reversal request. A temporary refusal leaves it approved, to be retried. Without conversation ids and without a refusal the response was lost: the reversal is queried, never sent again.';
 grant execute on function public.record_reversal_push(uuid, text, text, text, text, text) to service_role;
 
 -- A refund that is completed already learns its receipt only from a result about the same amount.
@@ -429,7 +421,7 @@ begin
 end
 $$;
 comment on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) is
-  'The one way a refund by M-PESA ends. Keeps the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
+  'The one way a refund by M-PESA ends. Stores the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
 grant execute on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) to service_role;
 
 create function public.find_refund_by_secret(notice_secret text) returns uuid
@@ -446,7 +438,7 @@ set search_path = ''
 as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_member();
+  member uuid := private.expect_staff_member();
   seen public.refunds := private.locked_refund(acknowledge_sent_twice.refund_id);
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
@@ -471,5 +463,5 @@ begin
 end
 $$;
 comment on function public.acknowledge_sent_twice(uuid, text) is
-  'A member of staff has dealt with money that went back twice, and says how. It is shown with the refund, and waits for nobody any more.';
+  'A staff member records how money that was refunded twice was resolved.';
 grant execute on function public.acknowledge_sent_twice(uuid, text) to authenticated;

@@ -10,7 +10,7 @@ create unlogged table private.daraja_tokens (
 );
 
 comment on table private.daraja_tokens is
-  'The access token of each M-PESA account (a digest of its credentials), and who is asking for the next one. Of no worth after an hour.';
+  'The access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one. Expires within an hour.';
 
 alter table private.daraja_tokens enable row level security;
 
@@ -29,10 +29,10 @@ create table private.prompt_pause (
 );
 
 comment on table private.prompt_pause is
-  'Until when no prompt is sent, and the answer that caused it. After it one is let through; a success ends it, the same fault makes the next one longer.';
+  'Until when no prompt is sent, and the response that caused it. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
 comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
 comment on column private.prompt_pause.probe_at is
-  'When the one prompt was let through that tries whether M-PESA works again; null when none is out.';
+  'When the probe was sent; null when none is open.';
 
 alter table private.prompt_pause enable row level security;
 
@@ -42,7 +42,7 @@ create table private.prompt_faults (
 );
 
 comment on table private.prompt_faults is
-  'Phones whose prompts ended with a result code that tells of the shop''s own account, since the last success. One phone alone proves nothing: it may be the phone.';
+  'Phones whose prompts ended with a result code about the shop''s own account, since the last success. One phone alone proves nothing: the phone may be the cause.';
 
 alter table private.prompt_faults enable row level security;
 
@@ -78,28 +78,28 @@ comment on function public.lease_daraja_token(text, text) is
   'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while another process asks.';
 grant execute on function public.lease_daraja_token(text, text) to service_role;
 
-create function public.keep_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
+create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer
 set search_path = ''
 as $$
 #variable_conflict use_column
 begin
   update private.daraja_tokens as t
-  set token = coalesce(keep_daraja_token.token, t.token),
+  set token = coalesce(store_daraja_token.token, t.token),
       fresh_until = case
-        when keep_daraja_token.token is null then t.fresh_until
-        else now() + keep_daraja_token.fresh_for_ms * interval '1 millisecond'
+        when store_daraja_token.token is null then t.fresh_until
+        else now() + store_daraja_token.fresh_for_ms * interval '1 millisecond'
       end,
       lease = null,
       leased_until = null
   -- After the lease has expired, the next token may have made this one invalid.
-  where t.account = keep_daraja_token.account and t.lease = keep_daraja_token.lease;
+  where t.account = store_daraja_token.account and t.lease = store_daraja_token.lease;
   return found;
 end
 $$;
-comment on function public.keep_daraja_token(text, uuid, text, bigint) is
-  'Ends a lease: keeps the token it was for, or gives it up (token null) so that the next one may ask at once. Says whether it was still ours.';
-grant execute on function public.keep_daraja_token(text, uuid, text, bigint) to service_role;
+comment on function public.store_daraja_token(text, uuid, text, bigint) is
+  'Ends a lease with its token, or without one (token null) so that the next caller may request one at once. Returns whether the lease was still valid.';
+grant execute on function public.store_daraja_token(text, uuid, text, bigint) to service_role;
 
 create function private.is_credential_fault(result_code text, result_description text) returns boolean
 language sql immutable
@@ -112,7 +112,7 @@ as $$
     false
   );
 $$;
-comment on function private.is_credential_fault(text, text) is 'What M-PESA says before it looks at any phone.';
+comment on function private.is_credential_fault(text, text) is 'Errors that M-PESA reports before any phone is involved.';
 
 create function private.is_configuration_fault(result_code text, result_description text) returns boolean
 language sql immutable
@@ -212,7 +212,7 @@ begin
   delete from private.prompt_faults where true;
 end
 $$;
-comment on function public.resume_prompts() is 'Staff have set right what was wrong: prompts are sent again at once.';
+comment on function public.resume_prompts() is 'Staff corrected the settings: prompts are sent again at once.';
 grant execute on function public.resume_prompts() to authenticated;
 
 create function public.payment_health() returns jsonb
@@ -253,5 +253,5 @@ as $$
   );
 $$;
 comment on function public.payment_health() is
-  'What the database knows of the way to M-PESA and back: whether prompts are paused and why, refunds that wait for somebody, the last prompt and the last notice. For staff.';
+  'For staff: whether prompts are paused and why, refunds that wait for staff, the last prompt and the last callback.';
 grant execute on function public.payment_health() to authenticated;

@@ -17,7 +17,7 @@ create table public.payment_messages (
 );
 
 comment on table public.payment_messages is 'M-PESA''s messages, verbatim, stored before they are processed.';
-comment on column public.payment_messages.receipt is 'The money it speaks of. A message follows its receipt when that turns out to be another payment''s.';
+comment on column public.payment_messages.receipt is 'The receipt that the message names. A message follows its receipt to another payment.';
 
 alter table public.payment_messages enable row level security;
 grant select on public.payment_messages to authenticated;
@@ -26,43 +26,43 @@ create policy "staff read every payment message" on public.payment_messages
   for select to authenticated using ((select public.is_admin()));
 
 create index payment_messages_by_payment on public.payment_messages (payment_id);
-create index payment_messages_not_taken_up on public.payment_messages (id) where source = 'confirmation' and outcome is null;
+create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
 create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
 create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
 create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
-create index payment_messages_with_words on public.payment_messages (received_at) where body <> '{}';
+create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
 create index payment_messages_that_decided_nothing on public.payment_messages (received_at)
   where source = 'query' and outcome = 'pending';
 
-create function public.keep_failed_notice(payment_id uuid, body text, source_address text default null) returns bigint
+create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer
 set search_path = ''
 as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (keep_failed_notice.payment_id, 'notice', keep_failed_notice.body, keep_failed_notice.source_address, 'fault')
+  values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
   returning id;
 $$;
-comment on function public.keep_failed_notice(uuid, text, text) is
+comment on function public.store_failed_callback(uuid, text, text) is
   'Stores a callback that could not be settled, verbatim: M-PESA sends it once. It is processed again later.';
-grant execute on function public.keep_failed_notice(uuid, text, text) to service_role;
+grant execute on function public.store_failed_callback(uuid, text, text) to service_role;
 
-create function public.list_failed_notices(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer
 set search_path = ''
 as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
   where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
   order by m.id
-  limit list_failed_notices.at_most;
+  limit list_failed_callbacks.at_most;
 $$;
-comment on function public.list_failed_notices(integer) is 'Callbacks of prompts that were stored and could not be settled yet.';
-grant execute on function public.list_failed_notices(integer) to service_role;
+comment on function public.list_failed_callbacks(integer) is 'Callbacks of prompts that were stored and could not be settled yet.';
+grant execute on function public.list_failed_callbacks(integer) to service_role;
 
-create function public.finish_failed_notice(message_id bigint) returns void
+create function public.finish_failed_callback(message_id bigint) returns void
 language sql volatile security definer
 set search_path = ''
 as $$
-  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_notice.message_id and m.outcome = 'fault';
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
 $$;
-comment on function public.finish_failed_notice(bigint) is 'The callback is settled now, with a message of its own.';
-grant execute on function public.finish_failed_notice(bigint) to service_role;
+comment on function public.finish_failed_callback(bigint) is 'The callback is settled now, with a message of its own.';
+grant execute on function public.finish_failed_callback(bigint) to service_role;

@@ -20,8 +20,8 @@ create table public.statement_pulls (
 );
 
 comment on table public.statement_pulls is
-  'Every pull of M-PESA''s statement. missed_since: M-PESA gives 48 hours only, and from then until window_from no pull has seen anything.';
-comment on column public.statement_pulls.news is 'How many of the payments no statement had listed before.';
+  'Every pull of M-PESA''s statement. missed_since: the statement covers 48 hours only; no pull covers the time from missed_since to window_from.';
+comment on column public.statement_pulls.news is 'Number of payments that no earlier statement listed.';
 
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
@@ -74,7 +74,7 @@ begin
 end
 $$;
 comment on function public.lease_statement_pull(interval) is
-  'The stretch of M-PESA''s statement to pull now, leased to one process: from a few hours before where the last complete pull ended, at most 48 hours. Null when none is due, or when no statement is registered.';
+  'The time window of M-PESA''s statement to pull now, leased to one process: from three hours before the end of the last complete pull, at most 48 hours. Null when none is due or no statement is registered.';
 grant execute on function public.lease_statement_pull(interval) to service_role;
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
@@ -126,7 +126,7 @@ as $$
   from public.statement_pulls as s
   where s.outcome = 'complete';
 $$;
-comment on function private.statement_coverage() is 'All the time that complete pulls of the statement have seen.';
+comment on function private.statement_coverage() is 'The time that complete pulls of the statement cover.';
 
 create function public.statement_status() returns jsonb
 language plpgsql stable security definer
@@ -138,7 +138,7 @@ begin
     'checked_at', clock_timestamp(),
     'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
     'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
-    'last_confirmation_at', (select max(t.heard_by_confirmation_at) from public.mpesa_transactions as t
+    'last_confirmation_at', (select max(t.reported_by_confirmation_at) from public.mpesa_transactions as t
       where t.transacted_at > now() - interval '30 days'),
     'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
     'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
@@ -163,5 +163,5 @@ begin
 end
 $$;
 comment on function public.statement_status() is
-  'For staff: whether M-PESA tells us of money by confirmations and by its statement, until when the statement is read, what of the last 14 days no statement will ever tell, and how much of what it told could not be settled (left).';
+  'For staff: whether confirmations and the statement are registered, until when the statement is read, gaps of the last 14 days that no statement covers, and messages that could not be settled (left).';
 grant execute on function public.statement_status() to authenticated, service_role;

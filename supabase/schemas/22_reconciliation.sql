@@ -28,7 +28,7 @@ create policy "staff read every decision" on public.reconciliation_events
 create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
 create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
 
-create function private.keep_reconciliation_events() returns trigger
+create function private.refuse_reconciliation_change() returns trigger
 language plpgsql security definer
 set search_path = ''
 as $$
@@ -61,8 +61,8 @@ returns table (
   reference text,
   payer_name text,
   payer_phone text,
-  heard_by_confirmation_at timestamptz,
-  heard_by_statement_at timestamptz,
+  reported_by_confirmation_at timestamptz,
+  reported_by_statement_at timestamptz,
   resolution text
 )
 language plpgsql stable
@@ -75,7 +75,7 @@ begin
   return query
   with theirs as (
     select t.receipt, t.received_cents, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
-      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution
+      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
       -- The money of a payment test pays no order.
@@ -99,7 +99,7 @@ begin
   ),
   beside as (
     select t.receipt as told, t.received_cents as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
-      t.heard_by_confirmation_at, t.heard_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
+      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
     from theirs as t
     union all
     select null, null, null, null, null, null, null, null, (
@@ -170,8 +170,8 @@ begin
     j.reference,
     j.payer_name,
     j.payer_phone,
-    j.heard_by_confirmation_at,
-    j.heard_by_statement_at,
+    j.reported_by_confirmation_at,
+    j.reported_by_statement_at,
     j.resolution
   from judged as j;
 end
@@ -310,7 +310,7 @@ declare
   of_order uuid;
 begin
   perform private.expect_staff();
-  member := private.expect_member();
+  member := private.expect_staff_member();
   select u.email into member_email from auth.users as u where u.id = member;
   -- As the reason of a refund, which it may become.
   if char_length(reason) not between 3 and 200 then
@@ -397,25 +397,13 @@ begin
     if told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
     end if;
-    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
-      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-    end if;
     if told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    if not coalesce(resolve_difference.is_sure, false) and exists (select private.orders_of_lost_receipts(told.receipt)) then
-      perform private.refuse(409, 'may_be_of_order', format(
-        'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
-        (select o.order_number from public.orders as o
-         where o.id in (select private.orders_of_lost_receipts(told.receipt)) order by o.created_at desc limit 1)
-      ));
-    end if;
-    insert into public.refunds (
-      transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email
-    )
-    select told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), 'reversal',
-      case when told.received_cents > private.refund_limit() then 'requested' else 'approved' end,
-      told.received_cents > private.refund_limit(), member, member_email;
+    perform private.open_transaction_refund(told.receipt, resolve_difference.is_sure);
+    perform private.open_refund(
+      null, told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), member
+    );
   elsif happened = 'reopened' then
     if exists (
       select from public.refunds as r
@@ -451,4 +439,4 @@ comment on function public.resolve_difference(text, text, uuid, uuid, text, bool
 grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
 
 create trigger reconciliation_events_stay before update or delete on public.reconciliation_events
-  for each row execute function private.keep_reconciliation_events();
+  for each row execute function private.refuse_reconciliation_change();

@@ -501,16 +501,19 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a notice that could not be settled is kept, and found until it is', async () => {
     const payment = await prompt();
-    const kept = await service<string>('keep_failed_notice', { payment_id: payment.id, body: '{"kept":1}' });
+    const kept = await service<string>('store_failed_callback', {
+      payment_id: payment.id,
+      body: '{"kept":1}',
+    });
     await database.query(
       `update public.payment_messages set received_at = now() - interval '10 minutes' where id = $1`,
       [kept],
     );
     const left = async () =>
-      (await database.query<{ id: string }>('select id::text from public.list_failed_notices(50)')).rows;
+      (await database.query<{ id: string }>('select id::text from public.list_failed_callbacks(50)')).rows;
     expect(await left()).toEqual([{ id: String(kept) }]);
     expect(await staff('statement_status')).toMatchObject({ left: 1 });
-    await service('finish_failed_notice', { message_id: kept });
+    await service('finish_failed_callback', { message_id: kept });
     expect(await left()).toEqual([]);
   });
 

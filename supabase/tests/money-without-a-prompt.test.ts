@@ -248,7 +248,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('is kept word for word before it is taken up, once', async () => {
       const keep = (body: string) =>
-        call<number>(database, 'service', 'keep_till_message', { body, source_address: '196.201.214.200' });
+        call<number>(database, 'service', 'store_confirmation', { body, source_address: '196.201.214.200' });
       const code = receipt();
       const kept = await keep('first');
       await receive(code, { message_id: kept, body: 'first' });
@@ -265,10 +265,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('that was kept and never taken up is found', async () => {
-      const kept = await call<number>(database, 'service', 'keep_till_message', { body: 'left behind' });
+      const kept = await call<number>(database, 'service', 'store_confirmation', { body: 'left behind' });
       const waiting = () =>
         database.query<{ id: number }>(
-          `select id from public.list_till_messages_to_take_up(1000) where body = 'left behind'`,
+          `select id from public.list_unprocessed_confirmations(1000) where body = 'left behind'`,
         );
       expect((await waiting()).rows).toEqual([]);
       await database.query(

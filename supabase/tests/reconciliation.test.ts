@@ -525,7 +525,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await receive(heard, { source: 'statement', reference: '' });
       await receive(confirmed, { reference: '' });
       expect(
-        await call(database, 'service', 'receipts_unheard', {
+        await call(database, 'service', 'receipts_not_in_statement', {
           receipts: `{${[heard, confirmed, unknown].join(',')}}`,
         }),
       ).toEqual([confirmed, unknown]);

@@ -164,7 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const keep = async (held: string | undefined, token: string) =>
       (
         await world.database.query<{ kept: boolean }>(
-          'select public.keep_daraja_token($1, $2, $3, 60000) as kept',
+          'select public.store_daraja_token($1, $2, $3, 60000) as kept',
           ['a', held, token],
         )
       ).rows[0]?.kept;

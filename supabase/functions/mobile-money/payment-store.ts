@@ -103,7 +103,7 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
     },
     async keepFailed(paymentId, body, sourceAddress) {
       read(
-        await client.rpc('keep_failed_notice', {
+        await client.rpc('store_failed_callback', {
           payment_id: paymentId,
           body,
           ...(sourceAddress === null ? {} : { source_address: sourceAddress }),
@@ -111,7 +111,7 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
       );
     },
     async failedNotices(atMost) {
-      const found = (read(await client.rpc('list_failed_notices', { at_most: atMost })) ?? []) as {
+      const found = (read(await client.rpc('list_failed_callbacks', { at_most: atMost })) ?? []) as {
         id: number;
         payment_id: string;
         body: string;
@@ -119,7 +119,7 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
       return found.map(({ id, payment_id, body }) => ({ id, paymentId: payment_id, body }));
     },
     async finishFailed(id) {
-      read(await client.rpc('finish_failed_notice', { message_id: id }));
+      read(await client.rpc('finish_failed_callback', { message_id: id }));
     },
     async find(reference, address) {
       return read(await forCaller(client.rpc('find_payment', { reference }), address)) as Payment | null;

@@ -58,14 +58,14 @@ export function openTillStore(settings: StoreSettings): TillStore {
     },
     async keep(body, sourceAddress) {
       return read(
-        await client.rpc('keep_till_message', {
+        await client.rpc('store_confirmation', {
           body,
           ...(sourceAddress === null ? {} : { source_address: sourceAddress }),
         }),
       ) as number;
     },
     async left(atMost) {
-      return (read(await client.rpc('list_till_messages_to_take_up', { at_most: atMost })) ?? []) as {
+      return (read(await client.rpc('list_unprocessed_confirmations', { at_most: atMost })) ?? []) as {
         id: number;
         body: string;
       }[];
@@ -105,7 +105,7 @@ export function openTillStore(settings: StoreSettings): TillStore {
       read(await client.rpc('finish_statement_pull', { pull_id: id, ...result }));
     },
     async unheard(receipts) {
-      return read(await client.rpc('receipts_unheard', { receipts: [...receipts] })) as string[];
+      return read(await client.rpc('receipts_not_in_statement', { receipts: [...receipts] })) as string[];
     },
   };
 }

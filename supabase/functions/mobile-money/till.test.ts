@@ -225,7 +225,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await vi.waitFor(async () => {
       const { rows } = await till.database.query(
         `select from public.mpesa_transactions as t join public.payments as p on p.id = t.payment_id
-         where p.order_id = $1 and t.heard_by_confirmation_at is not null`,
+         where p.order_id = $1 and t.reported_by_confirmation_at is not null`,
         [order.id],
       );
       expect(rows).toHaveLength(1);

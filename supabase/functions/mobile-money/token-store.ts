@@ -60,12 +60,12 @@ export function openTokenStore(store: StoreSettings, account: DarajaSettings): T
       return answer.lease ? { kind: 'ask', lease: answer.lease } : { kind: 'wait' };
     },
     async keep(lease, token) {
-      const { error } = await client.rpc('keep_daraja_token', {
+      const { error } = await client.rpc('store_daraja_token', {
         account: await accountKey(),
         lease,
         token: token?.value ?? null,
         fresh_for_ms: token?.freshForMs ?? 0,
-      } as Database['public']['Functions']['keep_daraja_token']['Args']);
+      } as Database['public']['Functions']['store_daraja_token']['Args']);
       if (error) throw new Error(error.message);
     },
   };

@@ -195,8 +195,8 @@ const describeKind = (row: BookRow): string =>
 
 function Sides({ row }: { row: BookRow }) {
   const heard = [
-    row.heard_by_confirmation_at ? 'its confirmation' : '',
-    row.heard_by_statement_at ? 'its statement' : '',
+    row.reported_by_confirmation_at ? 'its confirmation' : '',
+    row.reported_by_statement_at ? 'its statement' : '',
   ].filter(Boolean);
   return (
     <div className="grid gap-4 sm:grid-cols-2">

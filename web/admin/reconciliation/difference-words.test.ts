@@ -25,8 +25,8 @@ const row = (change: Partial<BookRow>): BookRow => ({
   reference: '',
   payer_name: null,
   payer_phone: null,
-  heard_by_confirmation_at: null,
-  heard_by_statement_at: null,
+  reported_by_confirmation_at: null,
+  reported_by_statement_at: null,
   resolution: null,
   ...change,
 });

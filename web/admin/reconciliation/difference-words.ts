@@ -25,8 +25,8 @@ export interface BookRow {
   reference: string | null;
   payer_name: string | null;
   payer_phone: string | null;
-  heard_by_confirmation_at: string | null;
-  heard_by_statement_at: string | null;
+  reported_by_confirmation_at: string | null;
+  reported_by_statement_at: string | null;
   resolution: string | null;
 }
 
