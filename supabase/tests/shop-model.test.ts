@@ -996,7 +996,8 @@ function expectAllDone(kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Co
   expect(never.flatMap((kind) => fc.sample(kind, 1)).map(String), 'never done').toEqual([]);
 }
 
-describe.each(testDatabases())('on %s', (kind) => {
+// A busy machine takes its time for hundreds of steps.
+describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
   let database: Database;
   const runs = (onPglite: number, onPostgresql: number) =>
     Math.ceil((kind === 'pglite' ? onPglite : onPostgresql) * LENGTH);
