@@ -176,7 +176,7 @@ describe.each([
       await rowOf(page, 'Amina Kamau').waitFor();
     }
     await search.fill('0799 999 999');
-    await page.getByText('Try a part of the name, phone, address, drink').waitFor();
+    await page.getByText('Try three letters or more of the name, phone, address, drink').waitFor();
     await page.getByRole('button', { name: 'Show all orders' }).click();
     // Riders' phones, too, and words beside them.
     await open(page, '/admin/deliveries?search=0722000111+brian', 'Delivery Management');

@@ -102,7 +102,7 @@ export default function DeliveriesPage() {
               ? {
                   title: 'No deliveries found',
                   text: search
-                    ? "Try a part of the customer's or rider's name or phone, the address or the order number, or fewer filters."
+                    ? "Try three letters or more of the customer's or rider's name or phone, the address or the order number, or fewer filters."
                     : 'No delivery fits these filters. Try fewer of them.',
                   action: (
                     <Button tone="quiet" onClick={filters.clear}>

@@ -166,7 +166,7 @@ function describeEmpty({
   return {
     title: 'No orders found',
     text: values.search
-      ? 'Try a part of the name, phone, address, drink or order number, or fewer filters.'
+      ? 'Try three letters or more of the name, phone, address, drink or order number, or fewer filters.'
       : 'No order fits these filters. Try fewer of them.',
     ...showAll,
   };
