@@ -556,17 +556,28 @@ describe.each(testDatabases())('on %s', (kind) => {
             );
             return new Map(rows.map(({ name, rows }) => [name, rows]));
           };
-          const before = await count();
-          const { rows: plans } = await session.query<Record<string, [{ Plan: Record<string, number> }]>>(
-            `explain (analyze, buffers, format json) select ${statement}`,
-            parameters,
-          );
-          const plan = Object.values(plans[0] ?? {})[0]?.[0].Plan;
+          const once = async () => {
+            const before = await count();
+            await session.query('savepoint measured');
+            const { rows: plans } = await session.query<Record<string, [{ Plan: Record<string, number> }]>>(
+              `explain (analyze, buffers, format json) select ${statement}`,
+              parameters,
+            );
+            await session.query('rollback to savepoint measured');
+            const plan = Object.values(plans[0] ?? {})[0]?.[0].Plan;
+            return {
+              tables: [...(await count())].flatMap(([name, rows]) =>
+                rows - (before.get(name) ?? 0) > 20 ? [name] : [],
+              ),
+              pages:
+                (plan?.['Shared Hit Blocks'] ?? Number.NaN) + (plan?.['Shared Read Blocks'] ?? Number.NaN),
+            };
+          };
+          // A call may also read the catalogue again or empty an index's list of new entries, which say nothing of it.
+          const calls = [await once(), await once(), await once()];
           return {
-            tables: [...(await count())].flatMap(([name, rows]) =>
-              rows - (before.get(name) ?? 0) > 20 ? [name] : [],
-            ),
-            pages: (plan?.['Shared Hit Blocks'] ?? Number.NaN) + (plan?.['Shared Read Blocks'] ?? Number.NaN),
+            tables: [...new Set(calls.flatMap(({ tables }) => tables))],
+            pages: Math.min(...calls.map(({ pages }) => pages)),
           };
         },
         { request: { headers: { 'x-forwarded-for': '192.0.2.1' } } },
