@@ -22,6 +22,8 @@ if (!process.stdout.isTTY) process.env.NO_COLOR = '1';
 const passed = [];
 const failed = [];
 const skipped = [];
+// Where a change waits for one answer of many tests (CI), a failed test is tried once more, and named even if it passes.
+const passedOnRetry = [];
 
 /** A step that is one test: it passes when its command does, and its output matters only when it fails. */
 function check(title, command, parameters) {
@@ -48,6 +50,7 @@ function suite(title, config, { projects = [], environment = {} } = {}) {
       '--config',
       config,
       ...projects.map((name) => `--project=${name}`),
+      ...(process.env.CI ? ['--retry=1'] : []),
       '--reporter=dot',
       '--reporter=json',
       `--outputFile.json=${file}`,
@@ -75,7 +78,11 @@ function suite(title, config, { projects = [], environment = {} } = {}) {
     }
     for (const test of assertionResults) {
       const list = test.status === 'passed' ? passed : test.status === 'failed' ? failed : skipped;
-      list.push(`${name.slice(root.length + 1)}: ${test.fullName}`);
+      const title = `${name.slice(root.length + 1)}: ${test.fullName}`;
+      list.push(title);
+      if (test.status === 'passed' && test.failureMessages.length > 0) {
+        passedOnRetry.push(`${title}\n    ${test.failureMessages[0].split('\n')[0]}`);
+      }
     }
   }
   if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);
@@ -109,6 +116,9 @@ const levels = {
 };
 levels[level]();
 
+if (passedOnRetry.length > 0) {
+  console.log(`\nPassed at the second attempt:\n${passedOnRetry.map((title) => `  ${title}`).join('\n')}`);
+}
 if (failed.length > 0) console.log(`\nFailed:\n${failed.map((title) => `  ${title}`).join('\n')}`);
 console.log(
   `\n${passed.length} passed, ${failed.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ''}`,
