@@ -1,4 +1,4 @@
-// How large a request to the auth service may be, in each of its parts.
+// Limits on the size of requests to the auth service.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenAuthService, openAuthService } from '../scripts/open-auth-service.ts';
 import { adminOf, clientOf, newEmail, password, post } from './auth-client.ts';
@@ -30,7 +30,7 @@ describe('a body', () => {
     return body.replace('"padding":""', `"padding":"${letters(bytes - body.length)}"`);
   };
 
-  test('has at most 64 KiB', async () => {
+  test('is limited to 64 KiB', async () => {
     expect((await post(service, '/signup', padded(65_536))).status).toBe(200);
     expect(await answerOf('/signup', padded(65_537))).toEqual([
       413,
@@ -39,7 +39,7 @@ describe('a body', () => {
     ]);
   });
 
-  test('that does not name its length is read no further', async () => {
+  test('without Content-Length is not read beyond the limit', async () => {
     let sent = 0;
     const endless = new ReadableStream({
       pull(controller) {
@@ -57,7 +57,7 @@ describe('a body', () => {
     expect(sent).toBeLessThan(16 * 1024 * 1024);
   });
 
-  test('of an administrator is read only with the secret key', async () => {
+  test('of an admin request is not read without the secret key', async () => {
     const metadata = { type: 'saml', metadata_xml: `<a>${letters(500_000)}</a>` };
     expect((await answerOf('/admin/sso/providers', metadata)).slice(0, 2)).toEqual([401, 'no_authorization']);
     const headers = { authorization: `Bearer ${service.keys.secret}` };
@@ -68,7 +68,7 @@ describe('a body', () => {
     ]);
   });
 
-  test('of an identity provider has at most 512 KiB', async () => {
+  test('from an identity provider is limited to 512 KiB', async () => {
     const send = async (length: number) => {
       const body = new URLSearchParams({ SAMLResponse: letters(length) });
       return (await fetch(`${service.url}/sso/saml/acs`, { method: 'POST', body, redirect: 'manual' }))
@@ -77,7 +77,7 @@ describe('a body', () => {
     expect([await send(100_000), await send(600_000)]).toEqual([303, 413]);
   });
 
-  test('that is a form has at most 100 fields', async () => {
+  test('of form data is limited to 100 fields', async () => {
     const send = async (fields: number) => {
       const body = new URLSearchParams({ email: newEmail(), password });
       for (let index = 0; index < fields; index += 1) body.append(`field${index}`, '');
@@ -94,7 +94,11 @@ describe('a field', () => {
     ['an e-mail address', '/signup', { email: `${letters(60_000)}@a.ke`, password }],
     ['a phone', '/otp', { phone: `+254${'7'.repeat(60_000)}` }],
     ['a password', '/signup', { email: 'long@example.com', password: letters(73) }],
-    ['a password of few characters', '/signup', { email: 'long@example.com', password: '🥭'.repeat(19) }],
+    [
+      'a password of 19 emoji (76 bytes)',
+      '/signup',
+      { email: 'long@example.com', password: '🥭'.repeat(19) },
+    ],
     ['a password', '/token?grant_type=password', { email: 'long@example.com', password: letters(60_000) }],
     ['a code', '/verify', { type: 'email', email: 'long@example.com', token: '1'.repeat(129) }],
     ['a hash', '/verify', { type: 'email', token_hash: '1'.repeat(129) }],
@@ -108,11 +112,11 @@ describe('a field', () => {
     ],
     ['a domain', '/sso', { domain: letters(3000) }],
   ];
-  test.each(tooLong)('is refused by its length: %s at %s', async (_, path, body) => {
+  test.each(tooLong)('that is too long is rejected: %s at %s', async (_, path, body) => {
     expect((await answerOf(path, body)).slice(0, 2)).toEqual([400, 'validation_failed']);
   });
 
-  test('of the longest length is accepted', async () => {
+  test('of the maximum length is accepted', async () => {
     const email = `${letters(63)}@${`${letters(60)}.`.repeat(3)}${'a'.repeat(7)}`;
     expect(email.length).toBeLessThanOrEqual(254);
     expect((await post(service, '/signup', { email, password: 'x'.repeat(72) })).status).toBe(200);
@@ -120,7 +124,7 @@ describe('a field', () => {
     expect(signedIn.status).toBe(200);
   });
 
-  test('with a password too long to be one is wrong, whatever it begins with', async () => {
+  test('with a password longer than 72 bytes never matches by its first 72 bytes', async () => {
     const email = newEmail();
     await adminOf(service).createUser({ email, password: 'x'.repeat(72), email_confirm: true });
     for (const length of [73, 129, 2000]) {
@@ -132,7 +136,7 @@ describe('a field', () => {
 });
 
 describe('a query', () => {
-  test('with a character that no database stores is refused as any other wrong one', async () => {
+  test('with a NUL character is rejected as invalid', async () => {
     const statuses = [];
     for (const query of ['token=%00&type=recovery', `token=${letters(129)}&type=recovery`]) {
       statuses.push((await fetch(`${service.url}/verify?${query}`, { redirect: 'manual' })).status);
@@ -156,7 +160,7 @@ describe('metadata of a user', () => {
     expect(await answerOf(path, { ...body, data: { about: letters(17_000) } })).toEqual(tooMuch);
   });
 
-  test('does not grow beyond that by many changes', async () => {
+  test('stays within its limit after many changes', async () => {
     const client = clientOf(service);
     await client.signUp({ email: newEmail(), password, options: { data: keys(90) } });
     const grow = (data: object) => client.updateUser({ data });

@@ -1,4 +1,4 @@
-// The official auth client and plain requests against an open auth service, for its tests.
+// The official auth client and plain requests, for tests of a running auth service.
 import { AuthClient, type AuthError, type GoTrueClient } from '@supabase/auth-js';
 import type { OpenAuthService } from '../scripts/open-auth-service.ts';
 
@@ -6,13 +6,13 @@ export const password = 'correct horse battery';
 let counter = 0;
 export const newEmail = () => `person${++counter}@example.com`;
 
-/** A client with a storage of its own. */
+/** A client with its own session storage. */
 export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce' = 'implicit'): GoTrueClient {
   const kept = new Map<string, string>();
   return new AuthClient({
     url: service.url,
     headers: { apikey: service.keys.publishable },
-    // The client keeps public keys by this name, for the whole process.
+    // The client caches public keys under this name for the whole process.
     storageKey: service.url,
     autoRefreshToken: false,
     persistSession: true,
@@ -26,7 +26,7 @@ export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce'
   });
 }
 
-/** The admin API, with the secret key. */
+/** The admin API, called with the secret key. */
 export const adminOf = (service: OpenAuthService) =>
   new AuthClient({
     url: service.url,

@@ -1,4 +1,4 @@
-// Signing in with an OpenID provider (specification §7): the unmodified official client, a real provider, a browser's way.
+// Sign-in with an OpenID provider (specification §7): the official client, a real provider and a browser's redirects.
 import { createHash } from 'node:crypto';
 import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
@@ -18,7 +18,7 @@ const place = `${site}/welcome?from=sign-in`;
 const password = 'a long enough password';
 let count = 0;
 
-describe.each(testDatabases())('a provider on %s', (kind) => {
+describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
   let provider: OpenIdProvider;
   let service: OpenAuthService;
 
@@ -32,7 +32,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       isAnonymousSignInEnabled: true,
       external: {
         keycloak: ours,
-        // Another name for the same, which is told less.
+        // The same provider under another name, with fewer scopes.
         google: { ...ours, isEmailOptional: true, scopes: ['openid'] },
       },
     });
@@ -69,7 +69,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       persistSession: false,
     }).admin;
 
-  /** Somebody the provider knows. */
+  /** A user of the provider. */
   function newPerson(claims: Record<string, unknown> = {}) {
     count += 1;
     const name = `person-${count}`;
@@ -93,7 +93,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     return { back, client, ...(await client.exchangeCodeForSession(code)) };
   }
 
-  /** Goes to the provider and stops before our callback is called. */
+  /** Follows the redirects of the provider and stops before our callback is called. */
   async function callbackFor(name: string, client = newClient()) {
     const back = await openBrowser().follow(await urlFor(client, name), `${service.url}/callback`);
     return { client, back };
@@ -105,8 +105,8 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     return { status: answer.status, to, told: Object.fromEntries(to.searchParams) };
   };
 
-  describe('lets somebody in', () => {
-    test('who exchanges the code it brought for tokens', async () => {
+  describe('succeeds', () => {
+    test('with PKCE: the client exchanges its code for tokens', async () => {
       const { name, email } = newPerson();
       const { back, data, error } = await signIn(name);
       expect(error).toBeNull();
@@ -131,7 +131,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(await whoami.json()).toMatchObject({ sub: name, email });
     });
 
-    test('whose client reads the tokens from the fragment', async () => {
+    test('in the implicit flow: the client reads the tokens from the fragment', async () => {
       const { name, email } = newPerson();
       const client = newClient('implicit');
       const back = await openBrowser().follow(await urlFor(client, name), site);
@@ -153,7 +153,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(data.user?.email).toBe(email);
     });
 
-    test('as the same person the next time, with what is new about them', async () => {
+    test('as the same user the next time, with updated claims', async () => {
       const { name } = newPerson();
       const first = await signIn(name);
       provider.people.set(name, { ...provider.people.get(name), name: 'Another name' });
@@ -163,14 +163,14 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(second.data.user?.identities).toHaveLength(1);
     });
 
-    test('without a mail address where none is needed', async () => {
+    test('without an e-mail address where none is required', async () => {
       const { name } = newPerson({ email: undefined, email_verified: undefined });
       const { data, error } = await signIn(name, newClient(), 'google');
       expect(error).toBeNull();
       expect(data.user?.email).toBe('');
     });
 
-    test('whose provider answers with a form', async () => {
+    test('with a provider that answers by form_post', async () => {
       const { name } = newPerson();
       const { back } = await callbackFor(name);
       const { status, to } = await arrive(`${service.url}/callback`, {
@@ -181,8 +181,8 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     });
   });
 
-  describe('is asked', () => {
-    test('for what we always need, what the client adds, and with a proof of our own', async () => {
+  describe('requests the provider', () => {
+    test('with the scopes of the service and of the client, and a PKCE challenge', async () => {
       const { name } = newPerson();
       const { data } = await newClient().signInWithOAuth({
         provider: 'keycloak',
@@ -231,15 +231,15 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(await answer.json()).toEqual({ code: 400, error_code: 'validation_failed', msg });
     });
 
-    test('not on behalf of an invitation that does not exist', async () => {
+    test('never for an invitation that does not exist', async () => {
       const query = 'provider=keycloak&invite_token=unknown';
       const answer = await fetch(`${service.url}/authorize?${query}`, { redirect: 'manual' });
       expect([answer.status, (await answer.json()).error_code]).toEqual([404, 'user_not_found']);
     });
   });
 
-  describe('lets nobody in', () => {
-    test('to a place that is not ours', async () => {
+  describe('fails', () => {
+    test('with a redirect URL that is not allowed', async () => {
       const { name } = newPerson();
       const { data } = await newClient().signInWithOAuth({
         provider: 'keycloak',
@@ -253,14 +253,14 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(back.origin).toBe(site);
     });
 
-    test('who said no', async () => {
+    test('when the user denies access', async () => {
       const back = await openBrowser().follow(await urlFor(newClient(), 'nobody'), site);
       const told = { error: 'access_denied', error_description: 'Nobody signed in' };
       expect(Object.fromEntries(back.searchParams)).toEqual({ from: 'sign-in', ...told });
       expect(Object.fromEntries(new URLSearchParams(back.hash.slice(1)))).toEqual({ ...told, sb: '' });
     });
 
-    test('with a state that was used', async () => {
+    test('with a state that was used before', async () => {
       const { back } = await callbackFor(newPerson().name);
       expect((await arrive(back)).to.searchParams.has('code')).toBe(true);
       expect(await arrive(back)).toMatchObject({
@@ -274,13 +274,13 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('twice when a state comes twice at once', async () => {
+    test('for the second of two concurrent callbacks with the same state', async () => {
       const { back } = await callbackFor(newPerson().name);
       const answers = await Promise.all([arrive(back), arrive(back), arrive(back)]);
       expect(answers.filter(({ to }) => to.searchParams.has('code'))).toHaveLength(1);
     });
 
-    test('with a state that has run out', async () => {
+    test('with an expired state', async () => {
       const { back } = await callbackFor(newPerson().name);
       service.advance(601);
       expect(await arrive(back)).toMatchObject({
@@ -292,8 +292,8 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
 
     test.each([
       ['no state', '', 'bad_oauth_callback', 'OAuth state parameter missing'],
-      ['an odd state', 'abc', 'bad_oauth_state', 'OAuth state parameter is invalid'],
-      ['a made-up state', crypto.randomUUID(), 'bad_oauth_state', 'OAuth state not found or expired'],
+      ['a malformed state', 'abc', 'bad_oauth_state', 'OAuth state parameter is invalid'],
+      ['an unknown state', crypto.randomUUID(), 'bad_oauth_state', 'OAuth state not found or expired'],
     ])('with %s', async (_, state, code, description) => {
       const { status, to, told } = await arrive(`${service.url}/callback?code=x&state=${state}`);
       expect({ status, origin: to.origin, ...told }).toEqual({
@@ -305,7 +305,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('without a code, or with one the provider has not given', async () => {
+    test('without a code, or with a code that the provider did not issue', async () => {
       const { back } = await callbackFor(newPerson().name);
       back.searchParams.delete('code');
       expect(await arrive(back)).toMatchObject({ status: 302, told: { error_code: 'bad_oauth_callback' } });
@@ -327,14 +327,14 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(service.faults.splice(0)).toHaveLength(1);
     });
 
-    test('who has no mail address where one is needed', async () => {
+    test('without an e-mail address where one is required', async () => {
       const { back } = await callbackFor(newPerson({ email: undefined }).name);
       expect(await arrive(back)).toMatchObject({
         told: { error_description: 'Error getting user email from external provider' },
       });
     });
 
-    test('who is banned', async () => {
+    test('for a banned user', async () => {
       const { name } = newPerson();
       const { data } = await signIn(name);
       await admin().updateUserById(data.user?.id ?? '', { ban_duration: '1h' });
@@ -346,7 +346,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     });
   });
 
-  describe('brings a code', () => {
+  describe('issues a code', () => {
     const codeFor = async (client: GoTrueClient) =>
       (await openBrowser().follow(await urlFor(client, newPerson().name), site)).searchParams.get('code') ??
       '';
@@ -371,7 +371,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('that works for nobody else', async () => {
+    test('that no other client can exchange', async () => {
       const code = await codeFor(newClient());
       const thief = newClient();
       await urlFor(thief, 'nobody');
@@ -383,7 +383,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('that works for five minutes', async () => {
+    test('that expires after five minutes', async () => {
       const client = newClient();
       const code = await codeFor(client);
       service.advance(301);
@@ -396,7 +396,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('that is asked for with its verifier', async () => {
+    test('that is exchanged only with its verifier', async () => {
       for (const body of [{ auth_code: 'x' }, { code_verifier: 'x' }, {}] as Record<string, string>[]) {
         expect(await exchange(body)).toMatchObject({
           status: 400,
@@ -411,13 +411,13 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     });
   });
 
-  describe('knows an address', () => {
+  describe('with an e-mail address', () => {
     const userByAddress = (email: string) =>
       admin()
         .createUser({ email, password, email_confirm: true })
         .then(({ data }) => data.user?.id);
 
-    test('somebody has confirmed here, and so is the same person', async () => {
+    test('that is confirmed here signs in the same user', async () => {
       const { name, email } = newPerson();
       const id = await userByAddress(email);
       const { data } = await signIn(name);
@@ -427,7 +427,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(again.error).toBeNull();
     });
 
-    test('somebody claimed here and never confirmed, whose way in is closed', async () => {
+    test('that was never confirmed here removes the password of the sign-up', async () => {
       const { name, email } = newPerson();
       const claimed = await newClient().signUp({
         email,
@@ -442,7 +442,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(error).toMatchObject({ code: 'invalid_credentials' });
     });
 
-    test('and confirms no other that the account claims', async () => {
+    test('does not confirm another address of the account', async () => {
       const { name, email } = newPerson();
       const claimed = `claimed-by-${name}@mail.example`;
       const { data: made } = await admin().createUser({ email: claimed, password });
@@ -457,7 +457,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(error).toMatchObject({ code: 'invalid_credentials' });
     });
 
-    test('it has not verified, which must be confirmed before anybody is let in', async () => {
+    test('that the provider has not verified requires confirmation first', async () => {
       const { name, email } = newPerson({ email_verified: false });
       const { back } = await callbackFor(name);
       expect(await arrive(back)).toMatchObject({
@@ -480,7 +480,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(data.user?.email).toBe(email);
     });
 
-    test('it has not verified, and so is not whoever has it here', async () => {
+    test('that the provider has not verified does not sign in the user who has it here', async () => {
       const { name, email } = newPerson({ email_verified: false });
       const id = await userByAddress(email);
       const { back } = await callbackFor(name);
@@ -492,7 +492,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     });
   });
 
-  describe('gives an id token', () => {
+  describe('with an id token', () => {
     const nonce = 'only this client knows it';
     const hashed = createHash('sha256').update(nonce).digest('hex');
     const oauth = async (body: Record<string, unknown>) => {
@@ -504,7 +504,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       return { status: answer.status, ...(await answer.json()) };
     };
 
-    test('that lets its person in, by name or by issuer', async () => {
+    test('signs the user in, by provider name or by issuer', async () => {
       const { name, email } = newPerson();
       const token = await provider.idToken({ sub: name, email, email_verified: true, nonce: hashed });
       const { data, error } = await newClient().signInWithIdToken({ provider: 'keycloak', token, nonce });
@@ -516,7 +516,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(byPage.user?.id).toBe(data.user?.id);
     });
 
-    test('that counts only when it is its own, for us, now, and asked for', async () => {
+    test('checks issuer, audience, expiry, access token hash and nonce', async () => {
       const refused = async (claims: Record<string, unknown>, given: Record<string, unknown> = {}) => {
         const token = await provider.idToken({ sub: 'x', email: 'x@mail.example', ...claims });
         return oauth({ provider: 'keycloak', id_token: token, ...given });
@@ -545,7 +545,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       expect(await oauth({ id_token: 'x' })).toEqual(bad('provider or client_id and issuer required'));
     });
 
-    test('that counts only of a provider that is set up', async () => {
+    test('rejects a provider that is not configured', async () => {
       expect(await oauth({ id_token: 'x', provider: 'gitlab' })).toEqual({
         status: 400,
         code: 400,
@@ -559,7 +559,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('that links it to who is signed in', async () => {
+    test('links the identity to the signed-in user', async () => {
       const [mine, linked] = [newPerson(), newPerson()];
       const { client, data: before } = await signIn(mine.name);
       const token = await provider.idToken({ sub: linked.name, email: linked.email, email_verified: true });
@@ -574,7 +574,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     });
   });
 
-  describe('is linked', () => {
+  describe('links an identity', () => {
     let client: GoTrueClient;
     let email: string;
 
@@ -596,7 +596,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
     }
     const identities = async () => (await client.getUserIdentities()).data?.identities ?? [];
 
-    test('to who is signed in, and given up again', async () => {
+    test('to the signed-in user, who can unlink it again', async () => {
       const { name } = newPerson();
       const back = await link(name);
       const { error } = await client.exchangeCodeForSession(back.searchParams.get('code') ?? '');
@@ -617,7 +617,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('and becomes the address when the one before it is given up', async () => {
+    test('whose address becomes the account address when the other identity is unlinked', async () => {
       const person = newPerson();
       await link(person.name);
       const [own] = await identities();
@@ -630,7 +630,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('only once, and only to one', async () => {
+    test('only once, and only to one user', async () => {
       const { name } = newPerson();
       await signIn(name);
       const back = await link(name);
@@ -646,7 +646,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test('to somebody anonymous, who is known from then on', async () => {
+    test('to an anonymous user, who is permanent from then on', async () => {
       const anonymous = newClient();
       const { data: before } = await anonymous.signInAnonymously();
       client = anonymous;
@@ -661,7 +661,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
       });
     });
 
-    test("and is nobody else's to give up", async () => {
+    test('that no other user can unlink', async () => {
       await link(newPerson().name);
       const other = await signIn(newPerson().name);
       const [foreign] = other.data.user?.identities ?? [];
@@ -679,7 +679,7 @@ describe.each(testDatabases())('a provider on %s', (kind) => {
   });
 });
 
-describe('where little is set up', () => {
+describe('with minimal settings', () => {
   let service: OpenAuthService;
   let provider: OpenIdProvider;
   beforeAll(async () => {
@@ -699,7 +699,7 @@ describe('where little is set up', () => {
   const newClient = () =>
     new GoTrueClient({ url: service.url, autoRefreshToken: false, persistSession: false });
 
-  test('nobody new comes in by a provider', async () => {
+  test('a provider signs up no new users', async () => {
     provider.people.set('new', { email: 'new@mail.example', email_verified: true });
     const { data } = await newClient().signInWithOAuth({
       provider: 'keycloak',
@@ -716,7 +716,7 @@ describe('where little is set up', () => {
     expect(error).toMatchObject({ status: 422, code: 'signup_disabled' });
   });
 
-  test('identities are neither linked nor given up', async () => {
+  test('identities cannot be linked or unlinked', async () => {
     const admin = new GoTrueClient({
       url: service.url,
       headers: { apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` },
@@ -735,7 +735,7 @@ describe('where little is set up', () => {
     expect((await client.unlinkIdentity(identity)).error).toMatchObject(off);
   });
 
-  test('wallets are not welcome', async () => {
+  test('wallets cannot sign in', async () => {
     const { error } = await newClient().signInWithWeb3({
       chain: 'ethereum',
       message: 'x',

@@ -1,4 +1,4 @@
-// What a stranger can use up, and what is left for the owner of an account.
+// Limits of the auth service: strangers use up their own, never those of an account's owner.
 import { createHmac } from 'node:crypto';
 import type { GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -32,7 +32,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   });
 
   let network = 0;
-  /** An address in a network that no test has used. */
+  /** An IP address in a network that no other test uses. */
   const newAddress = () => {
     network += 1;
     return `10.${network >> 8}.${network & 255}.7`;
@@ -53,7 +53,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
     if (!mail?.code || !mail.link) throw new Error('no e-mail with a code and a link was sent');
     return { code: mail.code, link: mail.link };
   };
-  /** What opening a link answers: `signed in` or the code of an error. */
+  /** Opens a link. Returns `signed in` or an error code. */
   const open = async (link: string, address = newAddress()) => {
     const answer = await fetch(link, { redirect: 'manual', headers: from(address) });
     const { hash, searchParams } = new URL(answer.headers.get('location') ?? 'none:');
@@ -66,7 +66,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   const wrong = (code: string) => (code === '000000' ? '000001' : '000000');
 
   describe('passwords', () => {
-    test('wrong ones from other networks never refuse the right one', async () => {
+    test('wrong ones from other networks never block the right one', async () => {
       const { email } = await account();
       for (const stranger of [newAddress(), newAddress()]) {
         for (let attempt = 0; attempt < 10; attempt += 1) {
@@ -133,7 +133,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(statuses).toEqual([400, 400, 429]);
     });
 
-    test('an owner whose own network is used up gets in by a link', async () => {
+    test('an owner whose own network is at its limit signs in by a link', async () => {
       const { email } = await account();
       const address = newAddress();
       for (let attempt = 0; attempt < 3; attempt += 1) await signIn(address, email, 'not it');
@@ -142,7 +142,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await open(lastMailTo(email).link, address)).toBe('signed in');
     });
 
-    test('a stolen session cannot find out its password, nor keep another session from changing it', async () => {
+    test('a stolen session cannot guess its password or block another session from changing it', async () => {
       const { email } = await account();
       const [stolen, own] = [clientOf(service), clientOf(service)];
       for (const client of [stolen, own]) await client.signInWithPassword({ email, password });
@@ -163,7 +163,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   });
 
   describe('codes and links', () => {
-    test('wrong codes from another network neither void a code nor refuse it', async () => {
+    test('wrong codes from another network neither void nor block a code', async () => {
       const { email } = await account();
       await recover(email);
       const { code } = lastMailTo(email);
@@ -177,7 +177,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await typeCode(email, code, newAddress()), 'from another one').toBe(200);
     });
 
-    test('guesses at codes end for all networks together, and the link goes on working', async () => {
+    test('guesses at codes are limited for all networks together, and the link stays valid', async () => {
       const { email } = await account();
       await recover(email);
       const { code, link } = lastMailTo(email);
@@ -188,7 +188,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await open(link)).toBe('signed in');
     });
 
-    test('many concurrent guesses count one by one', async () => {
+    test('concurrent guesses each count', async () => {
       const { email } = await account();
       await recover(email);
       const { code } = lastMailTo(email);
@@ -196,7 +196,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect((await Promise.all(guesses)).filter((status) => status === 403)).toHaveLength(6);
     });
 
-    test('unknown links are limited per network, and a right one is never refused for them', async () => {
+    test('unknown links are limited per network and never block a valid one', async () => {
       const { email } = await account();
       await recover(email);
       const address = newAddress();
@@ -207,7 +207,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await open(lastMailTo(email).link, address)).toBe('signed in');
     });
 
-    test('a link that a stranger requested leaves the one before valid; using one voids the others', async () => {
+    test('a link that a stranger requests leaves the previous one valid; using one voids the others', async () => {
       const { email } = await account();
       await recover(email);
       const own = lastMailTo(email);
@@ -235,7 +235,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   });
 
   describe('e-mails', () => {
-    test('keep a cooldown, whether the address has an account or not', async () => {
+    test('have a cooldown, with or without an account', async () => {
       for (const email of [(await account()).email, newEmail()]) {
         const client = clientOf(service);
         expect((await client.resetPasswordForEmail(email)).error).toBeNull();
@@ -249,7 +249,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       }
     });
 
-    test('requested all day are few, and the last link is valid whenever one is refused', async () => {
+    test('have a daily limit, and the last link is still valid when one is refused', async () => {
       const { email } = await account();
       const unknown = newEmail();
       const lifetimeMinutes = 60;
@@ -278,7 +278,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       }
     });
 
-    test('of a session go to few new addresses', async () => {
+    test('of one session are limited to a few new addresses', async () => {
       const { email } = await account();
       const client = clientOf(service);
       await client.signInWithPassword({ email, password });
@@ -310,7 +310,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
     };
     const halfWay = 'Confirmation link accepted. Please proceed to confirm link sent to the other email';
 
-    test('is completed by the first links although a stranger requested more', async () => {
+    test('is completed by its first links even if a stranger requests more', async () => {
       const { email, next, client } = await begin();
       const [ofCurrent, ofNew] = [lastMailTo(email).link, lastMailTo(next).link];
       await resend(email);
@@ -320,7 +320,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect((await client.getUser()).data.user?.email).toBe(next);
     });
 
-    test('asks only the address again that has not agreed, and never counts one address twice', async () => {
+    test('needs one link of each address, and resends only the missing one', async () => {
       const { email, next, client } = await begin();
       await resend(email);
       const links = mailsTo(next).flatMap(({ link }) => link ?? []);
@@ -335,7 +335,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   });
 
   describe('refresh tokens', () => {
-    test('that do not exist are limited per network, and a right one is never refused for them', async () => {
+    test('that do not exist are limited per network and never block a valid one', async () => {
       const { email } = await account();
       const address = newAddress();
       const signedIn = await post(service, '/token?grant_type=password', { email, password }, from(address));
@@ -352,7 +352,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await refresh(token)).toBe(200);
     });
 
-    test('of one session are limited without refusing another session', async () => {
+    test('of one session are limited without blocking another session', async () => {
       const { email } = await account();
       const [busy, quiet] = [clientOf(service), clientOf(service)];
       for (const client of [busy, quiet]) await client.signInWithPassword({ email, password });

@@ -1,4 +1,4 @@
-// Second factors (specification §7), made and passed by the unmodified official client over HTTP.
+// Second factors (specification §7), enrolled and verified by the official client over HTTP.
 import { type AuthError, GoTrueClient } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -59,7 +59,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     return client;
   }
 
-  /** An app that shows codes by the service's clock, which tests move so that each code is a new one. */
+  /** An authenticator app on the service's clock, which tests advance for a new code. */
   let ahead = 0;
   const app = (secret: string) => ({
     code: (steps = 0) =>
@@ -100,7 +100,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
   const refusal = (error: AuthError | null) => error && { status: error.status, code: error.code };
 
   describe('an authenticator app', () => {
-    test('is enrolled with a picture, a secret and a URI', async () => {
+    test('is enrolled with a QR code, a secret and a URI', async () => {
       const { client, email } = await newPerson();
       const { data, error } = await client.mfa.enroll({ factorType: 'totp', friendlyName: 'My phone' });
       expect(error).toBeNull();
@@ -117,13 +117,13 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       ]);
     });
 
-    test('names whom it is told to name as issuer', async () => {
+    test('shows the issuer of the request', async () => {
       const { client } = await newPerson();
       const { data } = await client.mfa.enroll({ factorType: 'totp', issuer: 'Somebody else' });
       expect(new URL(data?.totp.uri ?? '').searchParams.get('issuer')).toBe('Somebody else');
     });
 
-    test('raises the session with its first code, and the level survives a refresh', async () => {
+    test('raises the session to aal2 with its first code, also after a refresh', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       expect(await levels(client)).toEqual({ now: 'aal1', next: 'aal1', methods: ['password'] });
@@ -149,7 +149,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('is asked for at the next sign-in, and ends the sessions that stayed below', async () => {
+    test('is required at the next sign-in, and ends sessions below aal2', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
       const [second, third] = [await signedInAgain(person), await signedInAgain(person)];
@@ -163,7 +163,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('has each code accepted once, and none from before', async () => {
+    test('accepts each code once, and no earlier code', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
       const code = factor.code();
@@ -181,7 +181,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('takes one of two equal codes sent at the same moment', async () => {
+    test('accepts one of two equal concurrent codes', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
       const clients = [await signedInAgain(person), await signedInAgain(person)];
@@ -193,7 +193,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('refuses wrong, early and late codes', async () => {
+    test('rejects wrong, early and late codes', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       // Three steps ahead: two may have become one when the code arrives.
@@ -207,7 +207,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(await levels(client)).toMatchObject({ now: 'aal1' });
     });
 
-    test('of somebody else is nobody’s', async () => {
+    test('of another user cannot be used', async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       const factor = await enrolledApp(owner.client);
       const notFound = { status: 404, code: 'mfa_factor_not_found' };
@@ -216,7 +216,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const answer = { factorId: factor.id, challengeId: challenge?.id ?? '', code: factor.code() };
       expect(refusal((await other.client.mfa.verify(answer)).error)).toEqual(notFound);
       expect(refusal((await other.client.mfa.unenroll({ factorId: factor.id })).error)).toEqual(notFound);
-      // With a factor of their own, neither the other's code nor the other's challenge helps.
+      // With their own factor, another user's code or challenge is rejected, too.
       const own = await enrolledApp(other.client);
       const foreignCode = await other.client.mfa.challengeAndVerify({
         factorId: own.id,
@@ -231,7 +231,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(foreignChallenge.error)).toEqual({ status: 422, code: 'mfa_factor_not_found' });
     });
 
-    test('is given up only in a session that has passed it; then sessions fall back', async () => {
+    test('is removed only in a session at aal2; then sessions fall back to aal1', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
       const below = await signedInAgain(person);
@@ -246,7 +246,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(gone.error)).toEqual({ status: 404, code: 'mfa_factor_not_found' });
     });
 
-    test('that was never verified is given up at any level', async () => {
+    test('that was never verified can be removed at any level', async () => {
       const { client } = await newPerson();
       const { id } = await enrolledApp(client);
       expect((await client.mfa.unenroll({ factorId: id })).data).toEqual({ id });
@@ -255,7 +255,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
   });
 
   describe('enrolling', () => {
-    test('refuses a kind that does not exist, and who is nobody', async () => {
+    test('rejects an unknown type and a caller without a session', async () => {
       const { client } = await newPerson();
       const { error } = await client.mfa.enroll({ factorType: 'fax' as 'totp' });
       expect(refusal(error)).toEqual({ status: 400, code: 'validation_failed' });
@@ -271,7 +271,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(signedOut.status).toBe(401);
     });
 
-    test('refuses a name twice', async () => {
+    test('rejects a name that is taken', async () => {
       const { client } = await newPerson();
       await enrolledApp(client, 'One');
       const { error } = await client.mfa.enroll({ factorType: 'totp', friendlyName: 'One' });
@@ -280,7 +280,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect((await client.mfa.enroll({ factorType: 'totp', friendlyName: 'Two' })).error).toBeNull();
     });
 
-    test('makes room by dropping what was begun and never finished', async () => {
+    test('replaces factors that were never verified', async () => {
       const { client } = await newPerson();
       const stale = await enrolledApp(client, 'One');
       pass(301);
@@ -290,7 +290,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(fresh.id).not.toBe(stale.id);
     });
 
-    test('drops the other unverified ones of the kind when one is verified', async () => {
+    test('deletes other unverified factors of the type when one is verified', async () => {
       const { client } = await newPerson();
       await enrolledApp(client, 'One');
       await client.mfa.enroll({ factorType: 'webauthn', friendlyName: 'Key' });
@@ -299,14 +299,14 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(data?.all.map((factor) => factor.friendly_name)).toEqual(['Key', 'Two']);
     });
 
-    test('stops at ten', async () => {
+    test('is limited to ten factors', async () => {
       const { client } = await newPerson();
       for (let made = 0; made < 10; made += 1) await enrolledApp(client, `Number ${made}`);
       const { error } = await client.mfa.enroll({ factorType: 'totp', friendlyName: 'One more' });
       expect(refusal(error)).toEqual({ status: 422, code: 'too_many_enrolled_mfa_factors' });
     });
 
-    test('makes no more than ten when many are asked for at once', async () => {
+    test('is limited to ten factors under concurrent requests', async () => {
       const { client } = await newPerson();
       const results = await Promise.all(
         Array.from({ length: 14 }, (_, made) =>
@@ -316,7 +316,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(results.filter(({ error }) => error === null)).toHaveLength(10);
     });
 
-    test('needs the factor that is there to be passed first', async () => {
+    test('requires an existing factor to be verified first', async () => {
       const person = await newPerson();
       await verifiedApp(person.client, 'One');
       const below = await signedInAgain(person);
@@ -327,7 +327,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
   });
 
   describe('a challenge', () => {
-    test('is over after 300 seconds', async () => {
+    test('expires after 300 seconds', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       const { data } = await client.mfa.challenge({ factorId: factor.id });
@@ -337,7 +337,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(error)).toEqual({ status: 422, code: 'mfa_challenge_expired' });
     });
 
-    test('is answered once, from where it was asked for', async () => {
+    test('is answered once, from the IP address that requested it', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       const { data } = await client.mfa.challenge({ factorId: factor.id });
@@ -358,7 +358,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('that does not exist, for a factor that does not exist, is refused', async () => {
+    test('that does not exist, for a factor that does not exist, is rejected', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       const unknown = '2f0c6f0e-6a0a-4f2c-9c3b-0d9f3a4b5c6d';
@@ -376,7 +376,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       });
     });
 
-    test('is void after ten wrong answers, though the eleventh be right', async () => {
+    test('is void after ten wrong answers, even if the eleventh is right', async () => {
       const { client } = await newPerson();
       const factor = await enrolledApp(client);
       const { data } = await client.mfa.challenge({ factorId: factor.id });
@@ -391,7 +391,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
   });
 
   describe('guessing', () => {
-    test('ends after fifty codes, also through new challenges and at once, and starts anew after a right one', async () => {
+    test('is limited to fifty codes across challenges and concurrent requests, until a right one', async () => {
       const person = await newPerson();
       const factor = await enrolledApp(person.client);
       const guess = async (times: number) => {
@@ -418,7 +418,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('by someone who has the password leaves the owner the codes of a session begun by e-mail', async () => {
+    test('by a stranger who has the password does not block a session begun by e-mail', async () => {
       const person = await newPerson();
       const factor = await enrolledApp(person.client);
       expect(
@@ -453,7 +453,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       return data;
     };
 
-    test('gets a code that raises the session, once', async () => {
+    test('receives a code that raises the session, once', async () => {
       const { client } = await newPerson();
       const factor = await enrolledPhone(client, '+254711000001');
       expect(factor).toMatchObject({ type: 'phone', phone: '+254711000001' });
@@ -492,7 +492,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect((await client.mfa.challenge({ factorId: factor.id, channel: 'sms' })).error).toBeNull();
     });
 
-    test('of the settings takes its fixed code and is sent nothing', async () => {
+    test('from the settings accepts its fixed code and receives no message', async () => {
       const { client } = await newPerson();
       const sent = service.texts.length;
       const factor = await enrolledPhone(client, '+254700000099');
@@ -501,7 +501,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(service.texts).toHaveLength(sent);
     });
 
-    test('must be a phone, over a channel that exists', async () => {
+    test('must be a valid number, with a known channel', async () => {
       const { client } = await newPerson();
       for (const phone of ['', 'abc', '+0123', '+2547110000021234567']) {
         const { error } = await client.mfa.enroll({ factorType: 'phone', phone });
@@ -512,7 +512,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(error)).toEqual({ status: 400, code: 'validation_failed' });
     });
 
-    test('is begun anew until it is verified, and not after', async () => {
+    test('can be enrolled again until it is verified', async () => {
       const { client } = await newPerson();
       const first = await enrolledPhone(client, '+254711000004');
       const second = await enrolledPhone(client, '+254711000004');
@@ -560,7 +560,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     const rawVerify = (client: GoTrueClient, factorId: string, challengeId: string, webauthn: unknown) =>
       post(client, `/factors/${factorId}/verify`, { challenge_id: challengeId, webauthn });
 
-    test('is challenged by the client, which understands what it is given', async () => {
+    test('is challenged with options that the client understands', async () => {
       const { client } = await newPerson();
       const { data: factor } = await client.mfa.enroll({ factorType: 'webauthn', friendlyName: 'Key' });
       const { data, error } = await client.mfa.challenge({
@@ -573,7 +573,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(options?.challenge).toBeInstanceOf(ArrayBuffer);
     });
 
-    test('registers, and then raises a session with each use', async () => {
+    test('is registered, and then raises a session with each use', async () => {
       const person = await newPerson();
       const { key, factorId } = await registeredKey(person.client);
       expect(await levels(person.client)).toEqual({
@@ -600,7 +600,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect([replayed.status, replayed.body.error_code]).toEqual([422, 'mfa_ip_address_mismatch']);
     });
 
-    test('of another origin, another challenge, another kind or another person is refused', async () => {
+    test('with another origin, challenge, type or user is rejected', async () => {
       const person = await newPerson();
       const { key, factorId } = await registeredKey(person.client);
       const client = await signedInAgain(person);
@@ -638,7 +638,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect((await rawVerify(later, factorId, again.id, stale)).status).toBe(422);
     });
 
-    test('cannot be exchanged through a challenge that was asked for before it was registered', async () => {
+    test('cannot be replaced through a challenge from before its registration', async () => {
       const person = await newPerson();
       const { data: factor } = await person.client.mfa.enroll({
         factorType: 'webauthn',
@@ -665,8 +665,8 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     });
   });
 
-  describe('whoever holds the secret key', () => {
-    test('sees, renames and deletes the factors of others', async () => {
+  describe('an administrator', () => {
+    test('lists, renames and deletes the factors of users', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
       const { data } = await admin().mfa.listFactors({ userId: person.id });
@@ -685,7 +685,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(await levels(person.client)).toMatchObject({ now: 'aal1' });
     });
 
-    test('is told what does not exist', async () => {
+    test('receives an error for a factor that does not exist', async () => {
       const { id } = await newPerson();
       const unknown = '2f0c6f0e-6a0a-4f2c-9c3b-0d9f3a4b5c6d';
       const { error } = await admin().mfa.listFactors({ userId: unknown });
@@ -694,7 +694,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(gone.error)).toEqual({ status: 404, code: 'mfa_factor_not_found' });
     });
 
-    test('is nobody else', async () => {
+    test('is only a caller with the secret key', async () => {
       const { client, id } = await newPerson();
       const token = (await client.getSession()).data.session?.access_token;
       const response = await fetch(`${service.url}/admin/users/${id}/factors`, {
@@ -704,7 +704,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     });
   });
 
-  test('what the settings forbid is refused', async () => {
+  test('what the settings disable is rejected', async () => {
     const closed = await service.alongside({
       mfa: {
         totp: { canEnroll: false, canVerify: false },

@@ -1,4 +1,4 @@
-// The auth service as part of the backend: what it signs, the other services take; what a shared secret signs, too.
+// The auth service as part of the backend: the other services accept its tokens and those signed with a shared secret.
 import { fileURLToPath } from 'node:url';
 import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
@@ -70,7 +70,7 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
       },
     });
 
-  test('a person reads and writes their own rows with the token they got', async () => {
+  test('users read and write their own rows with their token', async () => {
     const client = new AuthClient({
       url: `${publicUrl}/auth/v1`,
       headers: { apikey: 'sb_publishable_test' },
@@ -90,7 +90,7 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
     expect(claimed?.header.alg).toBe(how === 'RS256' ? 'RS256' : 'HS256');
   });
 
-  test('who holds the shared secret makes administrators; who does not, does not', async () => {
+  test('the shared secret can sign administrator tokens; another secret cannot', async () => {
     const list = async (token: string) =>
       (await inProcess(`${publicUrl}/auth/v1/admin/users`, { headers: { authorization: `Bearer ${token}` } }))
         .status;
@@ -100,7 +100,7 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
     expect(await list(await signed('service_role', 'another secret of the same length, or so'))).toBe(403);
   });
 
-  test('no key is needed to ask how the service is, and pages of other sites sign nobody in', async () => {
+  test('health needs no key, and pages of other sites cannot sign in', async () => {
     expect((await inProcess(`${publicUrl}/auth/v1/health`)).status).toBe(200);
     const foreign = await inProcess(`${publicUrl}/auth/v1/token?grant_type=password`, {
       method: 'POST',
@@ -111,7 +111,7 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
   });
 });
 
-describe('a private key made elsewhere', () => {
+describe('an imported private key', () => {
   const origin = { issuer: `${publicUrl}/auth/v1`, audience: 'authenticated' };
   const tokensOf = async () => {
     const { privateKey } = await generateKeyPair('RS256', { extractable: true });
@@ -119,14 +119,14 @@ describe('a private key made elsewhere', () => {
     return createAccessTokens({ signingKeys: [key] }, origin);
   };
 
-  test('signs although it names the use of its public half', async () => {
+  test("signs even if it lists its public key's use", async () => {
     const tokens = await tokensOf();
     const token = await tokens.sign({ role: 'anon', iss: origin.issuer, aud: origin.audience });
     await expect(tokens.verify(token)).resolves.toMatchObject({ role: 'anon' });
     expect(tokens.publicKeys[0]).toMatchObject({ kid: 'rsa', key_ops: ['verify'] });
   });
 
-  test('signs role keys that name no issuer, but none of another issuer or audience', async () => {
+  test('verifies role keys without an issuer, but none of another issuer or audience', async () => {
     const tokens = await tokensOf();
     const verified = async (claims: Record<string, unknown>) =>
       tokens.verify(await tokens.sign({ role: 'service_role', ...claims }));
@@ -137,7 +137,7 @@ describe('a private key made elsewhere', () => {
   });
 });
 
-test('calls that are only waiting to be answered take no place in the queue', async () => {
+test('requests that wait for an upstream answer take no place in the queue', async () => {
   const database = await throwawayDatabase('pglite', [platform]);
   const backend = await createBackend({
     database,

@@ -1,4 +1,4 @@
-// Passkeys (specification §7), made and used by the unmodified official client over HTTP with an authenticator in software.
+// Passkeys (specification §7): the official client over HTTP with a software authenticator.
 import { type AuthError, GoTrueClient, type VerifyPasskeyRegistrationParams } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ type CreationOptions = Parameters<SoftwareAuthenticator['create']>[0];
 type RequestOptions = Parameters<SoftwareAuthenticator['get']>[0];
 type Bent = Parameters<SoftwareAuthenticator['get']>[1];
 
-// An authenticator's answer as the client's types have it.
+// An authenticator's response in the client's types.
 const sent = (answer: object) => answer as VerifyPasskeyRegistrationParams['credential'];
 
 const password = 'a long enough password';
@@ -88,8 +88,8 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
   const claimsOf = (token: string | undefined) =>
     JSON.parse(Buffer.from(token?.split('.')[1] ?? '', 'base64url').toString());
 
-  describe('a person who is signed in', () => {
-    test('is offered what a browser needs to make one', async () => {
+  describe('a signed-in user', () => {
+    test('receives the options that a browser needs to create one', async () => {
       const { client, id, email } = await newPerson();
       const before = Date.now() / 1000;
       const { data, error } = await client.passkey.startRegistration();
@@ -104,7 +104,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(data?.expires_at).toBeLessThanOrEqual(Date.now() / 1000 + 300);
     });
 
-    test('makes, names, sees and deletes one', async () => {
+    test('creates, names, lists and deletes one', async () => {
       const { client, device } = await newPerson();
       const made = await register(client, device);
       expect(made.error).toBeNull();
@@ -125,7 +125,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       });
     });
 
-    test('may name one with up to 120 characters', async () => {
+    test('can name one with up to 120 characters', async () => {
       const { client, device } = await newPerson();
       const { data } = await register(client, device);
       const rename = (friendlyName: string) =>
@@ -136,7 +136,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       }
     });
 
-    test('has no say in those of others', async () => {
+    test("cannot change another user's", async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       const { data } = await register(owner.client, owner.device);
       const passkeyId = data?.id ?? '';
@@ -150,7 +150,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(refusal(strange.error)).toEqual({ status: 404, code: 'validation_failed' });
     });
 
-    test('gets ten at most', async () => {
+    test('has ten at most', async () => {
       const { client, device } = await newPerson();
       for (let made = 0; made < 9; made += 1) expect((await register(client, device)).error).toBeNull();
       const { data: spare } = await client.passkey.startRegistration();
@@ -164,7 +164,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(refusal(error)).toEqual(tooMany);
     });
 
-    test('cannot register a credential that somebody has', async () => {
+    test('cannot register a credential that is registered', async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       const { data: first } = await owner.client.passkey.startRegistration();
       const credential = owner.device.create(first?.options as CreationOptions);
@@ -172,7 +172,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
         challengeId: first?.challenge_id ?? '',
         credential: sent(credential),
       });
-      // Without attestation anybody can claim any credential id; the challenge is their own.
+      // Without attestation any client can claim any credential id; the challenge is its own.
       const { data: second } = await other.client.passkey.startRegistration();
       const clientData = JSON.parse(Buffer.from(credential.response.clientDataJSON, 'base64url').toString());
       const claimed = Buffer.from(JSON.stringify({ ...clientData, challenge: second?.options.challenge }));
@@ -186,7 +186,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(refusal(error)).toEqual({ status: 422, code: 'webauthn_credential_exists' });
     });
 
-    test('who has a second factor must have passed it to get or lose one', async () => {
+    test('with a second factor needs aal2 to add or delete one', async () => {
       const person = await newPerson();
       const { data: passkey } = await register(person.client, person.device);
       const { data: factor } = await person.client.mfa.enroll({ factorType: 'totp', friendlyName: 'App' });
@@ -201,7 +201,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect((await register(person.client, person.device)).error).toBeNull();
     });
 
-    test('must be somebody', async () => {
+    test('needs a session', async () => {
       const nobody = newClient();
       await nobody.signInAnonymously();
       expect(refusal((await nobody.passkey.startRegistration()).error)).toEqual({
@@ -227,7 +227,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect((await client.passkey.list()).data).toEqual([]);
     });
 
-    test('is answered once, by whom it was offered to, in time', async () => {
+    test('is answered once, by the user who requested it, in time', async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       const { data } = await owner.client.passkey.startRegistration();
       const answer = {
@@ -285,7 +285,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(passkeys?.[0]?.last_used_at).toMatch(/^\d{4}-/);
     });
 
-    test('is asked of any passkey', async () => {
+    test('accepts any discoverable passkey', async () => {
       const { data } = await newClient().passkey.startAuthentication();
       expect(data?.options).toMatchObject({ rpId: 'localhost', userVerification: 'required' });
       expect(data?.options.allowCredentials ?? []).toEqual([]);
@@ -303,7 +303,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect((await signIn(person.device)).error).toBeNull();
     });
 
-    test('with a copy whose counter is behind is refused', async () => {
+    test('with a cloned authenticator (lower counter) is rejected', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
       await signIn(person.device);
@@ -314,7 +314,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       });
     });
 
-    test('with the credential of one person and the name of another is refused', async () => {
+    test('with the credential of one user and the handle of another is rejected', async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       await register(owner.client, owner.device);
       const client = newClient();
@@ -328,7 +328,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(refusal(error)).toEqual({ status: 400, code: 'webauthn_verification_failed' });
     });
 
-    test('happens once per challenge, also when the answer comes twice at once', async () => {
+    test('succeeds once per challenge, also for concurrent answers', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
       const { data } = await newClient().passkey.startAuthentication();
@@ -346,7 +346,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       ]);
     });
 
-    test('is too late after 300 seconds', async () => {
+    test('expires after 300 seconds', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
       const { data } = await newClient().passkey.startAuthentication();
@@ -358,7 +358,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       expect(refusal(error)).toEqual({ status: 400, code: 'webauthn_challenge_expired' });
     });
 
-    test('cannot be done with the challenge of a registration', async () => {
+    test('rejects the challenge of a registration', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
       const { data } = await person.client.passkey.startRegistration();
@@ -372,7 +372,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
 
     test.each([
       ['banned', "banned_until = now() + interval '1 day'", 'user_banned'],
-      ['whose address is not confirmed', 'email_confirmed_at = null', 'email_not_confirmed'],
+      ['with an unconfirmed e-mail address', 'email_confirmed_at = null', 'email_not_confirmed'],
     ])('is refused to somebody %s', async (_what, change, code) => {
       const person = await newPerson();
       await register(person.client, person.device);
@@ -381,8 +381,8 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
   });
 
-  describe('whoever holds the secret key', () => {
-    test('sees and deletes those of others', async () => {
+  describe('an administrator', () => {
+    test('lists and deletes the passkeys of users', async () => {
       const person = await newPerson();
       const { data: passkey } = await register(person.client, person.device);
       const listed = await admin().passkey.listPasskeys({ userId: person.id });
@@ -398,7 +398,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
   });
 
-  test('while the setting is off there are none, and an address asks only so often', async () => {
+  test('the setting switches passkeys off, and challenges are limited per IP address', async () => {
     const other = await service.alongside({ passkeys: { isEnabled: false } });
     const limited = await service.alongside({
       passkeys: { isEnabled: true },

@@ -1,4 +1,4 @@
-// Identity providers at private addresses: nothing connects to them unless a setting allows it.
+// Identity providers at private IP addresses: the service connects to them only if a setting allows it.
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { generateKeyPair, SignJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -67,7 +67,7 @@ const handInIdToken = async (service: OpenAuthService) => {
   return (await post(service, '/token?grant_type=id_token', body)).status;
 };
 
-test('SAML metadata is not fetched from a private address', async () => {
+test('SAML metadata is not fetched from a private IP address', async () => {
   const { port } = new URL(origin);
   for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '2130706433']) {
     expect(await addCompany(careful, `https://${host}:${port}/metadata`)).toBe('saml_metadata_fetch_failed');
@@ -77,13 +77,13 @@ test('SAML metadata is not fetched from a private address', async () => {
   expect(connections, 'where the setting allows it').toBe(1);
 });
 
-test('an OpenID issuer at a private address is not asked', async () => {
+test('OpenID discovery is not fetched from a private IP address', async () => {
   expect([await authorize(careful), connections]).toEqual([500, 0]);
   await authorize(trusting);
   expect(connections, 'where the setting allows it').toBe(1);
 });
 
-test('keys are not fetched from a private address', async () => {
+test('JWKS are not fetched from a private IP address', async () => {
   expect([await handInIdToken(careful), connections]).toEqual([400, 0]);
   await handInIdToken(trusting);
   expect(connections, 'where the setting allows it').toBe(1);

@@ -1,4 +1,4 @@
-// Sessions and access tokens under attack and under load: refresh storms, stolen tokens, forged tokens, rotated keys.
+// Sessions and access tokens: concurrent refreshes, stolen tokens, forged tokens, rotated keys.
 import { createHmac, randomUUID } from 'node:crypto';
 import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, exportSPKI, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose';
@@ -62,7 +62,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     await service.close();
   });
 
-  test('a refresh gives new tokens of the same session', async () => {
+  test('a refresh returns new tokens of the same session', async () => {
     const first = await signUp(service);
     const second = await refresh(service, first.refresh_token);
     expect(second.status).toBe(200);
@@ -77,7 +77,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     expect(await getUser(service, second.access_token)).toEqual([200, undefined]);
   });
 
-  test('many tabs that refresh with one token at once end in one valid session', async () => {
+  test('many tabs that refresh one token concurrently share one valid session', async () => {
     const first = await signUp(service);
     const answers = await Promise.all(
       Array.from({ length: 12 }, () => refresh(service, first.refresh_token)),
@@ -93,7 +93,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     expect((await refresh(service, answers[0]?.refresh_token ?? '')).status).toBe(200);
   });
 
-  test('a used token gives the active one within ten seconds, and as its direct parent', async () => {
+  test('a used token returns the active one within ten seconds, or as its direct parent', async () => {
     const first = await signUp(service);
     const second = await refresh(service, first.refresh_token);
     const third = await refresh(service, second.refresh_token);
@@ -102,7 +102,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     expect((await refresh(service, second.refresh_token)).refresh_token).toBe(third.refresh_token);
   });
 
-  test('a stolen token that is used again ends the family', async () => {
+  test('a stolen token that is used again ends its token family', async () => {
     const first = await signUp(service);
     const second = await refresh(service, first.refresh_token);
     const third = await refresh(service, second.refresh_token);
@@ -114,7 +114,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     expect(await getUser(service, third.access_token)).toEqual([403, 'session_expired']);
   });
 
-  test('unknown and malformed refresh tokens are told apart', async () => {
+  test('unknown and malformed refresh tokens have different errors', async () => {
     expect(await refresh(service, 'abcdef123456')).toMatchObject({
       status: 400,
       error_code: 'refresh_token_not_found',
@@ -128,7 +128,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     }
   });
 
-  test('no refresh token, code or password can be read in the database', async () => {
+  test('the database contains no readable refresh token, code or password', async () => {
     const held = await signUp(service);
     await clientOf(service).resetPasswordForEmail(held.email);
     const code = service.mails.at(-1)?.code ?? '';
@@ -143,7 +143,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     expect(kept).not.toContain(`"${code}"`);
   });
 
-  test('requests read none of the tables of the service', async () => {
+  test('API roles cannot read the tables of the service', async () => {
     const { rows } = await service.database.query<{ name: string }>(
       `select format('%s %s %s', r, t.relname, p) as name
        from pg_class t join pg_namespace n on n.oid = t.relnamespace and n.nspname = 'auth' and t.relkind = 'r',
@@ -154,7 +154,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
   });
 });
 
-describe.each(testDatabases())('sessions with an end on %s', (kind) => {
+describe.each(testDatabases())('sessions with time limits on %s', (kind) => {
   let service: OpenAuthService;
   beforeAll(async () => {
     service = await openAuthService(kind, {
@@ -166,7 +166,7 @@ describe.each(testDatabases())('sessions with an end on %s', (kind) => {
   });
   afterAll(() => service.close());
 
-  test('inactivity and age end a session, a refresh keeps it awake', async () => {
+  test('inactivity and age end a session, a refresh resets inactivity', async () => {
     let held: Tokens = await signUp(service);
     for (let minutes = 0; minutes < 54; minutes += 9) {
       service.advance(540);
@@ -187,7 +187,7 @@ describe.each(testDatabases())('sessions with an end on %s', (kind) => {
     expect(await getUser(service, idle.access_token)).toEqual([403, 'session_expired']);
   });
 
-  test('signing in elsewhere ends the session before', async () => {
+  test('signing in elsewhere ends the previous session', async () => {
     const first = await signUp(service);
     await clientOf(service).signInWithPassword({ email: first.email, password });
     expect(await getUser(service, first.access_token)).toEqual([403, 'session_not_found']);
@@ -210,11 +210,11 @@ describe('access tokens', () => {
   const signed = async (payload: JWTPayload, header = { alg: 'ES256', kid: 'one' }) =>
     new SignJWT(payload).setProtectedHeader(header).sign(await ownKey());
 
-  test('one that is right lets in', async () => {
+  test('a valid one is accepted', async () => {
     expect(await getUser(service, await signed(claims))).toEqual([200, undefined]);
   });
 
-  test('none at all, and none that names a person, are refused', async () => {
+  test('a missing token and a token without a user are rejected', async () => {
     expect(await getUser(service)).toEqual([401, 'no_authorization']);
     expect(await getUser(service, service.keys.publishable)).toEqual([403, 'bad_jwt']);
     const { sub: _sub, ...nobody } = claims;
@@ -231,7 +231,7 @@ describe('access tokens', () => {
     ]);
   });
 
-  test('a session of somebody else is refused', async () => {
+  test("another user's session id is rejected", async () => {
     const other = await signUp(service);
     expect(await getUser(service, await signed({ ...claims, sub: other.id }))).toEqual([
       403,
@@ -239,7 +239,7 @@ describe('access tokens', () => {
     ]);
   });
 
-  test('unsigned, wrongly signed, expired, early and foreign ones are refused', async () => {
+  test('unsigned, wrongly signed, expired, early and foreign ones are rejected', async () => {
     const now = Math.floor(Date.now() / 1000);
     const publicKey = await importJWK(service.keys.signingKeys[0] ?? {}, 'ES256', { extractable: true });
     const { d: _private, ...jwk } = await exportJWK(publicKey as Parameters<typeof exportJWK>[0]);
@@ -261,7 +261,7 @@ describe('access tokens', () => {
       `${held.access_token.split('.')[0]}.${body}.${Buffer.alloc(64).toString('base64url')}`,
       await new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: 'one' }).sign(stranger.privateKey),
       await new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: 'two' }).sign(stranger.privateKey),
-      // A key of its own in the header is nobody's key.
+      // A key in the token's header is ignored.
       await new SignJWT(claims)
         .setProtectedHeader({ alg: 'ES256', jwk: await exportJWK(stranger.publicKey) })
         .sign(stranger.privateKey),
@@ -277,7 +277,7 @@ describe('access tokens', () => {
       expect([token, await getUser(service, token)]).toEqual([token, [403, 'bad_jwt']]);
   });
 
-  test('an expired one is refused by the other services, in their words', async () => {
+  test('the other services reject an expired one with their own errors', async () => {
     const authenticate = createAuthenticate(service.keys, { issuer: service.url, audience: 'authenticated' });
     const expired = await signed({ ...claims, exp: Math.floor(Date.now() / 1000) - 60 });
     await expect(authenticate(expired)).rejects.toMatchObject({ code: 'PGRST303', message: 'JWT expired' });
@@ -305,7 +305,7 @@ describe('signing keys', () => {
     exp: Math.floor(Date.now() / 1000) + 60,
   });
 
-  test('the new one signs, the one before still verifies, one that was taken away does not', async () => {
+  test('the new one signs, the previous one still verifies, a removed one does not', async () => {
     const [old, next] = [await makeKey('ES256', 'old'), await makeKey('RS256', 'next')];
     const before = createAccessTokens(keysWith({ signingKeys: [old] }));
     const between = createAccessTokens(keysWith({ signingKeys: [next, old] }));
@@ -323,7 +323,7 @@ describe('signing keys', () => {
     }
   });
 
-  test('a shared secret signs where there is no key, and is never published', async () => {
+  test('a shared secret signs where no key is set, and is never published', async () => {
     const secret = 'a secret that is shared with others, 32 bytes';
     const origin = { issuer: 'https://shop.example.com/auth/v1', audience: 'authenticated' };
     const tokens = createAccessTokens(keysWith({ signingKeys: [], sharedSecret: secret }), origin);

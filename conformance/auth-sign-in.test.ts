@@ -4,7 +4,7 @@ import { testDatabases } from '../backend/database/throwaway.ts';
 import { type OpenAuthService, openAuthService } from '../scripts/open-auth-service.ts';
 import { adminOf, clientOf, newEmail, password, post, refusal } from './auth-client.ts';
 
-describe.each(testDatabases())('signing up and in with confirmed addresses on %s', (kind) => {
+describe.each(testDatabases())('sign-up and sign-in without confirmation on %s', (kind) => {
   let service: OpenAuthService;
   beforeAll(async () => {
     service = await openAuthService(kind, {
@@ -20,7 +20,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     await service.close();
   });
 
-  test('a person signs up, signs in, and is who they say', async () => {
+  test('a user signs up, signs in and reads their profile', async () => {
     const client = clientOf(service);
     const email = newEmail();
     const { data, error } = await client.signUp({
@@ -59,7 +59,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(claimed?.header.alg).toBe('ES256');
   });
 
-  test('a phone does as well as a mail address', async () => {
+  test('a phone works in place of an e-mail address', async () => {
     const client = clientOf(service);
     const { data, error } = await client.signUp({ phone: '+254 700 000 001', password });
     expect(error).toBeNull();
@@ -68,7 +68,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(again).toBeNull();
   });
 
-  test('somebody may come without any address', async () => {
+  test('anonymous users have neither', async () => {
     const client = clientOf(service);
     const { data, error } = await client.signInAnonymously();
     expect(error).toBeNull();
@@ -80,7 +80,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(named.user?.is_anonymous).toBe(false);
   });
 
-  test('wrong and unknown are refused alike', async () => {
+  test('a wrong password and an unknown user have the same error', async () => {
     const email = newEmail();
     await clientOf(service).signUp({ email, password });
     const wrong = await clientOf(service).signInWithPassword({ email, password: 'not it' });
@@ -91,7 +91,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(unknown.error?.message).toBe(wrong.error?.message);
   });
 
-  test('a taken address, a short password and odd input are refused by name', async () => {
+  test('a taken address, a short password and malformed input have their own error codes', async () => {
     const email = newEmail();
     const client = clientOf(service);
     await client.signUp({ email, password });
@@ -122,7 +122,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     }
   });
 
-  test('one person alone gets an address that many want at once', async () => {
+  test('one of many concurrent sign-ups gets an address', async () => {
     const email = newEmail();
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => clientOf(service).signUp({ email, password })),
@@ -131,7 +131,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(answers.filter(({ error }) => error?.code === 'user_already_exists')).toHaveLength(4);
   });
 
-  test('faults are written for the version of the interface the client speaks', async () => {
+  test('errors have the format of the API version that the client requests', async () => {
     const old = await post(service, '/token?grant_type=nothing', {});
     expect(old.headers.get('x-sb-error-code')).toBe('invalid_credentials');
     expect(await old.json()).toEqual({
@@ -149,10 +149,10 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(await now.json()).toEqual({ code: 'invalid_credentials', message: 'unsupported_grant_type' });
   });
 
-  test('bodies that are no JSON, or too large, and unknown paths are refused', async () => {
+  test('malformed JSON, large bodies and unknown paths are rejected', async () => {
     expect((await (await post(service, '/signup', '{')).json()).error_code).toBe('bad_json');
     expect((await post(service, '/signup', { data: 'x'.repeat(1_100_000) })).status).toBe(413);
-    // What no database keeps is told to the sender: characters that are none, and what is nested without end.
+    // Values that PostgreSQL cannot store: invalid characters and very deep nesting.
     for (const data of [{ a: '\0' }, { a: '\ud83c' }, { '\udf4b': 1 }]) {
       const odd = await post(service, '/signup', { email: newEmail(), password, data });
       expect([odd.status, (await odd.json()).error_code]).toEqual([400, 'bad_json']);
@@ -167,7 +167,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect((await post(service, '/user', {})).status).toBe(405);
   });
 
-  test('a person changes what they say of themselves, their password and their address', async () => {
+  test('users change their metadata, password and address', async () => {
     const client = clientOf(service);
     const email = newEmail();
     await client.signUp({ email, password, options: { data: { a: 1, b: 2 } } });
@@ -198,7 +198,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect(moved.data.user).toMatchObject({ email: next, identities: [{ identity_data: { email: next } }] });
   });
 
-  test('signing out ends this session, the others, or all', async () => {
+  test('sign-out ends this session, the others, or all', async () => {
     const email = newEmail();
     const [first, second, third] = [clientOf(service), clientOf(service), clientOf(service)];
     await first.signUp({ email, password });
@@ -225,7 +225,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect([odd.status, (await odd.json()).error_code]).toEqual([400, 'validation_failed']);
   });
 
-  test('a banned person is out, and back in afterwards', async () => {
+  test('a banned user cannot sign in until the ban ends', async () => {
     const client = clientOf(service);
     const email = newEmail();
     const { data } = await client.signUp({ email, password });
@@ -242,7 +242,7 @@ describe.each(testDatabases())('signing up and in with confirmed addresses on %s
     expect((await client.signInWithPassword({ email, password })).error).toBeNull();
   });
 
-  test('anybody may know the public keys, the switches and that the service lives', async () => {
+  test('public keys, settings and health are public', async () => {
     const keys = await (await fetch(`${service.url}/.well-known/jwks.json`)).json();
     expect(keys.keys).toHaveLength(1);
     expect(keys.keys[0]).toMatchObject({ kid: 'one', alg: 'ES256', kty: 'EC' });
@@ -307,7 +307,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     return { email, id: data.user?.id ?? '' };
   };
 
-  test('a new address is confirmed by the code of the mail, once', async () => {
+  test('a new address is confirmed by the code of its e-mail, once', async () => {
     const client = clientOf(service);
     const email = newEmail();
     const { data, error } = await client.signUp({ email, password });
@@ -335,7 +335,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await client.signInWithPassword({ email, password })).error).toBeNull();
   });
 
-  test('signing up again before that sends again to the same person; afterwards it looks alike', async () => {
+  test('signing up again resends the e-mail before confirmation, and looks the same afterwards', async () => {
     const client = clientOf(service);
     const email = newEmail();
     const first = await client.signUp({ email, password });
@@ -354,7 +354,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(service.mails).toEqual([]);
   });
 
-  test('a link signs in and sends on, only to places that are allowed', async () => {
+  test('a link signs in and redirects only to allowed URLs', async () => {
     const email = newEmail();
     const allowed = 'https://app.example.com/welcome?from=mail';
     await clientOf(service).signUp({ email, password, options: { emailRedirectTo: allowed } });
@@ -375,7 +375,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(elsewhere.target.origin).toBe(new URL(service.url).origin);
   });
 
-  test('with PKCE a link gives a code that only the client that asked can use', async () => {
+  test('with PKCE a link issues a code for the client that requested it', async () => {
     const client = clientOf(service, 'pkce');
     const { email } = await person();
     await client.resetPasswordForEmail(email);
@@ -390,7 +390,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(data.user?.email).toBe(email);
   });
 
-  test('a magic link code signs in somebody known, and somebody new', async () => {
+  test('a magic link signs in known and new users', async () => {
     for (const email of [(await person()).email, newEmail()]) {
       const client = clientOf(service);
       expect((await client.signInWithOtp({ email })).error).toBeNull();
@@ -400,7 +400,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     }
   });
 
-  test('a code to an address with a password nobody confirmed makes that password void', async () => {
+  test('confirming an address by a code removes a password that was never confirmed', async () => {
     const email = newEmail();
     await clientOf(service).signUp({ email, password: 'set by somebody else' });
     const owner = clientOf(service);
@@ -410,7 +410,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(other.error?.code).toBe('invalid_credentials');
   });
 
-  test('a phone gets a code, and a test phone has a fixed one', async () => {
+  test('a phone receives a code, and a test phone has a fixed one', async () => {
     const client = clientOf(service);
     const phone = '254700000010';
     expect((await client.signInWithOtp({ phone: `+${phone}` })).error).toBeNull();
@@ -427,7 +427,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(fixed.error).toBeNull();
   });
 
-  test('either mail or phone: both, and neither, are refused', async () => {
+  test('both e-mail and phone, or neither, are rejected', async () => {
     for (const [path, body] of [
       ['/otp', {}],
       ['/otp', { email: 'a@example.com', phone: '254700000011' }],
@@ -456,7 +456,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     }
   });
 
-  test('known and unknown addresses are answered alike', async () => {
+  test('known and unknown addresses have the same answer', async () => {
     const { email } = await person();
     for (const [path, body] of [
       ['/recover', {}],
@@ -491,7 +491,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(answers.filter(({ error }) => error === null)).toHaveLength(1);
   });
 
-  test('nobody can make a link out of an address and a guess at its code', async () => {
+  test('an address and a guessed code do not make a valid link', async () => {
     const { createHash } = await import('node:crypto');
     const { email } = await person();
     await clientOf(service).resetPasswordForEmail(email);
@@ -501,7 +501,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect(error?.code).toBe('otp_expired');
   });
 
-  test('a new mail address is confirmed by the old and the new one', async () => {
+  test('a new e-mail address is confirmed by the old and the new one', async () => {
     const client = clientOf(service);
     const { email } = await person();
     await client.signInWithPassword({ email, password });
@@ -535,7 +535,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await client.getUser()).data.user?.phone).toBe('254700000020');
   });
 
-  test('a nonce by mail proves who changes the password', async () => {
+  test('changing the password requires the nonce from an e-mail', async () => {
     const client = clientOf(service);
     const { email } = await person();
     await client.signInWithPassword({ email, password });
@@ -551,7 +551,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     );
   });
 
-  test('the secret key makes, finds, changes, invites and removes people, and nobody else does', async () => {
+  test('only the secret key creates, finds, changes, invites and deletes users', async () => {
     const admin = adminOf(service);
     const email = newEmail();
     const made = await admin.createUser({
@@ -610,7 +610,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await fetch(`${service.url}/admin/users`)).status).toBe(401);
   });
 
-  test('links made by the secret key do what mails do', async () => {
+  test('links generated with the secret key work like those of e-mails', async () => {
     const admin = adminOf(service);
     const { email } = await person();
     const recovery = await admin.generateLink({ type: 'recovery', email });
@@ -645,7 +645,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
   });
 });
 
-describe.each(testDatabases())('closed on %s', (kind) => {
+describe.each(testDatabases())('with sign-up disabled on %s', (kind) => {
   let service: OpenAuthService;
   beforeAll(async () => {
     service = await openAuthService(kind, {
@@ -659,7 +659,7 @@ describe.each(testDatabases())('closed on %s', (kind) => {
     await service.close();
   });
 
-  test('nobody signs up', async () => {
+  test('sign-up is rejected', async () => {
     const client = clientOf(service);
     expect(refusal((await client.signUp({ email: newEmail(), password })).error)).toEqual([
       422,
@@ -670,7 +670,7 @@ describe.each(testDatabases())('closed on %s', (kind) => {
     expect(service.mails).toEqual([]);
   });
 
-  test('people who were brought along with hashes of another kind have no password here', async () => {
+  test('imported users with unsupported password hashes cannot sign in by password', async () => {
     const email = newEmail();
     await adminOf(service).createUser({ email, password, email_confirm: true });
     await service.database.query(`update auth.users set encrypted_password = '$2a$10$x' where email = $1`, [
@@ -680,7 +680,7 @@ describe.each(testDatabases())('closed on %s', (kind) => {
     expect((await post(service, '/token?grant_type=password', given)).status).toBe(400);
   });
 
-  test('asking for a code takes as long for nobody as for somebody', async () => {
+  test('requesting a code takes as long for unknown as for known users', async () => {
     const { data } = await adminOf(service).createUser({ email: newEmail(), email_confirm: true });
     for (const email of [data.user?.email ?? '', newEmail()]) {
       const start = performance.now();

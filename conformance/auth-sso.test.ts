@@ -1,4 +1,4 @@
-// A company's people sign in at its own identity provider (specification §7): the official client and SAML 2.0.
+// Single sign-on with SAML 2.0 (specification §7), through the official client.
 import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -95,7 +95,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     return { to, client, ...(await client.exchangeCodeForSession(to.searchParams.get('code') ?? '')) };
   }
 
-  /** What a person is told whose identity provider's answer was changed on the way. */
+  /** The error for a changed SAML response. */
   async function tampered(change: (xml: string) => string, answer: Answer = jo) {
     const form = await company.answer(await requestUrl(), answer);
     const xml = Buffer.from(form.SAMLResponse, 'base64').toString();
@@ -114,7 +114,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     },
   };
 
-  test('lets somebody in on the word of their company', async () => {
+  test('signs in a user of a configured provider', async () => {
     const sessionEnd = new Date(Date.now() + 3_600_000);
     const { to, data, error } = await signIn({
       ...jo,
@@ -143,7 +143,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     expect(again.data.user?.id).toBe(data.user?.id);
   });
 
-  test('gives tokens in the fragment to a client that wants them there', async () => {
+  test('returns tokens in the fragment in the implicit flow', async () => {
     const client = newClient('implicit');
     const { status, to } = await post(await company.answer(await requestUrl(client), jo));
     const told = new URLSearchParams(to.hash.slice(1));
@@ -152,7 +152,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     expect(data.user?.email).toBe('jo@company.example');
   });
 
-  test('is found by provider as well, and redirects by itself when asked to', async () => {
+  test('works by provider id, and redirects unless the client skips it', async () => {
     const { data } = await newClient().signInWithSSO({ providerId, options: { skipBrowserRedirect: true } });
     expect(data?.url).toMatch(/^https:\/\/idp\.company\.example\/sign-in\?SAMLRequest=/);
     const answer = await fetch(`${service.url}/sso`, {
@@ -167,7 +167,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     ]);
   });
 
-  test('accepts what a company starts by itself, once', async () => {
+  test('accepts a response that the provider initiated, once', async () => {
     const form = await company.answer(`${entityId}/start`, { ...jo, nameId: 'unasked' });
     const first = await post({ ...form, RelayState: `${site}/from-company` });
     expect(first.to.href.startsWith(`${site}/from-company#access_token=`)).toBe(true);
@@ -176,7 +176,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     expect((await post({ ...elsewhere, RelayState: 'https://evil.example/' })).to.origin).toBe(site);
   });
 
-  test('keeps people of a company apart from those who have the same address here', async () => {
+  test('separates SSO users from users with the same e-mail address', async () => {
     const email = 'both@company.example';
     const admin = new GoTrueClient({
       url: service.url,
@@ -192,8 +192,8 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     expect(data.user?.id).not.toBe(own.user?.id);
   });
 
-  describe('refuses', () => {
-    test('an answer that comes again', async () => {
+  describe('rejects', () => {
+    test('a replayed response', async () => {
       const form = await company.answer(await requestUrl(), jo);
       expect((await post(form)).status).toBe(302);
       expect(await post(form)).toMatchObject({
@@ -204,7 +204,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect(await post({ ...form, RelayState: other })).toMatchObject(refused);
     });
 
-    test('an answer that comes late', async () => {
+    test('an expired response', async () => {
       const form = await company.answer(await requestUrl(), jo);
       service.advance(601);
       expect(await post(form)).toMatchObject({
@@ -216,9 +216,9 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
 
     test.each<[string, Answer]>([
       ['meant for another service', { audience: 'https://other.example' }],
-      ['handed in elsewhere', { recipient: 'https://other.example/acs' }],
+      ['with another recipient', { recipient: 'https://other.example/acs' }],
       ['of another issuer', { issuer: 'https://evil.example' }],
-      ['that has run out', { start: -20, end: -10 }],
+      ['that has expired', { start: -20, end: -10 }],
       ['that is not valid yet', { start: 10, end: 20 }],
       ['to another request', { inResponseTo: '_another' }],
       ['to no request, under the state of one', { inResponseTo: null }],
@@ -228,14 +228,14 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect(await post(form)).toMatchObject(refused);
     });
 
-    test('an answer nobody has signed, or somebody else has', async () => {
+    test('an unsigned response, or one with another key', async () => {
       const unsigned = (xml: string) => xml.replace(/<ds:Signature.*<\/ds:Signature>/s, '');
       expect(await tampered(unsigned)).toMatchObject(refused);
       const form = await stranger.answer(await requestUrl(), jo);
       expect(await post(form)).toMatchObject(refused);
     });
 
-    test('an answer that was changed after it was signed', async () => {
+    test('a response that was changed after signing', async () => {
       expect(await tampered((xml) => xml.replace('jo@company', 'boss@company'))).toMatchObject(refused);
       expect(await tampered((xml) => xml.replace('>jo<', '>boss<'))).toMatchObject(refused);
     });
@@ -309,7 +309,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       });
     });
 
-    test('to read half a name because of a comment in it', async () => {
+    test('a name that is split by a comment', async () => {
       const split = (xml: string) =>
         xml.replace('boss.jo@company.example', 'boss<!-- -->.jo@company.example');
       const { to } = await tampered(split, {
@@ -323,7 +323,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect(to.origin).toBe(site);
     });
 
-    test('entities, and what is no XML at all', async () => {
+    test('entities, and malformed XML', async () => {
       const form = await company.answer(await requestUrl(), jo);
       const bomb = `<!DOCTYPE r [<!ENTITY a "aaaa">]><r>&a;</r>`;
       for (const xml of [bomb, 'hello', '']) {
@@ -336,7 +336,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       }
     });
 
-    test('what would keep everybody waiting while it is read', async () => {
+    test('a document that is costly to parse', async () => {
       const issuer = `<a:Issuer>${entityId}</a:Issuer>`;
       const endless = [`<r>${issuer}${'<a>'.repeat(20_000)}`, `<r><a:Issuer>a${' '.repeat(300_000)}`];
       for (const xml of endless) {
@@ -346,7 +346,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
           told: { error_description: 'SAMLResponse is too large' },
         });
       }
-      // As long as may be, and never ending where the issuer's name does.
+      // Of the maximum length, with an issuer that never ends.
       const form = {
         RelayState: '',
         SAMLResponse: Buffer.from(`<a:Issuer>a${' '.repeat(260_000)}`).toString('base64'),
@@ -354,7 +354,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect(await post(form)).toMatchObject({ told: { error_code: 'validation_failed' } });
     });
 
-    test('somebody without a lasting name or an address', async () => {
+    test('a user without a persistent NameID or an e-mail address', async () => {
       const transient = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient';
       const nameless = await company.answer(await requestUrl(), { ...jo, nameIdFormat: transient });
       expect(await post(nameless)).toMatchObject({ told: { error_code: 'saml_assertion_no_user_id' } });
@@ -362,7 +362,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect(await post(withoutMail)).toMatchObject({ told: { error_code: 'saml_assertion_no_email' } });
     });
 
-    test('an odd state, a company nobody knows, and a request for no company', async () => {
+    test('a malformed state, an unknown provider, and a request without a provider', async () => {
       const form = await company.answer(`${entityId}/start`, jo);
       expect(await post({ ...form, RelayState: 'odd' })).toMatchObject({
         told: { error_description: 'SAML RelayState is not a valid UUID or URL' },
@@ -384,15 +384,15 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     });
   });
 
-  describe('is set up', () => {
-    test('by the secret key alone', async () => {
+  describe('is configured', () => {
+    test('with the secret key only', async () => {
       expect(await administer('GET', '', undefined, service.keys.publishable)).toMatchObject({
         status: 403,
         body: { error_code: 'not_admin' },
       });
     });
 
-    test('listed, read, changed, switched off and taken away', async () => {
+    test('listed, read, changed, disabled and deleted', async () => {
       const metadata = company.metadata.replaceAll(entityId, 'https://second.example');
       const made = await administer('POST', '', {
         type: 'saml',
@@ -434,10 +434,10 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
         'validation_failed',
       ],
       ['metadata by plain http', () => ({ metadata_url: 'http://a.example' }), 400, 'validation_failed'],
-      ['what is no metadata', () => ({ metadata_xml: '<a/>' }), 400, 'validation_failed'],
-      ['what is no XML', () => ({ metadata_xml: 'hello' }), 400, 'validation_failed'],
+      ['XML that is not metadata', () => ({ metadata_xml: '<a/>' }), 400, 'validation_failed'],
+      ['malformed XML', () => ({ metadata_xml: 'hello' }), 400, 'validation_failed'],
       ['entities', (xml) => ({ metadata_xml: `<!DOCTYPE a []>${xml}` }), 400, 'validation_failed'],
-      ['a company we know', (xml) => ({ metadata_xml: xml }), 422, 'saml_idp_already_exists'],
+      ['a provider that exists', (xml) => ({ metadata_xml: xml }), 422, 'saml_idp_already_exists'],
       [
         'a domain of another',
         (xml) => ({
@@ -452,7 +452,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect([answer.status, answer.body.error_code]).toEqual([status, code]);
     });
 
-    test('never under another name', async () => {
+    test('never under another entity id', async () => {
       const metadata_xml = company.metadata.replaceAll(entityId, 'https://other.example');
       expect(await administer('PUT', `/${providerId}`, { metadata_xml })).toMatchObject({
         status: 400,
@@ -462,7 +462,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
   });
 });
 
-test('single sign-on is not there where it is off', async () => {
+test('single sign-on is not found when disabled', async () => {
   const service = await openAuthService('pglite', { siteUrl: site });
   const client = new GoTrueClient({ url: service.url, autoRefreshToken: false, persistSession: false });
   const off = { status: 404, code: 'saml_provider_disabled', message: 'SAML 2.0 is disabled' };

@@ -1,4 +1,4 @@
-// Signing in with a wallet (specification §7), by the unmodified official client over HTTP.
+// Sign-in with a wallet (specification §7), by the official client over HTTP.
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { GoTrueClient } from '@supabase/auth-js';
 import bs58 from 'bs58';
@@ -76,7 +76,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     return { status: answer.status, ...(await answer.json()) };
   };
 
-  test('of Ethereum signs a new person in, and the same one the next time', async () => {
+  test('of Ethereum signs up a new user, and signs in the same one the next time', async () => {
     const account = privateKeyToAccount(generatePrivateKey());
     const first = await signInWithEthereum(account, siwe(account));
     expect(first.error).toBeNull();
@@ -116,7 +116,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(second.data.user?.identities).toHaveLength(1);
   });
 
-  test('of Ethereum may be any that speaks EIP-1193', async () => {
+  test('of Ethereum can be any EIP-1193 provider', async () => {
     const account = privateKeyToAccount(generatePrivateKey());
     const wallet = {
       address: account.address,
@@ -138,7 +138,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(data.user?.identities?.[0]?.identity_data?.custom_claims).toMatchObject({ network: '137' });
   });
 
-  test('of Solana signs somebody in, by its own interface or by a text', async () => {
+  test('of Solana signs a user in, by its own interface or by a signed message', async () => {
     const wallet = solanaWallet();
     const message = solanaMessage(wallet.address);
     const first = await newClient().signInWithWeb3({
@@ -162,7 +162,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(second.data.user?.id).toBe(first.data.user?.id);
   });
 
-  test('signs one message for one sign-in', async () => {
+  test('signs in once per message', async () => {
     const account = privateKeyToAccount(generatePrivateKey());
     const message = siwe(account);
     expect((await signInWithEthereum(account, message)).error).toBeNull();
@@ -175,7 +175,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     });
   });
 
-  test('cannot sign for another', async () => {
+  test('cannot sign for another wallet', async () => {
     const account = privateKeyToAccount(generatePrivateKey());
     const other = privateKeyToAccount(generatePrivateKey());
     const message = siwe(account);
@@ -215,7 +215,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
       { domain: 'evil.example' },
       'Signed Ethereum message is using a Domain that does not match the one in URI which is not allowed on this server',
     ],
-    ['for later', { notBefore: minutes(2) }, 'Signed Ethereum message becomes valid in the future'],
+    ['not valid yet', { notBefore: minutes(2) }, 'Signed Ethereum message becomes valid in the future'],
     [
       'that has run out',
       { issuedAt: minutes(-3), expirationTime: minutes(-1) },
@@ -230,8 +230,13 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
   });
 
   test.each<[string, Record<string, unknown>, string, string]>([
-    ['a chain we do not know', { chain: 'bitcoin' }, 'web3_unsupported_chain', 'Unsupported chain'],
-    ['hardly a text', { chain: 'ethereum', message: 'hi' }, 'validation_failed', 'message is too short'],
+    ['an unknown chain', { chain: 'bitcoin' }, 'web3_unsupported_chain', 'Unsupported chain'],
+    [
+      'a very short message',
+      { chain: 'ethereum', message: 'hi' },
+      'validation_failed',
+      'message is too short',
+    ],
     [
       'too long a text',
       { chain: 'ethereum', message: 'é'.repeat(10_241) },
@@ -266,7 +271,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(await raw(body)).toEqual({ status: 400, code: 400, error_code: errorCode, msg });
   });
 
-  test('is refused where its chain is off, and nobody new is made where sign-up is closed', async () => {
+  test('is rejected if its chain is disabled, and signs up no one if sign-up is disabled', async () => {
     closed = await openAuthService(kind, { siteUrl: site, isSignupOpen: false, web3: { ethereum: true } });
     const client = newClient(closed.url, closed.keys.publishable);
     const wallet = solanaWallet();

@@ -1,4 +1,4 @@
-// The table-query service over the wire: through the official client, and as raw HTTP where the client does not look.
+// The table-query service over HTTP: through the official client, and as raw requests for what the client hides.
 import { request as send } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
@@ -45,7 +45,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
     await service.close();
   });
 
-  /** As it is on the wire: nothing is added, followed or decoded. */
+  /** A raw request: no added headers, redirects or decoding. */
   const raw = (
     path: string,
     {
@@ -81,7 +81,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
   const json = { 'content-type': 'application/json' };
 
   describe('through the official client', () => {
-    test('one row is one row, or none where that may be', async () => {
+    test('single() and maybeSingle() return one row or none', async () => {
       const client = service.client();
       expect((await client.from('books').select('title').eq('id', 1).single()).data).toEqual({
         title: 'Engines',
@@ -91,14 +91,14 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect((await client.from('books').select().eq('id', 99).maybeSingle()).data).toBeNull();
     });
 
-    test('counts come with rows and without them', async () => {
+    test('counts are returned with and without rows', async () => {
       const client = service.client();
       const page = await client.from('books').select('id', { count: 'exact' }).range(1, 2).order('id');
       expect([page.status, page.count, page.data]).toEqual([206, 4, [{ id: 2 }, { id: 3 }]]);
       expect((await client.from('books').select('*', { count: 'exact', head: true })).count).toBe(4);
     });
 
-    test('aggregates group by what stands beside them', async () => {
+    test('aggregates group by the other selected columns', async () => {
       const { data } = await service
         .client()
         .from('books')
@@ -111,7 +111,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       ]);
     });
 
-    test('rows come as CSV, and as the database would have them in a media type of its own', async () => {
+    test('rows are returned as CSV and as a custom media type of the database', async () => {
       const { data } = await service.client().from('tags').select('id,label').order('id').csv();
       expect(data).toBe('id,label\n1,maths\n2,wind\n3,unused');
       const own = await raw('/tags?order=id', { headers: { accept: 'text/markdown' } });
@@ -121,19 +121,19 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       ]);
     });
 
-    test('a plan is told in place of the rows', async () => {
+    test('explain() returns the plan instead of rows', async () => {
       const { data } = await service.client().from('books').select().eq('id', 1).explain({ verbose: true });
       expect(data).toContain('Output:');
     });
 
-    test('a change that is only tried leaves nothing behind', async () => {
+    test('rollback() changes nothing', async () => {
       const member = service.client('authenticated');
       const tried = await member.from('tags').insert({ id: 50, label: 'tried' }).select().rollback();
       expect([tried.status, tried.data]).toEqual([201, [{ id: 50, label: 'tried' }]]);
       expect((await member.from('tags').select().eq('id', 50)).data).toEqual([]);
     });
 
-    test('a change of more rows than allowed is no change', async () => {
+    test('a change of more rows than maxAffected() changes nothing', async () => {
       const member = service.client('authenticated');
       const { error, status } = await member
         .from('books')
@@ -144,7 +144,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect((await member.from('books').select('id').eq('is_lent', true)).data).toEqual([{ id: 1 }]);
     });
 
-    test('an upsert merges or leaves alone', async () => {
+    test('an upsert merges or ignores duplicates', async () => {
       const member = service.client('authenticated');
       const merged = await member
         .from('tags')
@@ -184,7 +184,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
   });
 
   describe('on the wire', () => {
-    test('a change without rows wanted back has no content and says so', async () => {
+    test('a change with return=minimal answers 204 without a body', async () => {
       const made = await raw('/tags', { method: 'POST', headers: json, body: '{"id":70,"label":"seventy"}' });
       expect([made.status, made.body, made.headers['content-length']]).toEqual([201, '', '0']);
       expect(made.headers).not.toHaveProperty('content-type');
@@ -206,7 +206,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect(got.headers['content-range']).toBe('0-1/4');
     });
 
-    test('OPTIONS tells what may be done', async () => {
+    test('OPTIONS lists the allowed methods', async () => {
       const onTable = await raw('/tags', { method: 'OPTIONS' });
       expect([onTable.status, onTable.headers.allow]).toEqual([
         200,
@@ -220,7 +220,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect((await raw('/rpc/bake', { method: 'POST' })).cookies).toEqual(['a=1', 'b=2']);
     });
 
-    test('a long answer arrives whole', async () => {
+    test('a long response arrives complete', async () => {
       const { status, headers, body } = await raw('/long_rows?order=id', {
         headers: { prefer: 'count=exact' },
       });
@@ -229,8 +229,8 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect(rows.map(({ id }) => id)).toEqual(Array.from({ length: 5000 }, (_, at) => at + 1));
     });
 
-    test('a client that leaves in the middle of a long answer leaves nothing open', async () => {
-      // More often than there are connections.
+    test('a client that disconnects in the middle of a long response frees its connection', async () => {
+      // More often than the pool has connections.
       for (let left = 0; left < 12; left++) {
         await new Promise<void>((done) => {
           const asked = send(`${service.url}/long_rows?order=id`, (response) => {
@@ -243,7 +243,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect((await raw('/tags?id=eq.1&select=id')).body).toBe('[{"id":1}]');
     });
 
-    test('the root describes the service, and nothing else is a description', async () => {
+    test('the root path returns the OpenAPI description', async () => {
       const { status, headers, body } = await raw('/', { headers: { accept: 'application/openapi+json' } });
       expect([status, headers['content-type']]).toEqual([200, 'application/openapi+json; charset=utf-8']);
       const { host, basePath, paths } = JSON.parse(body);
@@ -253,7 +253,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
       expect(refused.status).toBe(406);
     });
 
-    test('an error says what it is in body and header', async () => {
+    test('an error has its code in body and header', async () => {
       const { status, headers, body } = await raw('/book');
       expect(status).toBe(404);
       expect(headers['proxy-status']).toBe('PostgREST; error=PGRST205');

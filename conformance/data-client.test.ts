@@ -1,4 +1,4 @@
-// Every question that the official client can put, put once.
+// Every method of the official client's query builder, called once.
 import { PostgrestClient, PostgrestError } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
@@ -108,7 +108,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect(data?.map(({ id }) => id)).toEqual(ids);
   });
 
-  test('orders, also of what is embedded, with nulls where they are wanted', async () => {
+  test('order(), also of embedded tables, with nulls first or last', async () => {
     const sizes = async (asked: PromiseLike<{ data: Array<{ size: unknown }> | null }>) =>
       (await asked).data?.map(({ size }) => size);
     expect(await sizes(kites().select('size').order('size', { ascending: false }))).toEqual([null, 5, 3]);
@@ -132,7 +132,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect(ranged).toEqual([{ knots: [{ id: 2 }] }]);
   });
 
-  test('forms: one, none, text, features, without nulls, with other types, from another schema', async () => {
+  test('response formats: single, maybeSingle, CSV, GeoJSON, stripped nulls, casts, another schema', async () => {
     expect((await kites().select('name').eq('id', 2).single()).data).toEqual({ name: 'buzzard' });
     expect((await kites().select('name').eq('id', 9).maybeSingle()).data).toBeNull();
     expect((await kites().select('id,name').order('id').csv()).data).toBe(
@@ -159,7 +159,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect((await kites().select('*', { count: 'planned', head: true })).count).toBeTypeOf('number');
   });
 
-  test('functions, asked by POST, GET and HEAD, and their rows, filtered', async () => {
+  test('rpc() by POST, GET and HEAD, with filters on its rows', async () => {
     const client = service.client();
     const asked = { than: 1 };
     expect((await client.rpc('bigger', asked).select('id').order('id')).data).toEqual([{ id: 1 }, { id: 2 }]);
@@ -172,7 +172,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect((await client.rpc('longest', { names: ['a', 'bb"b'] })).data).toBe('bb"b');
   });
 
-  test('changes, undone on a wish', async () => {
+  test('changes, with rollback()', async () => {
     const made = await kites().insert({ id: 20, name: 'x' }).select('id,size').rollback();
     expect([made.status, made.data]).toEqual([201, [{ id: 20, size: 7 }]]);
     const many = await kites()
@@ -221,13 +221,13 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect((await kites().select('size').eq('id', 1)).data).toEqual([{ size: 3 }]);
   });
 
-  test('plans, as text and as JSON', async () => {
+  test('explain(), as text and as JSON', async () => {
     expect((await all().explain()).data).toMatch(/^Aggregate .*\n/);
     const { data } = await all().explain({ format: 'json', analyze: true, verbose: true });
     expect(data).toMatchObject([{ Plan: { 'Node Type': 'Aggregate', 'Actual Rows': expect.anything() } }]);
   });
 
-  test('headers, errors that are thrown, and requests that are given up', async () => {
+  test('setHeader(), throwOnError() and abortSignal()', async () => {
     const told = await kites().select('id', { count: 'exact' }).eq('id', 1).setHeader('Range', '0-0');
     expect(told.data).toEqual([{ id: 1 }]);
     const wrong = kites().select('nothing').retry(false).throwOnError();
@@ -245,7 +245,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     expect((await all().abortSignal(given.signal)).error?.message).toContain('abort');
   });
 
-  test('a client of another schema, and of one that is not exposed', async () => {
+  test('schema() with another schema, and with one that is not exposed', async () => {
     const attic = new PostgrestClient(service.url, { schema: 'attic' });
     expect((await attic.from('kites').select()).data).toEqual([{ id: 9 }]);
     const vault = new PostgrestClient(service.url, { schema: 'vault' });

@@ -1,4 +1,4 @@
-// A visitor who asks for anything at all, in any form: never a fault of the service, never a row that is not the visitor's,
+// Random requests of a visitor: never an error of the service, never a row that is not public,
 // never a statement that runs out of time.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';

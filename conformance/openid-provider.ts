@@ -1,4 +1,4 @@
-// An OpenID provider on this machine, for people to sign in with, and a browser that follows its redirects.
+// A local OpenID provider, and a browser that follows its redirects.
 import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,18 +10,18 @@ export const clientSecret = 'a secret between the two';
 
 export interface OpenIdProvider {
   issuer: string;
-  /** What it knows of people, by their name there. A `login_hint` in the request names who signs in, or `nobody`. */
+  /** Claims of the users, by their name. A `login_hint` in the request selects the user, or `nobody`. */
   people: Map<string, Record<string, unknown>>;
-  /** The parameters of the last request for its page. */
+  /** The parameters of the last authorization request. */
   asked(): Record<string, string>;
-  /** Tells it where our client's callback is. */
+  /** Registers our client with its callback URL. */
   register(redirectUri: string): void;
-  /** An id token it might have given to an app on a phone. */
+  /** An id token as issued to a native app. */
   idToken(claims: JWTPayload): Promise<string>;
   close(): Promise<void>;
 }
 
-/** Starts a provider. It is ready once `register` was called. */
+/** Starts a provider. It is ready after `register`. */
 export async function openOpenIdProvider(): Promise<OpenIdProvider> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: randomUUID() };
@@ -109,11 +109,11 @@ function configuration(redirectUri: string, key: object, people: Map<string, Rec
 }
 
 export interface Browser {
-  /** Opens a page and follows redirects until one leads to `stop` or no further; gives where that is. */
+  /** Opens a page and follows redirects until one starts with `stop` or there is none. Returns the last URL. */
   follow(url: string, stop: string): Promise<URL>;
 }
 
-/** A browser with nothing but cookies. */
+/** A browser with cookies only. */
 export function openBrowser(): Browser {
   const cookies = new Map<string, string>();
   return {

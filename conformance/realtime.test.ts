@@ -1,5 +1,5 @@
-// Who hears what of the shop, through the official client: staff what is theirs as long as they are staff, nobody else
-// anything, and private topics nobody.
+// Who receives which live messages of the shop, through the official client: staff those of their tables while they are
+// staff, no one else, and no client those of private topics.
 import {
   type REALTIME_SUBSCRIBE_STATES,
   type RealtimeChannel,
@@ -21,7 +21,7 @@ interface Change {
   errors: string[] | null;
 }
 
-describe.each(testDatabases())('the shop live on %s', (kind) => {
+describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
   let services: OpenServices;
   beforeAll(async () => {
     services = await openServices(kind);
@@ -36,7 +36,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
       channel.subscribe((status, error) => done({ status, message: error?.message }));
     });
 
-  /** Follows all tables of the staff screens; gives what is heard. */
+  /** Subscribes to all tables of the staff screens. Returns the received changes. */
   const following = async (client: RealtimeClient) => {
     const heard: Change[] = [];
     let isServed = false;
@@ -68,7 +68,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
   };
 
   let orders = 0;
-  /** Something of everything that staff screens follow. */
+  /** Changes every table that staff screens subscribe to. */
   const business = async () => {
     orders += 1;
     const [order, code] = [id(orders), String(1000 + orders)];
@@ -84,7 +84,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     `);
     return order;
   };
-  /** Comes after everything before it, and to everybody: rights to a row that is gone cannot be asked. */
+  /** A change that every subscriber receives after all others: rights to a deleted row cannot be checked. */
   const marker = async () => {
     const { rows } = await services.database.query<{ id: string }>(
       `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', 'Marker') returning id`,
@@ -99,7 +99,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
   const withoutMarkers = (heard: readonly Change[]) =>
     heard.filter(({ eventType, new: record }) => eventType !== 'DELETE' && record.message !== 'Marker');
 
-  test('staff hear of orders, payments, deliveries and inquiries; nobody else hears anything', async () => {
+  test('staff receive changes of orders, payments, deliveries and inquiries; other clients receive none', async () => {
     const clients = await everyone();
     const followed = Object.fromEntries(
       await Promise.all(
@@ -108,7 +108,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     ) as Record<keyof typeof clients, Change[]>;
     const order = await business();
     const { remove, isIn } = await marker();
-    // Its insertion is asked about before it goes: a row that is gone is visible to nobody.
+    // Its insertion is received before it is deleted: a deleted row is visible to no one.
     await vi.waitFor(
       () => expect(followed.staff.some(({ new: record }) => record.message === 'Marker')).toBe(true),
       { timeout: 20_000 },
@@ -125,7 +125,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     }
     for (const person of ['visitor', 'customer', 'inactive staff', 'half-way staff'] as const) {
       expect(withoutMarkers(followed[person]), person).toEqual([]);
-      // Of what is deleted, which the shop does to none of these, the key alone is told.
+      // Of a deleted row, which the shop never has here, only the key is sent.
       expect(
         followed[person].map(({ old }) => Object.keys(old)),
         person,
@@ -134,12 +134,12 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of Object.values(clients)) await client.disconnect();
   });
 
-  test('half-way staff hear once they have given their second factor', async () => {
+  test('staff receive changes only after their second factor', async () => {
     const person = await services.person('half-way staff');
     const client = await services.live(person.token);
     const { heard } = await following(client);
     await client.setAuth(await services.token({ sub: person.id, aal: 'aal2' }));
-    // The new claims are in force when the client was told so; until then changes are asked for with the old ones.
+    // The new claims apply once the client is notified; until then the old ones are checked.
     await vi.waitFor(
       async () => {
         await business();
@@ -189,11 +189,11 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of [leaving, staying]) await client.disconnect();
   });
 
-  test('a member of staff whose token runs out is told so and hears no more', async () => {
+  test('a staff member whose token expires is notified and receives no more changes', async () => {
     const { id: sub } = await services.person('staff');
     const lasting = await services.live(await services.token({ sub }));
     const others = await following(lasting);
-    // Long enough to join with it.
+    // Long enough to join.
     const expiring = await services.live(
       await services.token({ sub, exp: Math.floor(Date.now() / 1000) + 6 }),
     );
@@ -205,7 +205,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of [expiring, lasting]) await client.disconnect();
   });
 
-  test('nobody but the shop itself joins or sends to a private topic, or is present there', async () => {
+  test('only the secret key joins, sends to or tracks presence on a private topic', async () => {
     const clients = await everyone();
     const config = {
       private: true,
@@ -225,7 +225,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
         states.CHANNEL_ERROR,
         expect.stringMatching(/You do not have permissions to read from this Channel topic: back-office/),
       ]);
-      // Without joining: the answer does not tell whether it was sent.
+      // Without joining: the answer does not show whether it was sent.
       const outside = client.channel('back-office-by-http', { config });
       const sent = await outside.httpSend(`from ${person}`, { n: 1 });
       expect(sent.success, person).toBe(true);
@@ -248,7 +248,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of Object.values(clients)) await client.disconnect();
   });
 
-  test('staff and the shop itself send to a public topic, everyone else only receives', async () => {
+  test('staff and the secret key send to a public topic, other clients only receive', async () => {
     const clients = await everyone();
     const topic = `order-${id(999)}`;
     const heard: string[] = [];
@@ -276,7 +276,7 @@ describe.each(testDatabases())('the shop live on %s', (kind) => {
     for (const client of Object.values(clients)) await client.disconnect();
   });
 
-  test("an order's topic tells whoever knows the order its status, and nothing of the person", async () => {
+  test("an order's topic shows its status, and no personal data", async () => {
     const order = await business();
     const visitor = await services.live();
     const heard: Record<string, unknown>[] = [];

@@ -1,9 +1,9 @@
-// A company's identity provider on this machine: reads our requests and signs who somebody is.
+// A local SAML identity provider: reads our requests and signs assertions.
 import { randomUUID } from 'node:crypto';
 import { Constants, IdentityProvider, ServiceProvider, setSchemaValidator } from 'samlify';
 import { ownKey } from './saml-test-keys.ts';
 
-// The library wants to be told that schemas are not checked.
+// The library requires an explicit statement that schemas are not validated.
 setSchemaValidator({ validate: async () => 'not checked' });
 
 const template = `<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ID="{ID}" Version="2.0" IssueInstant="{Now}" Destination="{Acs}"{ResponseTo}><saml:Issuer>{Issuer}</saml:Issuer><samlp:Status><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Success"/></samlp:Status><saml:Assertion ID="{AssertionID}" Version="2.0" IssueInstant="{Now}"><saml:Issuer>{Issuer}</saml:Issuer><saml:Subject><saml:NameID Format="{NameIDFormat}">{NameID}</saml:NameID><saml:SubjectConfirmation Method="urn:oasis:names:tc:SAML:2.0:cm:bearer"><saml:SubjectConfirmationData NotOnOrAfter="{End}" Recipient="{Recipient}"{ResponseTo}/></saml:SubjectConfirmation></saml:Subject><saml:Conditions NotBefore="{Start}" NotOnOrAfter="{End}"><saml:AudienceRestriction><saml:Audience>{Audience}</saml:Audience></saml:AudienceRestriction></saml:Conditions><saml:AuthnStatement AuthnInstant="{Now}"{SessionEnd}><saml:AuthnContext><saml:AuthnContextClassRef>urn:oasis:names:tc:SAML:2.0:ac:classes:Password</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement><saml:AttributeStatement>{Attributes}</saml:AttributeStatement></saml:Assertion></samlp:Response>`;
@@ -19,7 +19,7 @@ export interface Answer {
   start?: number;
   end?: number;
   sessionEnd?: Date;
-  /** The request it answers; null for none. */
+  /** The id of the request that it answers; null without one. */
   inResponseTo?: string | null;
   signed?: 'assertion' | 'response only';
 }
@@ -27,14 +27,14 @@ export interface Answer {
 export interface SamlIdentityProvider {
   entityId: string;
   metadata: string;
-  /** Answers a request, given as the URL somebody was sent to. Gives what their browser would post to us. */
+  /** Answers a request, given as the URL of its redirect. Returns the form that a browser would post to us. */
   answer(requestUrl: string, answer?: Answer): Promise<{ SAMLResponse: string; RelayState: string }>;
 }
 
 /**
- * Makes a provider.
+ * Creates a provider.
  * @param serviceMetadata the service provider's own metadata
- * @param key what it signs with, and what its metadata says it signs with
+ * @param key its signing key, and the key in its metadata
  */
 export function samlIdentityProvider(
   entityId: string,

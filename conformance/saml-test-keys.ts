@@ -1,4 +1,4 @@
-// Keys and certificates of pretend identity providers. They open nothing: tests alone trust them.
+// Keys and certificates of test identity providers. Only tests trust them.
 
 export const ownKey = {
   privateKey: `-----BEGIN PRIVATE KEY-----

@@ -1,5 +1,5 @@
-// The storefront's calls (specification §7), made by the unmodified official clients over HTTP: against a shop opened for
-// the purpose, or against the project that SUPABASE_URL and its two keys name.
+// The storefront's calls (specification §7), made by the official clients over HTTP: against a shop opened for
+// the test, or against the project of SUPABASE_URL and its two keys.
 import { FunctionsClient } from '@supabase/functions-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { RealtimeClient } from '@supabase/realtime-js';
@@ -69,13 +69,13 @@ describe('a visitor', () => {
     expect(dates).toEqual([...dates].sort().reverse());
   });
 
-  test('counts exactly and reads a part', async () => {
+  test('counts exactly and reads a range', async () => {
     const { data, count } = await visitor.from('products').select('id', { count: 'exact' }).limit(3);
     expect(data).toHaveLength(3);
     expect(count).toBeGreaterThanOrEqual(12);
   });
 
-  test('places an order and follows it, masked without the access key', async () => {
+  test('places an order and tracks it, masked without the access key', async () => {
     const order = await placeOrder('0712345678');
     expect(order.tracking_number).toMatch(/^JJ-\d{8}-\d{4,6}$/);
     const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
@@ -98,7 +98,7 @@ describe('a visitor', () => {
     });
   });
 
-  test('reads a refused order as an error with its status, code, sentence and hint', async () => {
+  test('receives a refused order as an error with status, code, message and hint', async () => {
     const { data: product } = await visitor.from('products').select('id').eq('slug', 'mango-bottle').single();
     const { data, error, status } = await visitor.rpc('place_order', {
       idempotency_key: crypto.randomUUID(),
@@ -119,7 +119,7 @@ describe('a visitor', () => {
     });
   });
 
-  test('follows the masked order live by its handle, and cannot pay with it', async () => {
+  test('subscribes to the masked order by its handle, and cannot pay with it', async () => {
     const order = await placeOrder('0712345679');
     const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
     const realtime = new RealtimeClient(`${url.replace(/^http/, 'ws')}/realtime/v1`, {
@@ -156,7 +156,7 @@ describe('a visitor', () => {
     expect(started).toMatchObject({ success: false, code: 'order_not_found' });
   });
 
-  test('is told of an unknown tracking number by null, and reads no table of orders', async () => {
+  test('receives null for an unknown tracking number, and cannot read the tables of orders', async () => {
     const { data, error } = await visitor.rpc('track_order', { tracking_number: 'JJ-20200101-1000' });
     expect({ data, error }).toEqual({ data: null, error: null });
     const { error: refused } = await visitor.from('orders').select('*');
@@ -165,7 +165,7 @@ describe('a visitor', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('sends an inquiry and cannot read it back', async () => {
+  test('sends an inquiry and cannot read it', async () => {
     const inquiry = {
       name: 'Otieno Ouma',
       email: 'otieno@example.com',
@@ -179,7 +179,7 @@ describe('a visitor', () => {
     expect(data).toContainEqual({ message: inquiry.message });
   });
 
-  test('pays by the function and hears of it live', async () => {
+  test('pays through the function and receives the result live', async () => {
     const order = await placeOrder('0722334455');
     const realtime = new RealtimeClient(`${url.replace(/^http/, 'ws')}/realtime/v1`, {
       params: { apikey: keys.publishable },
@@ -220,8 +220,8 @@ describe('a visitor', () => {
   });
 });
 
-describe('the house', () => {
-  test('reads orders with their items and products, searched, as the staff lists do', async () => {
+describe('the secret key', () => {
+  test('reads and searches orders with their items and products, as the staff lists do', async () => {
     const { data, error, count } = await house
       .from('orders')
       .select('*, order_items(quantity, unit_price, products(name))', { count: 'exact' })
@@ -234,7 +234,7 @@ describe('the house', () => {
     ]);
   });
 
-  test('searches deliveries by the order they belong to', async () => {
+  test('searches deliveries by their order', async () => {
     const { data, error } = await house
       .from('deliveries')
       .select(
@@ -245,7 +245,7 @@ describe('the house', () => {
     expect(data?.[0]).toMatchObject({ delivery_status: 'pending', orders: { city: 'Nairobi' } });
   });
 
-  test('changes, upserts and deletes, and gets back what it asks for', async () => {
+  test('changes, upserts and deletes, and returns the selected columns', async () => {
     const name = `Demo ${crypto.randomUUID()}`;
     const { data: added } = await house.from('categories').insert({ name }).select().single();
     expect(added).toMatchObject({ name, is_active: true });

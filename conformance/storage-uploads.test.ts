@@ -1,4 +1,4 @@
-// What comes in: pictures of products, content that means harm, uploads that break off; and what goes out of pictures.
+// Uploads (product images, harmful content, interrupted uploads) and image renderings.
 import { createReadStream } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
@@ -15,7 +15,7 @@ const picture = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, h
     .toFormat(format)
     .toBuffer();
 
-/** A PNG in black and white around compressed rows. */
+/** A 1-bit PNG with the given compressed rows. */
 function pngOf(width: number, height: number, rows: Buffer): Buffer {
   const chunk = (type: string, data: Buffer) => {
     const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
@@ -45,7 +45,7 @@ function crc32(bytes: Buffer): number {
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** A GIF of 64 pixels that blinks. */
+/** An animated GIF of 64 pixels. */
 function gifOf(frames: number): Promise<Buffer> {
   const pixels = Buffer.from(Array.from({ length: frames * 64 * 3 }, (_, n) => (n % 384 < 192 ? 0 : 255)));
   return sharp(pixels, { raw: { width: 8, height: 8 * frames, channels: 3, pageHeight: 8 } })
@@ -83,8 +83,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
   const workFiles = async () =>
     (await readdir(join(storage.folder, 'work'), { withFileTypes: true })).filter((entry) => entry.isFile());
 
-  describe('pictures of products', () => {
-    test('are put, replaced and deleted by staff under products/, and seen by everyone', async () => {
+  describe('product images', () => {
+    test('are uploaded, replaced and deleted by staff under products/, and public', async () => {
       const content = await picture('png');
       expect(
         (await staff.upload('products/mango.png', content, { contentType: 'image/png' })).error,
@@ -112,7 +112,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       });
     });
 
-    test('are changed by nobody else', async () => {
+    test('cannot be changed by others', async () => {
       const content = await picture('png');
       await staff.upload('products/kept.png', content, { contentType: 'image/png' });
       const others = {
@@ -135,7 +135,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect((await staff.exists('products/kept.png')).data).toBe(true);
     });
 
-    test('lose everything but their pixels, and stand upright', async () => {
+    test('lose their metadata, and are rotated upright', async () => {
       const photo = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'orange' } })
         .jpeg()
         .withExif({ IFD0: { Copyright: 'Kamau', Artist: 'SECRET-PLACE' } })
@@ -149,7 +149,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await sharp(bytes).metadata()).toMatchObject({ width: 20, height: 40 });
     });
 
-    test('a GIF that is also a program is a picture only, and one that moves still moves', async () => {
+    test('a GIF that is also a script is stored as an image only, and stays animated', async () => {
       const gif = await picture('gif');
       const programs = {
         behind: Buffer.concat([gif, Buffer.from('*/=1;alert(document.domain)')]),
@@ -179,7 +179,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect((await sharp((await read('products/moving.gif')).bytes).metadata()).pages).toBe(2);
     });
 
-    test('are what their bytes say, whatever their name and type say', async () => {
+    test('have the type of their bytes, whatever their name and declared type are', async () => {
       const webp = await picture('webp');
       await staff.upload('products/really-webp.png', webp, { contentType: 'image/png' });
       expect((await read('products/really-webp.png')).answer.headers.get('content-type')).toBe('image/webp');
@@ -225,9 +225,15 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         '415',
         /The content is not an image/,
       ],
-      ['a page that says so', '<!doctype html>', 'text/html', '415', /mime type text\/html is not supported/],
+      [
+        'an HTML page with its true type',
+        '<!doctype html>',
+        'text/html',
+        '415',
+        /mime type text\/html is not supported/,
+      ],
       ['nothing', '', 'image/png', '415', /The content is not an image/],
-      ['half a picture', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'image/png', '415', /damaged/],
+      ['a truncated image', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'image/png', '415', /damaged/],
     ])('%s is refused with a clear sentence', async (_, content, type, statusCode, message) => {
       const { error } = await staff.upload('products/bad.png', Buffer.from(content, 'latin1'), {
         contentType: type,
@@ -241,7 +247,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect((await staff.exists('products/bad.png')).data).toBe(false);
     });
 
-    test('a few bytes that unfold to a flood of pixels are refused', async () => {
+    test('a small file that expands to very many pixels is rejected', async () => {
       const flood = await sharp({ create: { width: 12_000, height: 6000, channels: 3, background: 'red' } })
         .png({ compressionLevel: 9 })
         .toBuffer();
@@ -253,7 +259,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       });
     });
 
-    test('a picture of 900 million pixels in a hundred kilobytes is refused unread', async () => {
+    test('an image of 900 million pixels in 100 kB is rejected without decoding', async () => {
       const rowBytes = 1 + Math.ceil(30_000 / 8);
       const png = pngOf(30_000, 30_000, deflateSync(Buffer.alloc(30_000 * rowBytes)));
       expect(png.length).toBeLessThan(200_000);
@@ -263,12 +269,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         statusCode: '413',
         message: expect.stringMatching(/^The image is too large: 50 million pixels/),
       });
-      // To decode it would take longer.
+      // Decoding would take longer.
       expect(performance.now() - begun).toBeLessThan(5_000);
       expect((await staff.exists('products/huge.png')).data).toBe(false);
     });
 
-    test('a GIF of thousands of frames is refused, and never rendered where anything is kept', async () => {
+    test('a GIF of thousands of frames is rejected, and never rendered in a bucket without type limits', async () => {
       const gif = await gifOf(5_000);
       const { error } = await staff.upload('products/long.gif', gif, { contentType: 'image/gif' });
       expect(refusal(error)).toEqual({
@@ -302,7 +308,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       },
     );
 
-    test('do not tell where they were taken, or with what', async () => {
+    test('do not include the place or the camera of a photo', async () => {
       const photo = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'orange' } })
         .withExif({
           IFD0: { Make: 'SECRET-CAMERA' },
@@ -343,7 +349,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         'as a document that contains itself',
         '<!DOCTYPE svg [<!ENTITY a "&b;&b;"><!ENTITY b "x">]><svg>&a;</svg>',
       ],
-      ['as another drawing', '%PDF-1.7 <svg/>'],
+      ['as a PDF', '%PDF-1.7 <svg/>'],
       [
         'as a bitmap of another kind',
         Buffer.from('424d3a0000000000000036000000280000000100000001000000010018', 'hex'),
@@ -360,7 +366,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       }
     });
 
-    test('50 MB are refused, whether or not their size was told, and leave nothing behind', async () => {
+    test('50 MB are rejected, with or without Content-Length, and leave no file', async () => {
       const body = Buffer.alloc(50 * 1024 * 1024);
       const tooLarge = { statusCode: '413', message: 'The object exceeded the maximum allowed size' };
       const raw = await staff.upload('products/large.png', body, { contentType: 'image/png' });
@@ -376,7 +382,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await workFiles()).toEqual([]);
     });
 
-    test('cannot be brought in by way of another bucket', async () => {
+    test('cannot be copied from another bucket', async () => {
       await house.createBucket('loose', { public: false });
       const loose = house.from('loose');
       await loose.upload('evil.png', '<script>alert(1)</script>', { contentType: 'image/png' });
@@ -400,7 +406,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
   });
 
-  test('names that climb out of folders or have other letters are refused, and touch no file', async () => {
+  test('names with path traversal or disallowed characters are rejected, and touch no file', async () => {
     await house.createBucket('names', { public: false });
     for (const key of [
       '..%2f..%2fetc%2fpasswd',
@@ -427,7 +433,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     expect((await house.from('names').list()).data).toEqual([]);
   });
 
-  test('a form that breaks off, or has no file, is refused and keeps nothing', async () => {
+  test('an interrupted form, or one without a file, is rejected and stores nothing', async () => {
     await house.createBucket('forms', { public: false });
     const post = async (body: string, type = 'multipart/form-data; boundary=edge') => {
       const answer = await fetch(`${storage.url}/object/forms/a.txt`, {
@@ -455,7 +461,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     expect(await workFiles()).toEqual([]);
   });
 
-  test('a sender who goes away in the middle leaves nothing', async () => {
+  test('a client that disconnects in the middle leaves no file', async () => {
     await house.createBucket('gone', { public: false });
     await new Promise<void>((done) => {
       const request = httpRequest(`${storage.url}/object/gone/a.txt`, {
@@ -488,7 +494,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       });
     });
 
-    test('has the size asked for, and is never larger than the picture', async () => {
+    test('has the requested size, and is never larger than the image', async () => {
       expect(await sizeOf('?width=400')).toEqual([400, 300]);
       expect(await sizeOf('?width=100&height=100')).toEqual([100, 100]);
       expect(await sizeOf('?width=100&height=100&resize=contain')).toEqual([100, 75]);
@@ -499,7 +505,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await sizeOf('')).toEqual([800, 600]);
     });
 
-    test('has the best format its reader accepts, and says that it depends on it', async () => {
+    test('has the best format that the client accepts, with Vary: Accept', async () => {
       const type = async (query: string, accept?: string) =>
         (await render(query, accept)).answer.headers.get('content-type');
       const browser = 'image/avif,image/webp,image/*,*/*;q=0.8';
@@ -513,7 +519,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect((await render('?width=80')).answer.headers.get('vary')).toMatch(/accept/i);
     });
 
-    test('is made once, and known by its ETag', async () => {
+    test('is rendered once, with an ETag', async () => {
       const { answer } = await render('?width=90');
       const etag = answer.headers.get('etag') ?? '';
       const again = await fetch(answer.url, { headers: { 'if-none-match': etag } });
@@ -525,7 +531,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await count()).toBe(before + 1);
     });
 
-    test('is given by a signed address, and that only', async () => {
+    test('of a private bucket needs a signed URL', async () => {
       await house.createBucket('private-pictures', { public: false });
       const bucket = house.from('private-pictures');
       await bucket.upload('a.png', await picture('png', 300, 200), { contentType: 'image/png' });
@@ -541,7 +547,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       });
     });
 
-    test('of nonsense is refused, and so is one of what is no picture', async () => {
+    test('with invalid options, or of a file that is no image, is rejected', async () => {
       for (const [query, message] of [
         ['?width=-1', 'querystring/width must be >= 0'],
         ['?width=wide', 'querystring/width must be number'],
@@ -570,7 +576,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       }
     });
 
-    test('shows the side, the corner or the point that is asked for', async () => {
+    test('shows the requested side, corner or point', async () => {
       // Red, green, blue and white, a quarter each.
       const quarter = (background: string) =>
         sharp({ create: { width: 40, height: 40, channels: 3, background } })
@@ -696,7 +702,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       return { status: error?.originalResponse?.getStatus(), body: error?.originalResponse?.getBody() };
     };
 
-    test('arrives in parts and is an object like any other', async () => {
+    test('arrives in parts and becomes an ordinary object', async () => {
       const content = Buffer.from('tape '.repeat(60_000));
       await start(content, 'reels/1.txt');
       const { data } = await house.from(name).download('reels/1.txt');
@@ -711,10 +717,10 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await workFiles()).toEqual([]);
     });
 
-    test('goes on where its connection broke', async () => {
+    test('continues where its connection broke', async () => {
       const content = Buffer.from('0123456789'.repeat(50_000));
       let url = '';
-      // Half of a part goes through, then the line is cut.
+      // Half of a part arrives, then the connection is closed.
       const created = await fetch(endpoint(), {
         method: 'POST',
         headers: {
@@ -754,7 +760,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       const { data } = await house.from(name).download('cut.txt');
       expect(await data?.text()).toBe(content.toString());
 
-      // Whoever did not hear the last answer hears it now.
+      // A client that missed the last response can request it again.
       const end = await fetch(url, {
         method: 'HEAD',
         headers: { authorization: `Bearer ${storage.keys.secret}`, 'tus-resumable': '1.0.0' },
@@ -762,7 +768,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect([end.status, end.headers.get('upload-offset')]).toEqual([200, String(content.length)]);
     });
 
-    test('is refused in plain text with a true status', async () => {
+    test('is rejected in plain text with its HTTP status', async () => {
       const small = Buffer.from('small');
       expect(await problem(start(small, 'x', {}, 'nowhere'))).toEqual({
         status: 404,
@@ -790,7 +796,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await (await house.from(name).download('taken.txt')).data?.text()).toBe('new');
     });
 
-    test("is its sender's alone, and can be given up", async () => {
+    test('belongs to its sender, who can delete it', async () => {
       const created = await fetch(endpoint(), {
         method: 'POST',
         headers: {
@@ -816,7 +822,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await ask('HEAD', staffToken)).toBe(404);
     });
 
-    test("of the house is no visitor's, though neither has an account", async () => {
+    test('of the secret key does not belong to visitors, although neither has a user id', async () => {
       const authorization = `Bearer ${storage.keys.secret}`;
       const created = await fetch(endpoint(), {
         method: 'POST',
@@ -842,7 +848,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect((await send(authorization)).status).toBe(204);
     });
 
-    test('of what is no picture is refused where pictures are kept', async () => {
+    test('of a file that is no image is rejected in an image bucket', async () => {
       const metadata = {
         bucketName: 'product-images',
         objectName: 'products/tus.png',
@@ -860,7 +866,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       ).toEqual([]);
     });
 
-    test('can be sent by anyone who has a signature for it', async () => {
+    test('can be sent by any client with a signed URL', async () => {
       const { data } = await house.from(name).createSignedUploadUrl('signed.txt');
       const signed = { endpoint: `${endpoint()}/sign`, headers: { 'x-signature': data?.token ?? '' } };
       expect((await problem(start(Buffer.from('x'), 'other.txt', signed))).status).toBe(400);
@@ -871,7 +877,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       );
     });
 
-    test('says what the server can', async () => {
+    test('reports the server capabilities', async () => {
       const answer = await fetch(endpoint(), { method: 'OPTIONS' });
       expect(answer.status).toBe(204);
       for (const extension of [
@@ -887,7 +893,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
   });
 
-  test('a large file read from a disk goes through as a stream', async () => {
+  test('a large file from disk is streamed', async () => {
     const path = join(storage.folder, 'large.bin');
     await writeFile(path, Buffer.alloc(8_000_000, 7));
     await house.createBucket('streams', { public: false });

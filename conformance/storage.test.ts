@@ -1,4 +1,4 @@
-// Stored objects, through the unmodified official client over HTTP.
+// The storage service, through the official client over HTTP.
 import { createHash } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
@@ -35,7 +35,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
   const text = (blob: Blob | null) => blob?.text();
 
   describe('a bucket', () => {
-    test('is made, read, listed, changed, emptied and deleted', async () => {
+    test('is created, read, listed, changed, emptied and deleted', async () => {
       const name = newName();
       expect(
         await house.createBucket(name, { public: true, fileSizeLimit: '20MB', allowedMimeTypes: ['text/*'] }),
@@ -81,7 +81,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       });
     });
 
-    test('knows no name that no database keeps', async () => {
+    test('rejects names with characters that PostgreSQL cannot store', async () => {
       const bucket = await newBucket();
       for (const odd of ['a\0b', '\ud83c']) {
         expect(refusal((await bucket.createSignedUrls([odd], 60)).error)).toMatchObject({
@@ -93,7 +93,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(refusal((await bucket.createSignedUrl('a\0b', 60)).error)).toMatchObject({ statusCode: '400' });
     });
 
-    test('is refused a name that is taken or not allowed, and limits that cannot be meant', async () => {
+    test('cannot have a taken or invalid name, or invalid limits', async () => {
       const taken = newName();
       await house.createBucket(taken, { public: false });
       const refused = async (name: string, options: Parameters<typeof house.createBucket>[1]) =>
@@ -122,7 +122,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     });
   });
 
-  test('kinds of bucket that are not kept here are refused in a way the client can tell', async () => {
+  test('unsupported bucket types are rejected with an error that the client recognises', async () => {
     const house = storage.client(storage.keys.secret);
     for (const { data, error } of [
       await house.analytics.listBuckets(),
@@ -141,7 +141,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
   });
 
   describe('an object', () => {
-    test('is uploaded raw or as a form, with its type, cache time and metadata, and read back', async () => {
+    test('is uploaded raw or as a form with its type, cache time and metadata, and downloaded', async () => {
       const bucket = await newBucket();
       const metadata = { shelf: 'B', units: 3 };
       const { data, error } = await bucket.upload('docs/raw.txt', 'mango', {
@@ -175,7 +175,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect((await bucket.exists('docs/none.txt')).data).toBe(false);
     });
 
-    test('may be empty, may come as a stream, and keeps a name with every allowed character', async () => {
+    test('can be empty, can be streamed, and can have a name with every allowed character', async () => {
       const bucket = await newBucket();
       expect((await bucket.upload('empty.bin', new Uint8Array())).error).toBeNull();
       expect((await (await bucket.download('empty.bin')).data?.arrayBuffer())?.byteLength).toBe(0);
@@ -188,7 +188,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect((await bucket.list()).data?.map((entry) => entry.name)).toContain(name);
     });
 
-    test('is not replaced unless asked to be; a replacement leaves no file behind', async () => {
+    test('is replaced only with upsert, and a replacement leaves no old file', async () => {
       const bucket = await newBucket();
       await bucket.upload('a.txt', 'first');
       expect(refusal((await bucket.upload('a.txt', 'second')).error)).toEqual({
@@ -214,7 +214,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(kept.sort()).toEqual(rows.map(({ version }) => version).sort());
     });
 
-    test('is told apart: no such object, no such bucket', async () => {
+    test('has different errors for an unknown object and an unknown bucket', async () => {
       const bucket = await newBucket();
       const info = async (name: string) => refusal((await house.from(name).info('x.txt')).error);
       expect(await info('nowhere')).toEqual({ status: 400, statusCode: '404', message: 'Bucket not found' });
@@ -261,7 +261,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       }
     });
 
-    test('is copied with other metadata when told so, over what is there when told so', async () => {
+    test('is copied with new metadata or over an existing object on request', async () => {
       const bucket = await newBucket();
       const name = (bucket as unknown as { bucketId: string }).bucketId;
       await bucket.upload('a.txt', 'content', { metadata: { of: 'a' }, contentType: 'text/plain' });
@@ -290,7 +290,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       });
     });
 
-    test('is described without its content, by headers alone', async () => {
+    test('is described by info() and by HEAD without its content', async () => {
       const bucket = await newBucket();
       const name = (bucket as unknown as { bucketId: string }).bucketId;
       await bucket.upload('a.txt', 'content', { contentType: 'text/plain', cacheControl: '60' });
@@ -311,7 +311,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect((await head(`/object/info/${name}/none.txt`))[0]).toBe(400);
     });
 
-    test('is removed; what is not there is left out of the answer', async () => {
+    test('is removed; unknown objects are left out of the response', async () => {
       const bucket = await newBucket();
       await bucket.upload('a.txt', 'a');
       await bucket.upload('b.txt', 'b');
@@ -327,7 +327,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
   });
 
   describe('a listing', () => {
-    test('shows one folder, folders as names alone, sorted, in parts, by the start of a name', async () => {
+    test('shows one folder with its subfolders as names, sorted, paged and by prefix', async () => {
       const bucket = await newBucket();
       for (const name of [
         'b.txt',
@@ -379,7 +379,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect((await house.from('nowhere').list()).data).toEqual([]);
     });
 
-    test('of the second kind goes page by page, with folders or flat, in any order', async () => {
+    test('of version 2 is paged by cursor, with folders or flat, in any order', async () => {
       const bucket = await newBucket();
       const names = ['a/1.txt', 'a/2.txt', 'b.txt', 'c/d/3.txt', 'e.txt'];
       for (const name of names) await bucket.upload(name, name);
@@ -427,8 +427,8 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     });
   });
 
-  describe('sending', () => {
-    test('gives parts, says what has not changed, and names a download', async () => {
+  describe('downloading', () => {
+    test('supports ranges, conditional requests and download names', async () => {
       const bucket = await newBucket({ public: true });
       await bucket.upload('digits.txt', '0123456789', { contentType: 'text/plain', cacheControl: '60' });
       const { publicUrl } = bucket.getPublicUrl('digits.txt').data;
@@ -492,7 +492,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       );
     });
 
-    test('a private bucket has no public address', async () => {
+    test('a private bucket has no public URL', async () => {
       const bucket = await newBucket();
       await bucket.upload('a.txt', 'a');
       for (const path of ['object/public', 'object/info/public', 'render/image/public', 'object']) {
@@ -505,7 +505,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       }
     });
 
-    test('a page or a drawing that runs programs is put in a sandbox', async () => {
+    test('HTML and SVG are sandboxed', async () => {
       const bucket = await newBucket({ public: true });
       const policy = async (type: string) => {
         await bucket.upload('x', '<script>alert(1)</script>', { contentType: type, upsert: true });
@@ -528,8 +528,8 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     });
   });
 
-  describe('a signed address', () => {
-    test('gives one object to anyone for a time', async () => {
+  describe('a signed URL', () => {
+    test('gives any client one object for a limited time', async () => {
       const bucket = await newBucket();
       await bucket.upload('my file.txt', 'signed');
       await bucket.upload('other.txt', 'other');
@@ -571,7 +571,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       });
     });
 
-    test('is made for many at once, in their order', async () => {
+    test('is created for many objects at once, in their order', async () => {
       const bucket = await newBucket();
       await bucket.upload('a.txt', 'a');
       const { data } = await bucket.createSignedUrls(['none.txt', 'a.txt'], 60);
@@ -582,7 +582,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(await (await fetch(data?.[1]?.signedUrl ?? '')).text()).toBe('a');
     });
 
-    test('takes an upload from anyone, once unless it may replace', async () => {
+    test('accepts an upload from any client, once unless it allows upsert', async () => {
       const bucket = await newBucket();
       const stranger = storage.client().from((bucket as unknown as { bucketId: string }).bucketId);
       const { data, error } = await bucket.createSignedUploadUrl('in/a.txt');
@@ -606,15 +606,15 @@ describe.each(testDatabases())('storage on %s', (kind) => {
         (await stranger.uploadToSignedUrl('in/a.txt', again.data?.token ?? '', new Blob(['second']))).error,
       ).toBeNull();
       expect(await text((await bucket.download('in/a.txt')).data)).toBe('second');
-      // One for downloading is not one for uploading.
+      // A URL for downloading cannot upload.
       const download = await bucket.createSignedUrl('in/a.txt', 60);
       const wrong = new URL(download.data?.signedUrl ?? '').searchParams.get('token') ?? '';
       expect((await stranger.uploadToSignedUrl('in/a.txt', wrong, 'x')).error).not.toBeNull();
     });
   });
 
-  describe('who may', () => {
-    test('nobody without a token or with a bad one, in the words of the hosted service', async () => {
+  describe('access', () => {
+    test("is refused without a valid token, with the hosted service's errors", async () => {
       const refused = async (token?: string) => refusal((await storage.client(token).listBuckets()).error);
       const denied = (message: string) => ({ status: 400, statusCode: '403', message });
       expect(await refused()).toEqual({
@@ -639,7 +639,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(await refused(`${old.slice(0, -8)}AAAAAAAA`)).toEqual(denied('signature verification failed'));
     });
 
-    test('without policies nobody but the house sees or keeps anything', async () => {
+    test('without policies is left to the secret key', async () => {
       const bucket = await newBucket();
       await bucket.upload('secret.txt', 'secret');
       const name = (bucket as unknown as { bucketId: string }).bucketId;
@@ -678,7 +678,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       expect(await text((await bucket.download('secret.txt')).data)).toBe('secret');
     });
 
-    test('SQL cannot delete rows and leave their files behind', async () => {
+    test('by SQL cannot delete rows without their files', async () => {
       await expect(storage.database.query('delete from storage.objects')).rejects.toMatchObject({
         code: '42501',
       });
@@ -687,7 +687,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       });
     });
 
-    test('a policy knows the folder, the owner and the operation', async () => {
+    test('by a policy can depend on folder, owner and operation', async () => {
       const bucket = await newBucket();
       const name = (bucket as unknown as { bucketId: string }).bucketId;
       await storage.database.execute(`
