@@ -4,11 +4,8 @@ set check_function_bodies = off;
 
 -- Nothing is open by default: each table and function grants access by name.
 alter default privileges in schema public revoke all on tables from anon, authenticated;
-
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
-
 alter default privileges in schema public revoke execute on functions from anon, authenticated;
-
 alter default privileges revoke execute on functions from public;
 
 create schema private;
@@ -24,9 +21,7 @@ revoke all on schema private from public;
 create sequence private.order_numbers start 1001;
 
 create function private.normalised_phone(phone text) returns text
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(phone) > 100 then
     return null;
@@ -35,12 +30,10 @@ begin
   return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
 end
 $$;
-comment on function private.normalised_phone(text) is 'A Kenyan mobile number as +2547… or +2541…, or null when it is none.';
+comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…, or null when it is none.';
 
 create function private.masked_phone(phone text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   -- Not its end: the last four digits open an order.
   select case
     when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
@@ -49,39 +42,31 @@ as $$
 $$;
 
 create function private.masked_name(name text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   select string_agg(left(part, 1) || '•••', ' ')
   from regexp_split_to_table(trim(name), '\s+') as part;
 $$;
 
 create function private.refuse(status integer, code text, message text, hint text default null) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   -- PT4xx becomes the HTTP status of the response; the detail is the error code.
   raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
 end
 $$;
-comment on function private.refuse(integer, text, text, text) is 'Ends the request with a status, a code for programs and a sentence for people.';
+comment on function private.refuse is 'Ends the request with a status, a code for programs and a sentence for people.';
 
 create function private.has_control_signs(written text) returns boolean
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 begin
   return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
 end
 $$;
-comment on function private.has_control_signs(text) is
+comment on function private.has_control_signs is
   'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
 
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
-language plpgsql volatile
-set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   perform set_config('response.status', substr(refusal_answer.code, 3), true);
   return jsonb_build_object(
@@ -92,13 +77,11 @@ begin
   );
 end
 $$;
-comment on function private.refusal_answer(text, text, text, text) is
+comment on function private.refusal_answer is
   'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
 create function private.is_email(address text) returns boolean
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 declare
   domain text;
 begin
@@ -116,10 +99,9 @@ begin
     and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
 end
 $$;
-comment on function private.is_email(text) is
+comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters, one @ with something before it, behind it a dot with something on both sides, no spaces or control characters.';
 
 create function private.nairobi_day(moment timestamptz) returns date
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return (moment at time zone 'Africa/Nairobi')::date;

@@ -5,20 +5,15 @@ create table public.admin_profiles (
   is_active boolean not null default true,
   created_at timestamptz not null default now()
 );
-
 comment on table public.admin_profiles is 'Staff accounts. A signed-in user counts as staff only while the row is active.';
-
 alter table public.admin_profiles enable row level security;
 grant select on public.admin_profiles to authenticated;
-
 create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function public.is_admin() returns boolean
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   return exists (
     select from public.admin_profiles as profile
@@ -42,58 +37,43 @@ begin
   );
 end
 $$;
-comment on function public.is_admin() is
+comment on function public.is_admin is
   'Whether the request comes from active staff, neither banned nor deleted, in a session that goes on, who have passed their second factor if they have one. Every staff policy asks this.';
-grant execute on function public.is_admin() to authenticated, service_role;
 
 create function public.list_own_sessions() returns table (
-  id uuid,
-  created_at timestamptz,
-  last_seen_at timestamptz,
-  user_agent text,
-  address text,
-  is_current boolean
+  id uuid, created_at timestamptz, last_seen_at timestamptz, user_agent text, address text, is_current boolean
 )
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
     host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
   from auth.sessions as session
   where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
   order by 6 desc, 3 desc;
 $$;
-comment on function public.list_own_sessions() is 'Where the caller is signed in, this session first.';
-grant execute on function public.list_own_sessions() to authenticated;
+comment on function public.list_own_sessions is 'Where the caller is signed in, this session first.';
 
 create function private.caller_address() returns text
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return (private.caller_networks())[1];
 end
 $$;
-comment on function private.caller_address() is
+comment on function private.caller_address is
   'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
 
 -- For security definer functions that act for staff.
 create function private.expect_staff() returns void
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
     perform private.refuse(403, 'staff_only', 'Only staff may do this');
   end if;
 end
 $$;
-comment on function private.expect_staff() is 'Refuses callers other than staff and the shop itself.';
+comment on function private.expect_staff is 'Refuses callers other than staff and the shop itself.';
 
 create function private.expect_staff_member() returns uuid
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if not public.is_admin() or (select auth.uid()) is null then
     perform private.refuse(403, 'staff_only', 'Only staff may do this');
@@ -101,4 +81,8 @@ begin
   return (select auth.uid());
 end
 $$;
-comment on function private.expect_staff_member() is 'The calling staff member; refuses all other callers, the shop itself included.';
+comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
+
+-- Who may call these functions
+grant execute on function public.is_admin to authenticated, service_role;
+grant execute on function public.list_own_sessions to authenticated;

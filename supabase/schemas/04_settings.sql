@@ -49,7 +49,6 @@ create table public.store_settings (
     check (order_details_months between 1 and 240),
   constraint "inquiries are kept between one month and twenty years" check (inquiries_months between 1 and 240)
 );
-
 comment on table public.store_settings is 'The one row of facts about the shop that every screen reads.';
 comment on column public.store_settings.delivery_fee is 'In cents; 0 means free. The only figure the total is computed with.';
 comment on column public.store_settings.updated_at is
@@ -76,7 +75,6 @@ comment on column public.store_settings.order_details_months is
 comment on column public.store_settings.inquiries_months is 'For how many months inquiries are stored.';
 comment on column public.store_settings.requires_terms_tick is
   'Whether customers tick a box above Place Order that they are 18 or older and accept terms and privacy notice. place_order then refuses orders without it.';
-
 alter table public.store_settings enable row level security;
 grant select on public.store_settings to anon, authenticated;
 grant update (
@@ -107,9 +105,7 @@ grant update (order_details_months, inquiries_months) on public.store_settings t
 grant select (order_details_months, inquiries_months, payment_messages_months) on public.store_settings to anon, authenticated;
 grant select (requires_terms_tick), update (requires_terms_tick) on public.store_settings to authenticated;
 grant select (requires_terms_tick) on public.store_settings to anon;
-
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
-
 create policy "staff edit the settings" on public.store_settings
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
@@ -124,25 +120,19 @@ create table public.shop_texts (
   constraint "a text has a title" check (char_length(trim(title)) between 1 and 80 and title !~ '[\n\r]'),
   constraint "a text has a body" check (char_length(body) <= 20000 and trim(body) <> '')
 );
-
 comment on table public.shop_texts is
   'Texts of the contact page in Markdown; slug is the anchor there. {name} stands for a value of the settings (domain/shop-text.ts).';
 comment on column public.shop_texts.updated_at is
   'Changes with every edit. A save names the value that was read, and changes nothing if it is another by now.';
-
 alter table public.shop_texts enable row level security;
 grant select on public.shop_texts to anon, authenticated;
 grant update (title, body, updated_at) on public.shop_texts to authenticated;
-
 create policy "everyone reads the texts of the shop" on public.shop_texts for select to anon, authenticated using (true);
-
 create policy "staff edit the texts of the shop" on public.shop_texts
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
 create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
-language sql volatile
-set search_path = ''
-as $$
+language sql volatile set search_path = '' as $$
   -- A save names the updated_at that it saw: two edits never have the same, even when the clock is set back.
   select case
     when old - 'updated_at' is distinct from new - 'updated_at'
@@ -150,12 +140,10 @@ as $$
     else (old ->> 'updated_at')::timestamptz
   end;
 $$;
-comment on function private.time_of_edit(jsonb, jsonb) is 'updated_at of an edited row: later than before when anything else changed, else as before.';
+comment on function private.time_of_edit is 'updated_at of an edited row: later than before when anything else changed, else as before.';
 
 create function private.date_settings_edit() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
@@ -163,22 +151,17 @@ end
 $$;
 
 create function public.staff_settings() returns public.store_settings
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return (select s from public.store_settings as s);
 end
 $$;
-comment on function public.staff_settings() is
+comment on function public.staff_settings is
   'For staff: every setting, those included that only staff decide by (refund_approval_above, refuses_unknown_payments, payment_messages_months).';
-grant execute on function public.staff_settings() to authenticated, service_role;
 
 create function private.expect_support_email(email text) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if not private.is_email(expect_support_email.email) then
     raise exception using
@@ -191,3 +174,6 @@ $$;
 
 create trigger shop_texts_date_their_edit before update on public.shop_texts
   for each row execute function private.date_settings_edit();
+
+-- Who may call these functions
+grant execute on function public.staff_settings to authenticated, service_role;

@@ -39,7 +39,6 @@ create table public.orders (
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
 );
-
 comment on table public.orders is 'Customer orders. Amounts in cents. The status is what staff chose; payment_status is what M-PESA says.';
 comment on column public.orders.reserved_until is
   'While unpaid: until when units are held for the order. Null when it holds none: not yet, not any more, or because they are sold.';
@@ -60,16 +59,12 @@ comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the order was placed without showing them.';
 comment on column public.orders.accepted_terms is
   'What was accepted: shop_texts.updated_at of terms and privacy at that moment, and is_ticked, whether a box had to be ticked.';
-
 alter table public.orders enable row level security;
 grant select, update (status, updated_at) on public.orders to authenticated;
 grant select (id) on public.orders to anon;
-
 create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
-
 create policy "staff set the order status" on public.orders
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
 -- The few orders that need review.
@@ -94,8 +89,7 @@ create index orders_by_words on public.orders using gin (
 -- One partial index for each filter of the staff lists, in the order of the lists.
 create index orders_open on public.orders (created_at desc, id desc)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
-create index orders_unpaid on public.orders (created_at desc, id desc)
-  where payment_status = 'unpaid' and status <> 'cancelled';
+create index orders_unpaid on public.orders (created_at desc, id desc) where payment_status = 'unpaid' and status <> 'cancelled';
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
 
 create table public.order_items (
@@ -109,15 +103,10 @@ create table public.order_items (
   constraint "at least one is ordered" check (quantity >= 1),
   constraint "a unit price is not negative" check (unit_price >= 0)
 );
-
 comment on table public.order_items is 'What was ordered, at the price and under the name of that moment.';
-
 alter table public.order_items enable row level security;
 grant select on public.order_items to authenticated;
-
-create policy "staff read every order item" on public.order_items
-  for select to authenticated using ((select public.is_admin()));
-
+create policy "staff read every order item" on public.order_items for select to authenticated using ((select public.is_admin()));
 create index order_items_by_order on public.order_items (order_id);
 create index order_items_by_product on public.order_items (product_id);
 create index order_items_by_words on public.order_items using gin (
@@ -131,20 +120,14 @@ create table private.order_keys (
   access_key text not null default replace(gen_random_uuid()::text, '-', ''),
   created_at timestamptz not null default now()
 );
-
 comment on table private.order_keys is
   'Per order: the key that makes placing it repeatable, and the key that shows its personal data. Nobody reads it but functions.';
-
 alter table private.order_keys enable row level security;
-
 create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
 
 create function private.draw_tracking_number() returns text
-language plpgsql volatile
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 declare
   prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
   lowest integer;
@@ -158,13 +141,11 @@ begin
   return drawn;
 end
 $$;
-comment on function private.draw_tracking_number() is
+comment on function private.draw_tracking_number is
   'A tracking number of today that no order has. A concurrent order may still take it first.';
 
 create function private.placed_order(order_id uuid) returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return (
@@ -191,18 +172,15 @@ end
 $$;
 
 create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select count(distinct o.id),
     count(distinct o.id) filter (where o.payment_status = 'unpaid' and o.reserved_until is not null)
   from public.order_items as i
   join public.orders as o on o.id = i.order_id
   where i.product_id = count_product_orders.product_id;
 $$;
-comment on function public.count_product_orders(uuid) is
+comment on function public.count_product_orders is
   'How many orders contain a product, and in how many of them its units are kept for a payment. Counts what the caller may read.';
-grant execute on function public.count_product_orders(uuid) to authenticated, service_role;
 
 create function public.place_order(
   idempotency_key uuid,
@@ -418,8 +396,10 @@ exception when sqlstate 'PT000' then
   return refusal;
 end
 $$;
-comment on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) is
+comment on function public.place_order is
   'Places an order in one transaction: price and fee from the database, tracking number drawn, units held (reserved_until) unless too many are held unpaid. The same key again returns the same order. A refusal carries quote: price, delivery_fee, total and units_left of this moment.';
-revoke execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean) from public;
-grant execute on function public.place_order(uuid, uuid, integer, text, text, text, text, integer, text, text, text, boolean)
-  to anon, authenticated, service_role;
+revoke execute on function public.place_order from public;
+
+-- Who may call these functions
+grant execute on function public.count_product_orders to authenticated, service_role;
+grant execute on function public.place_order to anon, authenticated, service_role;

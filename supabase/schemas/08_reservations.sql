@@ -4,10 +4,8 @@ create table private.held_units (
   product_id uuid primary key references public.products (id) on delete cascade,
   quantity integer not null
 );
-
 comment on table private.held_units is
   'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Maintained by private.count_held_units.';
-
 alter table private.held_units enable row level security;
 
 create table private.order_networks (
@@ -19,25 +17,17 @@ create table private.order_networks (
   ended_at timestamptz,
   primary key (order_id, network)
 );
-
 comment on table private.order_networks is
   'The networks an unpaid order of a visitor came from. Deleted when it is paid, or an hour after it ended.';
 comment on column private.order_networks.taken is 'Units the order has held so far. Units that it holds again count again.';
 comment on column private.order_networks.is_open is 'Whether the order waits to be paid.';
 comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
-
 alter table private.order_networks enable row level security;
-
 create index order_networks_by_product on private.order_networks (network, product_id);
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
 create function private.return_units(order_id uuid) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -129,17 +119,11 @@ begin
   return cardinality(due);
 end
 $$;
-comment on function public.expire_reservations(integer) is
+comment on function public.expire_reservations is
   'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. At most at_most orders of each of these three kinds. Returns how many orders.';
-grant execute on function public.expire_reservations(integer) to service_role;
 
 create function private.take_units(order_id uuid) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -161,12 +145,10 @@ begin
   where i.order_id = take_units.order_id and p.id = i.product_id;
 end
 $$;
-comment on function private.take_units(uuid) is 'Takes an order''s units out of stock again. The order''s row must be locked.';
+comment on function private.take_units is 'Takes an order''s units out of stock again. The order''s row must be locked.';
 
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   minutes interval;
 begin
@@ -235,16 +217,11 @@ begin
   end loop;
 end
 $$;
-comment on function private.end_reviews() is
+comment on function private.end_reviews is
   'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
   is_held boolean := new.id is not null
@@ -292,9 +269,7 @@ end
 $$;
 
 create function private.count_held_item() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.held_units as known (product_id, quantity)
   select new.product_id, new.quantity
@@ -306,12 +281,7 @@ end
 $$;
 
 create function private.expect_few_unpaid_orders(networks text[], phone text, per_phone integer) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   waiting record;
@@ -342,14 +312,11 @@ begin
   end loop;
 end
 $$;
-comment on function private.expect_few_unpaid_orders(text[], text, integer) is
+comment on function private.expect_few_unpaid_orders is
   'Refuses an order when too many of its phone, or of its network, wait to be paid: per_phone and ten times as many, times private.allowance_factor.';
 
 create function private.is_within_units(networks text[], product_id uuid, quantity integer, allowed bigint) returns boolean
-language plpgsql stable
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 begin
   return not exists (
@@ -366,15 +333,12 @@ begin
   );
 end
 $$;
-comment on function private.is_within_units(text[], uuid, integer, bigint) is
+comment on function private.is_within_units is
   'Whether each network may hold that many more units of a product: with what it holds unpaid, or held and did not pay within the last hour, it stays within allowed units (a /56 and wider: twice).';
 
 create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
 returns boolean
-language plpgsql stable
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   held bigint;
@@ -389,16 +353,11 @@ begin
     and private.is_within_units(networks, may_hold_units.product_id, may_hold_units.quantity, most);
 end
 $$;
-comment on function private.may_hold_units(text[], uuid, integer, integer, integer) is
+comment on function private.may_hold_units is
   'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   prompt_time constant interval := '5 minutes';
@@ -463,13 +422,11 @@ begin
   end if;
 end
 $$;
-comment on function private.reserve_for_prompt(uuid) is
+comment on function private.reserve_for_prompt is
   'Before a prompt is sent for an unpaid order: takes its units for five minutes where it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) when it cannot be paid any more.';
 
 create function private.is_paying(order_id uuid, expiry_limit timestamptz) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return exists (
@@ -480,9 +437,12 @@ begin
   );
 end
 $$;
-comment on function private.is_paying(uuid, timestamptz) is
+comment on function private.is_paying is
   'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
 
 create trigger order_items_count_held_units after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.count_held_item();
+
+-- Who may call these functions
+grant execute on function public.expire_reservations to service_role;

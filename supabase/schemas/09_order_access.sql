@@ -1,19 +1,13 @@
 -- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
 
 create function private.shown_status(status text) returns text
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return case status when 'shipped' then 'out_for_delivery' else status end;
-comment on function private.shown_status(text) is 'An order status in the storefront''s words.';
+comment on function private.shown_status is 'An order status in the storefront''s words.';
 
-create function public.track_order(
-  tracking_number text,
-  access_key text default null,
-  phone_last_four text default null
-) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
+returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened record;
@@ -29,18 +23,12 @@ begin
   return private.describe_order(opened.found_order, opened.is_open);
 end
 $$;
-comment on function public.track_order(text, text, text) is
+comment on function public.track_order is
   'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_cents and part_paid. Null when there is none.';
-grant execute on function public.track_order(text, text, text) to anon, authenticated, service_role;
 
-create function public.order_receipt(
-  tracking_number text,
-  access_key text default null,
-  phone_last_four text default null
-) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
+returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened record;
@@ -86,23 +74,18 @@ begin
   );
 end
 $$;
-comment on function public.order_receipt(text, text, text) is
+comment on function public.order_receipt is
   'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
-grant execute on function public.order_receipt(text, text, text) to anon, authenticated, service_role;
 
 create function private.notify_followers_of_order(order_id uuid) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
 end
 $$;
 
 create function private.notify_order_followers(changed public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   -- No personal data, since anyone may join the second channel; and not the id, since it allows paying.
   perform realtime.send(
@@ -120,13 +103,11 @@ begin
   from (values (changed.id), (changed.live_handle)) as channel (id);
 end
 $$;
-comment on function private.notify_order_followers(public.orders) is
+comment on function private.notify_order_followers is
   'Announces an order''s status on its two live channels, order-{id} and order-{live_handle}.';
 
 create function private.count_order_lookup(tracking_number text) returns boolean
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
@@ -145,20 +126,14 @@ begin
   return true;
 end
 $$;
-comment on function private.count_order_lookup(text) is
+comment on function private.count_order_lookup is
   'Counts a lookup without proof, of an order or of none, and returns whether it may be answered: per network 60 in 10 minutes, and 300 different numbers a day.';
 
 create function private.open_order(
-  tracking_number text,
-  access_key text,
-  phone_digits text,
-  out found_order public.orders,
-  out is_open boolean,
+  tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
   out refusal jsonb
 )
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
@@ -216,13 +191,11 @@ begin
   end if;
 end
 $$;
-comment on function private.open_order(text, text, text) is
+comment on function private.open_order is
   'Finds an order for a caller who may prove that it is theirs, by its access key, the last four digits of its phone, or the whole number. is_open: the proof is right; that counts nothing. refusal: the answer instead, when the caller''s networks are over a limit.';
 
 create function private.describe_order(described public.orders, is_open boolean) returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
@@ -264,13 +237,11 @@ begin
   );
 end
 $$;
-comment on function private.describe_order(public.orders, boolean) is
+comment on function private.describe_order is
   'What a caller learns of an order: with proof everything, else status, items and total with name and phone masked, and of orders older than 30 days only the status.';
 
 create function private.order_facts(described public.orders, is_open boolean) returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb;
@@ -346,7 +317,7 @@ begin
   return answer;
 end
 $$;
-comment on function private.order_facts(public.orders, boolean) is
+comment on function private.order_facts is
   'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_cents) and what came in part (part_paid_cents).';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
@@ -370,6 +341,9 @@ begin
   return coalesce(answer, '[]'::jsonb);
 end
 $$;
-comment on function public.orders_by_access_key(text[]) is
+comment on function public.orders_by_access_key is
   'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
-grant execute on function public.orders_by_access_key(text[]) to anon, authenticated, service_role;
+
+-- Who may call these functions
+grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
+  to anon, authenticated, service_role;

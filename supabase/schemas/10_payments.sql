@@ -40,7 +40,6 @@ create table public.payments (
     end
   )
 );
-
 comment on table public.payments is
   'Attempts to collect an order''s money by an M-PESA prompt. charge_cents is what a prompt asks the payer for, or what came without one. failed only on a code known to be final; unresolved when no answer can be had.';
 comment on column public.payments.method is
@@ -52,13 +51,10 @@ comment on column public.payments.presumption is
 comment on column public.payments.purpose is
   'order: its money pays an order. test: a staff member pays KSh 1 to check the M-PESA settings (requested_by); it pays no order, and reports leave it out.';
 comment on column public.payments.refunded_at is 'When its money was refunded. needs_refund stays: it marks whose money it is.';
-
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;
 grant select (id) on public.payments to anon;
-
 create policy "staff read every payment" on public.payments for select to authenticated using ((select public.is_admin()));
-
 create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
 create index payments_by_order on public.payments (order_id);
 create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
@@ -76,15 +72,11 @@ create table private.payment_secrets (
   notice_secret text not null,
   constraint "a notice secret opens one payment" unique (notice_secret)
 );
-
 comment on table private.payment_secrets is 'The secret last part of the callback URL of one attempt.';
-
 alter table private.payment_secrets enable row level security;
 
 create function private.refuse_same_amount(new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   told_at timestamptz;
 begin
@@ -103,15 +95,9 @@ end
 $$;
 
 create function public.begin_payment(
-  order_id uuid,
-  tracking_number text,
-  phone text,
-  notice_secret text,
-  expected_cents integer default null
+  order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
@@ -197,14 +183,11 @@ begin
   );
 end
 $$;
-comment on function public.begin_payment(uuid, text, text, text, integer) is
+comment on function public.begin_payment is
   'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
-grant execute on function public.begin_payment(uuid, text, text, text, integer) to service_role;
 
 create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   payer text := private.normalised_phone(begin_payment_test.phone);
@@ -235,6 +218,8 @@ begin
   return test;
 end
 $$;
-comment on function public.begin_payment_test(text, text, uuid) is
+comment on function public.begin_payment_test is
   'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings. Only then may its prompt be sent.';
-grant execute on function public.begin_payment_test(text, text, uuid) to service_role;
+
+-- Who may call these functions
+grant execute on function public.begin_payment, public.begin_payment_test to service_role;

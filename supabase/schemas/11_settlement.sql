@@ -22,21 +22,11 @@ comment on type private.settlement is
   'What a message means for an attempt. parts_receipt: the receipt that the attempt has by presumption is other money, and becomes a payment of its own first.';
 
 create function public.settle_payment(
-  payment_id uuid,
-  source text,
-  body text,
-  verdict text,
-  result_code text default null,
-  result_description text default null,
-  received_cents integer default null,
-  receipt text default null,
-  merchant_request_id text default null,
-  checkout_request_id text default null,
-  source_address text default null
+  payment_id uuid, source text, body text, verdict text, result_code text default null,
+  result_description text default null, received_cents integer default null, receipt text default null,
+  merchant_request_id text default null, checkout_request_id text default null, source_address text default null
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   report private.payment_report := (
@@ -132,14 +122,11 @@ begin
   return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
 end
 $$;
-comment on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) is
+comment on function public.settle_payment is
   'The one way a payment ends. Stores the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
-grant execute on function public.settle_payment(uuid, text, text, text, text, text, integer, text, text, text, text) to service_role;
 
 create function private.mark_order_paid(order_id uuid) returns text
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   paid_order public.orders;
@@ -194,16 +181,10 @@ end
 $$;
 
 create function private.decide_settlement(
-  attempt public.payments,
-  report private.payment_report,
-  receipt_owner public.payments,
-  is_other_request boolean,
-  attempt_goes_back boolean,
-  owner_goes_back boolean
+  attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
+  attempt_goes_back boolean, owner_goes_back boolean
 ) returns private.settlement
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 declare
   is_completed boolean := attempt.status = 'completed';
   names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
@@ -252,14 +233,12 @@ begin
   )::private.settlement;
 end
 $$;
-comment on function private.decide_settlement(public.payments, private.payment_report, public.payments, boolean, boolean, boolean) is
+comment on function private.decide_settlement is
   'What a message means for a payment attempt, from facts alone; writes nothing. receipt_owner: the other payment that has the receipt. is_other_request: its request id belongs to another attempt. attempt_goes_back, owner_goes_back: a refund of that money is requested or done.';
 
 create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
 returns public.payments
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   update public.payments as p
   set status = new_status,
       result_code = report.result_code,
@@ -271,13 +250,11 @@ as $$
   where p.id = attempt_id
   returning p.*;
 $$;
-comment on function private.fail_attempt(uuid, text, private.payment_report, text) is
+comment on function private.fail_attempt is
   'Ends an attempt without money for its order: failed, or review when the amount is not the one charged.';
 
 create function private.store_unexplained_money(attempt public.payments, report private.payment_report) returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, reported_by_callback_at, attempt_id)
   select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
   from public.orders as o
@@ -289,14 +266,13 @@ as $$
     reported_by_callback_at = coalesce(t.reported_by_callback_at, excluded.reported_by_callback_at),
     updated_at = now();
 $$;
-comment on function private.store_unexplained_money(public.payments, private.payment_report) is
+comment on function private.store_unexplained_money is
   'Money of another amount than charged, under a receipt that no payment has, is stored for staff.';
 
-create function private.join_owner_of_receipt(attempt public.payments, report private.payment_report, receipt_owner public.payments)
-returns void
-language plpgsql
-set search_path = ''
-as $$
+create function private.join_owner_of_receipt(
+  attempt public.payments, report private.payment_report, receipt_owner public.payments
+) returns void
+language plpgsql set search_path = '' as $$
 declare
   own_id uuid := receipt_owner.id;
 begin
@@ -321,13 +297,11 @@ begin
   perform private.join_receipts(attempt.order_id);
 end
 $$;
-comment on function private.join_owner_of_receipt(public.payments, private.payment_report, public.payments) is
+comment on function private.join_owner_of_receipt is
   'The attempt and the payment that has its receipt become one: the attempt stays. The order must be locked.';
 
 create function private.add_second_money(attempt public.payments, report private.payment_report) returns uuid
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   own_id uuid;
@@ -347,13 +321,11 @@ begin
   return own_id;
 end
 $$;
-comment on function private.add_second_money(public.payments, private.payment_report) is
+comment on function private.add_second_money is
   'A payment of its own for a second success of an attempt, to be sent back. Returns its id.';
 
 create function private.add_details(attempt public.payments, report private.payment_report) returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   update public.payments as p
   set receipt = coalesce(p.receipt, report.receipt),
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
@@ -370,13 +342,11 @@ as $$
       updated_at = now()
   where p.id = attempt.id;
 $$;
-comment on function private.add_details(public.payments, private.payment_report) is
+comment on function private.add_details is
   'What a further message about a completed attempt adds: its receipt and ids, and whether it is still presumed only.';
 
 create function private.complete_test(test public.payments, report private.payment_report) returns text
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   update public.payments as p
   set status = 'completed',
@@ -392,13 +362,10 @@ begin
   return 'completed';
 end
 $$;
-comment on function private.complete_test(public.payments, private.payment_report) is
-  'Money came with a payment test: it pays no order. Returns the outcome.';
+comment on function private.complete_test is 'Money came with a payment test: it pays no order. Returns the outcome.';
 
 create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   paid_order public.orders;
@@ -471,5 +438,8 @@ begin
   return outcome;
 end
 $$;
-comment on function private.complete_attempt(public.payments, private.payment_report) is
+comment on function private.complete_attempt is
   'Money came with an open attempt: completes it and pays its order, or marks the money as too much, too little or on its way back. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The order must be locked.';
+
+-- Who may call these functions
+grant execute on function public.settle_payment to service_role;

@@ -1,16 +1,10 @@
 -- M-PESA prompts: what the payment function records about them and asks again.
 
 create function public.record_push(
-  payment_id uuid,
-  body text,
-  merchant_request_id text default null,
-  checkout_request_id text default null,
-  refusal_code text default null,
-  refusal_description text default null
+  payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
+  refusal_code text default null, refusal_description text default null
 ) returns public.payments
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   attempt public.payments;
@@ -53,14 +47,11 @@ begin
   return attempt;
 end
 $$;
-comment on function public.record_push(uuid, text, text, text, text, text) is
+comment on function public.record_push is
   'Stores the response to the push. Without request ids and without a refusal the response was lost: the attempt stays open.';
-grant execute on function public.record_push(uuid, text, text, text, text, text) to service_role;
 
 create function public.find_payment(reference text) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   wanted text := left(find_payment.reference, 200);
@@ -90,23 +81,18 @@ begin
   return found_payment;
 end
 $$;
-comment on function public.find_payment(text) is
+comment on function public.find_payment is
   'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Unknown references count for the networks of the caller.';
-grant execute on function public.find_payment(text) to service_role;
 
 create function public.find_payment_by_secret(notice_secret text) returns uuid
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
 $$;
-grant execute on function public.find_payment_by_secret(text) to service_role;
 
 -- M-PESA allows few queries per minute. Prompts of one network, which anyone can cause, must not delay the payments of others.
-create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5) returns setof public.payments
-language plpgsql security definer
-set search_path = ''
-as $$
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
+returns setof public.payments
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   -- One process at a time; each attempt at growing intervals.
@@ -169,6 +155,10 @@ begin
   returning p.*;
 end
 $$;
-comment on function public.lease_payment_queries(integer, integer) is
+comment on function public.lease_payment_queries is
   'Attempts to query now, at most at_most at once and per_minute; those of the networks with the fewest queries in the last 15 minutes first. Each is leased: it is due again later, at growing intervals, until it is settled.';
-grant execute on function public.lease_payment_queries(integer, integer) to service_role;
+
+-- Who may call these functions
+grant execute on function public.record_push, public.find_payment, public.find_payment_by_secret,
+  public.lease_payment_queries
+  to service_role;

@@ -5,15 +5,11 @@ create table private.till_secret (
   secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
   created_at timestamptz not null default now()
 );
-
 comment on table private.till_secret is 'The secret part of the URL for confirmations. One row, because the URL is registered once.';
-
 alter table private.till_secret enable row level security;
 
 create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
@@ -72,39 +68,30 @@ begin
   return settled;
 end
 $$;
-comment on function public.confirm_till_payment(uuid, text, integer) is
+comment on function public.confirm_till_payment is
   'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
-grant execute on function public.confirm_till_payment(uuid, text, integer) to authenticated, service_role;
 
 create function public.store_confirmation(body text, source_address text default null) returns bigint
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (source, body, source_address)
   values ('confirmation', store_confirmation.body, store_confirmation.source_address)
   returning id;
 $$;
-comment on function public.store_confirmation(text, text) is
+comment on function public.store_confirmation is
   'Stores a confirmation verbatim before it is processed. Returns its id, for receive_mpesa_transaction.';
-grant execute on function public.store_confirmation(text, text) to service_role;
 
 create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select m.id, m.body from public.payment_messages as m
   where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_unprocessed_confirmations.at_most;
 $$;
-comment on function public.list_unprocessed_confirmations(integer) is
+comment on function public.list_unprocessed_confirmations is
   'Confirmations that were stored and not processed: the process died, or the database was unavailable.';
-grant execute on function public.list_unprocessed_confirmations(integer) to service_role;
 
 create function public.judge_till_payment(reference text, offered_cents integer) returns text
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select case
     when not s.refuses_unknown_payments then 'accepted'
     when coalesce(judge_till_payment.offered_cents, 0) < 100 or judge_till_payment.offered_cents % 100 <> 0 then 'amount'
@@ -118,26 +105,20 @@ as $$
   end
   from public.store_settings as s;
 $$;
-comment on function public.judge_till_payment(text, integer) is
+comment on function public.judge_till_payment is
   'Whether M-PESA may accept a payment by hand: accepted, or what is wrong with it (reference, amount). Always accepted unless the settings refuse unknown payments.';
-grant execute on function public.judge_till_payment(text, integer) to service_role;
 
 create function public.read_till_secret() returns text
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 begin
   insert into private.till_secret default values on conflict do nothing;
   return (select t.secret from private.till_secret as t);
 end
 $$;
-comment on function public.read_till_secret() is 'The secret of the till''s URLs; created by the first call.';
-grant execute on function public.read_till_secret() to service_role;
+comment on function public.read_till_secret is 'The secret of the till''s URLs; created by the first call.';
 
 create function private.expect_till_receipt(receipt text, received_cents integer) returns void
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
@@ -147,12 +128,10 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_till_receipt(text, integer) is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
+comment on function private.expect_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
 
 create function private.expect_free_receipt(receipt text, is_new boolean) returns void
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if exists (select from public.payments as p where p.receipt = expect_free_receipt.receipt and p.purpose = 'test') then
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
@@ -164,13 +143,12 @@ begin
   end if;
 end
 $$;
-comment on function private.expect_free_receipt(text, boolean) is 'Refuses the receipt of a test, and one whose money is being refunded.';
+comment on function private.expect_free_receipt is 'Refuses the receipt of a test, and one whose money is being refunded.';
 
-create function public.correct_till_payment(payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+create function public.correct_till_payment(
+  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
@@ -265,6 +243,11 @@ begin
   return jsonb_build_object('outcome', paid_order.payment_status);
 end
 $$;
-comment on function public.correct_till_payment(uuid, text, integer, text, integer) is
+comment on function public.correct_till_payment is
   'For staff: corrects the receipt and the amount (in cents) of money that staff confirmed by hand, as long as M-PESA has not confirmed it and it is the only money of its order. Refuses when receipt or amount are not those that were seen. The order follows: paid when the amount is its charge, otherwise it needs a decision.';
-grant execute on function public.correct_till_payment(uuid, text, integer, text, integer) to authenticated, service_role;
+
+-- Who may call these functions
+grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
+grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.judge_till_payment,
+  public.read_till_secret
+  to service_role;

@@ -22,7 +22,6 @@ create table public.mpesa_transactions (
   constraint "a resolution is known" check (resolution in ('given', 'not_an_order', 'refund', 'accepted')),
   constraint "money came" check (received_cents > 0)
 );
-
 comment on table public.mpesa_transactions is
   'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment that this money is; null while unknown.';
 comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
@@ -30,15 +29,12 @@ comment on column public.mpesa_transactions.attempt_id is 'The attempt whose cal
 comment on column public.mpesa_transactions.order_id is
   'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
 comment on column public.mpesa_transactions.resolution is 'What staff decided; null while nobody has. The history is in reconciliation_events.';
-
 alter table public.mpesa_transactions enable row level security;
 grant select on public.mpesa_transactions to authenticated;
 -- Realtime announces changes without their rows to roles that may not read a table's key.
 grant select (receipt) on public.mpesa_transactions to anon;
-
 create policy "staff read every transaction" on public.mpesa_transactions
   for select to authenticated using ((select public.is_admin()));
-
 create index mpesa_transactions_by_time on public.mpesa_transactions (transacted_at);
 create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
 create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;
@@ -51,15 +47,11 @@ create table private.mpesa_registrations (
   registered_at timestamptz not null default now(),
   constraint "a registration is known" check (kind in ('till', 'statement'))
 );
-
 comment on table private.mpesa_registrations is 'What M-PESA has confirmed: the URLs for confirmations, and access to its statement.';
-
 alter table private.mpesa_registrations enable row level security;
 
 create function private.order_of_reference(reference text) returns uuid
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and hyphens do not matter.
   with written as (
     select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
@@ -75,13 +67,11 @@ as $$
   -- Staff decide when two readings both name existing orders.
   select f.id from found as f where (select count(*) from found) = 1;
 $$;
-comment on function private.order_of_reference(text) is
+comment on function private.order_of_reference is
   'The order that a payer''s reference names, in either spelling of its tracking number. Null for none, or for more than one.';
 
 create function private.link_transaction() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   update public.mpesa_transactions as t
   set payment_id = new.id, updated_at = now()
@@ -91,9 +81,7 @@ end
 $$;
 
 create function private.is_being_refunded(payment_id uuid) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return exists (
@@ -101,12 +89,10 @@ begin
   );
 end
 $$;
-comment on function private.is_being_refunded(uuid) is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
+comment on function private.is_being_refunded is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
 
 create function private.withdraw_unsent_refunds(receipt text) returns boolean
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   update public.refunds as r
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
@@ -118,13 +104,11 @@ begin
   );
 end
 $$;
-comment on function private.withdraw_unsent_refunds(text) is
+comment on function private.withdraw_unsent_refunds is
   'Withdraws refunds of unassigned money that were not sent to M-PESA yet. Returns whether the money can pay an order: not when it was refunded or may be. The receipt must be locked.';
 
 create function private.tidy_outcomes(payment_id uuid) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   money public.payments;
@@ -153,12 +137,10 @@ begin
   end if;
 end
 $$;
-comment on function private.tidy_outcomes(uuid) is 'Leaves a completed payment exactly one message that completed it.';
+comment on function private.tidy_outcomes is 'Leaves a completed payment exactly one message that completed it.';
 
 create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   attempt public.payments;
@@ -211,13 +193,11 @@ begin
   return own_id;
 end
 $$;
-comment on function private.separate_receipt(uuid, boolean) is
+comment on function private.separate_receipt is
   'A presumption was wrong: the receipt becomes a payment of its own, and the attempt what it was before, or failed. The order must be locked. Returns the payment the receipt is now.';
 
 create function private.join_payments(own_id uuid, attempt_id uuid) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   by_hand public.payments;
@@ -240,13 +220,11 @@ begin
   perform private.tidy_outcomes(attempt.id);
 end
 $$;
-comment on function private.join_payments(uuid, uuid) is
+comment on function private.join_payments is
   'A payment by its receipt and an attempt are the same money: they become one payment, and the attempt stays. The order must be locked.';
 
 create function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select p.id
   from public.payments as p
   where p.order_id = attempt_for.order_id
@@ -265,13 +243,11 @@ as $$
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
 $$;
-comment on function private.attempt_for(uuid, text, integer, timestamptz) is
+comment on function private.attempt_for is
   'The attempt of an order that money under its reference completes: it has no receipt yet, and was for the same amount.';
 
 create function private.orders_of_lost_receipts(receipt text) returns setof uuid
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select distinct p.order_id
   from public.mpesa_transactions as t
   join public.payments as p on p.charge_cents = t.received_cents and p.method = 'prompt' and p.receipt is null
@@ -280,13 +256,11 @@ as $$
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
   where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null and p.purpose = 'order';
 $$;
-comment on function private.orders_of_lost_receipts(text) is
+comment on function private.orders_of_lost_receipts is
   'Orders that unassigned money may belong to: their prompts of the same amount and time lack a receipt.';
 
 create function private.join_receipts(order_id uuid) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   own record;
@@ -312,23 +286,14 @@ begin
   end loop;
 end
 $$;
-comment on function private.join_receipts(uuid) is
+comment on function private.join_receipts is
   'Joins receipts that M-PESA reported to attempts of the same order that were paid or may be, one to one. The order must be locked.';
 
 create function public.receive_mpesa_transaction(
-  source text,
-  receipt text,
-  received_cents integer,
-  reference text default '',
-  transacted_at timestamptz default null,
-  payer_phone text default null,
-  payer_name text default null,
-  body text default '',
-  message_id bigint default null
+  source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
+  payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   code text := upper(trim(receive_mpesa_transaction.receipt));
@@ -495,38 +460,30 @@ begin
   return settled || jsonb_build_object('receipt', code);
 end
 $$;
-comment on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) is
+comment on function public.receive_mpesa_transaction is
   'Money that M-PESA reports by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
-grant execute on function public.receive_mpesa_transaction(text, text, integer, text, timestamptz, text, text, text, bigint) to service_role;
 
 create function private.order_of_money(receipt text, reference text) returns uuid
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select coalesce(
     (select p.order_id from public.payments as p where p.receipt = order_of_money.receipt),
     private.order_of_reference(order_of_money.reference),
     (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_money.receipt)
   );
 $$;
-comment on function private.order_of_money(text, text) is
+comment on function private.order_of_money is
   'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
 create function public.record_mpesa_registration(kind text) returns void
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   insert into private.mpesa_registrations (kind) values (record_mpesa_registration.kind)
   on conflict (kind) do update set registered_at = now();
 $$;
-comment on function public.record_mpesa_registration(text) is
+comment on function public.record_mpesa_registration is
   'Records that M-PESA accepted a registration: till (confirmations) or statement. The statement is pulled from then on.';
-grant execute on function public.record_mpesa_registration(text) to service_role;
 
 create function public.receipts_not_in_statement(receipts text[]) returns text[]
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select coalesce(array_agg(given.receipt order by given.place), '{}')
   from unnest(receipts_not_in_statement.receipts) with ordinality as given (receipt, place)
   where not exists (
@@ -534,5 +491,9 @@ as $$
     where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
   );
 $$;
-comment on function public.receipts_not_in_statement(text[]) is 'The receipts that no statement has listed yet.';
-grant execute on function public.receipts_not_in_statement(text[]) to service_role;
+comment on function public.receipts_not_in_statement is 'The receipts that no statement has listed yet.';
+
+-- Who may call these functions
+grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
+  public.receipts_not_in_statement
+  to service_role;

@@ -8,12 +8,9 @@ create table private.refund_limit_raises (
   raised_to integer not null,
   raised_at timestamptz not null default now()
 );
-
 comment on table private.refund_limit_raises is
   'Raises of the refund limit. The previous limit applies for a day, so that a colleague can see the raise first.';
-
 alter table private.refund_limit_raises enable row level security;
-
 create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
 
 create table public.refunds (
@@ -70,7 +67,6 @@ create table public.refunds (
     (sent_twice_seen_at is null) = (sent_twice_note is null) and char_length(trim(sent_twice_note)) between 3 and 200
   )
 );
-
 comment on table public.refunds is
   'Refunds of a payment, or of money without an order (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
 comment on column public.refunds.sent_twice_at is
@@ -78,14 +74,11 @@ comment on column public.refunds.sent_twice_at is
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when it was asked for.';
 comment on column public.refunds.sent_twice_note is
   'How a staff member resolved money that was refunded twice: the customer repaid one of the two, or it is written off.';
-
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
 -- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.refunds to anon;
-
 create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
-
 create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
 create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
 create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
@@ -100,15 +93,11 @@ create table private.refund_secrets (
   notice_secret text not null,
   constraint "a notice secret opens one refund" unique (notice_secret)
 );
-
 comment on table private.refund_secrets is 'The secret part of the result URLs of one refund.';
-
 alter table private.refund_secrets enable row level security;
 
 create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
   select member.id, (select u.email from auth.users as u where u.id = member.id),
@@ -119,21 +108,17 @@ end
 $$;
 
 create function private.refund_limit() returns integer
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select least(s.refund_approval_above, (
     select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
   ))
   from public.store_settings as s;
 $$;
-comment on function private.refund_limit() is 'In cents, the limit now: a raise counts after one day.';
+comment on function private.refund_limit is 'In cents, the limit now: a raise counts after one day.';
 
 -- A paid order is delivered or refunded, never both.
 create function private.refuse_while_refund_is_open(new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if exists (
     select from public.payments as p
@@ -151,9 +136,7 @@ $$;
 
 -- Staff noted at the order that its money was sent back: its payments follow.
 create function private.record_refund_of_order(new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   member uuid := (select auth.uid());
 begin
@@ -174,9 +157,7 @@ $$;
 
 -- A payment was refunded: its order follows by the rules of decide_paid_order.
 create function private.refund_order_of_payment(new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   refunded_order public.orders;
   refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
@@ -217,9 +198,7 @@ $$;
 
 -- Two entries of one receipt became one payment: its refund belongs to the one that stays.
 create function private.move_refund_with_receipt(new public.payments) returns public.payments
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   moved public.refunds;
 begin
@@ -249,9 +228,7 @@ $$;
 
 -- A payment that may be refunded. Locks its order first.
 create function private.refundable_payment(payment_id uuid) returns public.payments
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   paid_order public.orders;
@@ -283,11 +260,10 @@ end
 $$;
 
 create function private.open_refund(
-  payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid, sent_by_hand text default null
+  payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid,
+  sent_by_hand text default null
 ) returns public.refunds
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
@@ -311,14 +287,12 @@ begin
   return opened;
 end
 $$;
-comment on function private.open_refund(uuid, text, text, integer, text, uuid, text) is
+comment on function private.open_refund is
   'Requests a refund by M-PESA, or records one by hand when its receipt (sent_by_hand) is given.';
 
 -- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
 create function public.request_refund(payment_id uuid, reason text) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -337,14 +311,11 @@ begin
   return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
-comment on function public.request_refund(uuid, text) is
+comment on function public.request_refund is
   'A staff member requests the refund of a payment by M-PESA, in full. Up to store_settings.refund_approval_above it is sent next; above, it waits for another staff member.';
-grant execute on function public.request_refund(uuid, text) to authenticated;
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -364,13 +335,10 @@ begin
   return approved;
 end
 $$;
-comment on function public.approve_refund(uuid) is 'A second staff member approves a refund above the limit. It is sent next.';
-grant execute on function public.approve_refund(uuid) to authenticated;
+comment on function public.approve_refund is 'A second staff member approves a refund above the limit. It is sent next.';
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -386,13 +354,10 @@ begin
   return withdrawn;
 end
 $$;
-comment on function public.withdraw_refund(uuid) is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
-grant execute on function public.withdraw_refund(uuid) to authenticated;
+comment on function public.withdraw_refund is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
 
 create function private.record_refund_decision(receipt text, note text, member uuid) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
@@ -402,14 +367,12 @@ begin
   );
 end
 $$;
-comment on function private.record_refund_decision(text, text, uuid) is
+comment on function private.record_refund_decision is
   'Records a refund of unassigned money. The receipt stays open: when it turns out to be an order''s, an unsent refund is withdrawn.';
 
 -- The reconciliation's history lists every refund of a payment, wherever it was requested or noted.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
   select new.receipt, p.id, p.order_id, 'refund',
@@ -420,3 +383,6 @@ begin
   where p.id = new.payment_id and p.purpose = 'order';
 end
 $$;
+
+-- Who may call these functions
+grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;

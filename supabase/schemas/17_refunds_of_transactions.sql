@@ -1,9 +1,7 @@
 -- Refunds of money that belongs to no payment.
 
 create function private.reopen_transaction_of_refund(new public.refunds) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   member uuid := (select auth.uid());
 begin
@@ -27,9 +25,7 @@ end
 $$;
 
 create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   code text := upper(trim(open_transaction_refund.receipt));
@@ -61,9 +57,7 @@ end
 $$;
 
 create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -78,16 +72,13 @@ begin
   return asked;
 end
 $$;
-comment on function public.request_transaction_refund(text, text, boolean) is
+comment on function public.request_transaction_refund is
   'A staff member requests the refund of money without an order, by its receipt and the rules of request_refund. Money that may be an order''s, whose prompt lacks its receipt, only when is_sure.';
-grant execute on function public.request_transaction_refund(text, text, boolean) to authenticated;
 
 create function public.note_transaction_refund_by_hand(
   receipt text, refund_receipt text, reason text, is_sure boolean default false
 ) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -111,6 +102,8 @@ begin
   return noted;
 end
 $$;
-comment on function public.note_transaction_refund_by_hand(text, text, text, boolean) is
+comment on function public.note_transaction_refund_by_hand is
   'A staff member records that money without an order was refunded outside the shop. Repeatable by receipt.';
-grant execute on function public.note_transaction_refund_by_hand(text, text, text, boolean) to authenticated;
+
+-- Who may call these functions
+grant execute on function public.request_transaction_refund, public.note_transaction_refund_by_hand to authenticated;

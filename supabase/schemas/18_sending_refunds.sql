@@ -1,9 +1,7 @@
 -- Sending refunds: reversals asked of M-PESA, and their results.
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   done public.refunds;
@@ -23,14 +21,12 @@ begin
   return done;
 end
 $$;
-comment on function private.complete_refund(uuid, text) is 'Its order, payment and row must be locked.';
+comment on function private.complete_refund is 'Its order, payment and row must be locked.';
 
 -- The order of locks is the same everywhere, against deadlocks: the order, the receipt (its advisory lock, then its row of
 -- mpesa_transactions), the payment, the refund; products by id, last.
 create function private.locked_refund(refund_id uuid) returns public.refunds
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   seen public.refunds;
@@ -62,13 +58,10 @@ begin
   end loop;
 end
 $$;
-comment on function private.locked_refund(uuid) is
-  'Locks a refund after its order, its receipt and its payment.';
+comment on function private.locked_refund is 'Locks a refund after its order, its receipt and its payment.';
 
 create function private.checked_refund_receipt(typed text) returns text
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   code text := upper(regexp_replace(checked_refund_receipt.typed, '\s', '', 'g'));
 begin
@@ -88,9 +81,7 @@ end
 $$;
 
 create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -111,14 +102,11 @@ begin
   return private.complete_refund(noted.id, noted.refund_receipt);
 end
 $$;
-comment on function public.note_refund_by_hand(uuid, text, text) is
+comment on function public.note_refund_by_hand is
   'A staff member records that a payment was refunded outside the shop, with M-PESA''s receipt. Repeatable by receipt.';
-grant execute on function public.note_refund_by_hand(uuid, text, text) to authenticated;
 
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -142,14 +130,11 @@ begin
   return closed;
 end
 $$;
-comment on function public.close_unknown_refund(uuid, text) is
+comment on function public.close_unknown_refund is
   'A staff member resolves a refund that M-PESA does not report: with its receipt, or, half an hour after it was tried, as not sent.';
-grant execute on function public.close_unknown_refund(uuid, text) to authenticated;
 
 create function public.lease_refunds(at_most integer default 1) returns setof jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   leased public.refunds;
@@ -219,21 +204,14 @@ begin
   end loop;
 end
 $$;
-comment on function public.lease_refunds(integer) is
+comment on function public.lease_refunds is
   'Refunds to send now, each only once (work = send), and refunds to query, at growing intervals (work = ask); each with the secret of its URLs.';
-grant execute on function public.lease_refunds(integer) to service_role;
 
 create function public.record_reversal_push(
-  refund_id uuid,
-  body text,
-  conversation_id text default null,
-  originator_conversation_id text default null,
-  refusal_code text default null,
-  refusal_description text default null
+  refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
+  refusal_code text default null, refusal_description text default null
 ) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
@@ -275,28 +253,18 @@ begin
   return pushed;
 end
 $$;
-comment on function public.record_reversal_push(uuid, text, text, text, text, text) is
+comment on function public.record_reversal_push is
   'Stores the response to a reversal request. A temporary refusal leaves it approved, to be retried. Without conversation ids and without a refusal the response was lost: the reversal is queried, never sent again.';
-grant execute on function public.record_reversal_push(uuid, text, text, text, text, text) to service_role;
 
 -- A refund that is completed already learns its receipt only from a result about the same amount.
 -- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
 -- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
 create function public.settle_reversal(
-  refund_id uuid,
-  source text,
-  body text,
-  verdict text,
-  result_code text default null,
-  result_description text default null,
-  refund_receipt text default null,
-  refund_cents integer default null,
-  originator_conversation_id text default null,
-  source_address text default null
+  refund_id uuid, source text, body text, verdict text, result_code text default null,
+  result_description text default null, refund_receipt text default null, refund_cents integer default null,
+  originator_conversation_id text default null, source_address text default null
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   settled public.refunds;
@@ -420,22 +388,16 @@ begin
   return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
 end
 $$;
-comment on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) is
+comment on function public.settle_reversal is
   'The one way a refund by M-PESA ends. Stores the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
-grant execute on function public.settle_reversal(uuid, text, text, text, text, text, text, integer, text, text) to service_role;
 
 create function public.find_refund_by_secret(notice_secret text) returns uuid
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
 $$;
-grant execute on function public.find_refund_by_secret(text) to service_role;
 
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
@@ -462,6 +424,10 @@ begin
   return seen;
 end
 $$;
-comment on function public.acknowledge_sent_twice(uuid, text) is
-  'A staff member records how money that was refunded twice was resolved.';
-grant execute on function public.acknowledge_sent_twice(uuid, text) to authenticated;
+comment on function public.acknowledge_sent_twice is 'A staff member records how money that was refunded twice was resolved.';
+
+-- Who may call these functions
+grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;
+grant execute on function public.lease_refunds, public.record_reversal_push, public.settle_reversal,
+  public.find_refund_by_secret
+  to service_role;

@@ -8,10 +8,8 @@ create unlogged table private.daraja_tokens (
   lease uuid,
   leased_until timestamptz
 );
-
 comment on table private.daraja_tokens is
   'The access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one. Expires within an hour.';
-
 alter table private.daraja_tokens enable row level security;
 
 -- When M-PESA reports that the shop's own settings are wrong, prompts pause: customers are offered another way to pay, staff see the
@@ -27,29 +25,22 @@ create table private.prompt_pause (
   probe_at timestamptz,
   constraint "there is one pause" check (id)
 );
-
 comment on table private.prompt_pause is
   'Until when no prompt is sent, and the response that caused it. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
 comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
-comment on column private.prompt_pause.probe_at is
-  'When the probe was sent; null when none is open.';
-
+comment on column private.prompt_pause.probe_at is 'When the probe was sent; null when none is open.';
 alter table private.prompt_pause enable row level security;
 
 create table private.prompt_faults (
   phone text primary key,
   at timestamptz not null
 );
-
 comment on table private.prompt_faults is
   'Phones whose prompts ended with a result code about the shop''s own account, since the last success. One phone alone proves nothing: the phone may be the cause.';
-
 alter table private.prompt_faults enable row level security;
 
 create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   known private.daraja_tokens;
@@ -74,14 +65,11 @@ begin
   return jsonb_build_object('lease', known.lease);
 end
 $$;
-comment on function public.lease_daraja_token(text, text) is
+comment on function public.lease_daraja_token is
   'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while another process asks.';
-grant execute on function public.lease_daraja_token(text, text) to service_role;
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   update private.daraja_tokens as t
@@ -97,14 +85,11 @@ begin
   return found;
 end
 $$;
-comment on function public.store_daraja_token(text, uuid, text, bigint) is
+comment on function public.store_daraja_token is
   'Ends a lease with its token, or without one (token null) so that the next caller may request one at once. Returns whether the lease was still valid.';
-grant execute on function public.store_daraja_token(text, uuid, text, bigint) to service_role;
 
 create function private.is_credential_fault(result_code text, result_description text) returns boolean
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   select coalesce(
     result_code in ('400.008.01', '400.008.02')
     or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
@@ -112,12 +97,10 @@ as $$
     false
   );
 $$;
-comment on function private.is_credential_fault(text, text) is 'Errors that M-PESA reports before any phone is involved.';
+comment on function private.is_credential_fault is 'Errors that M-PESA reports before any phone is involved.';
 
 create function private.is_configuration_fault(result_code text, result_description text) returns boolean
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   -- M-PESA's result codes for the merchant's own account, and Daraja's errors for its own credentials.
   select coalesce(
     result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_fault(result_code, result_description),
@@ -127,17 +110,13 @@ $$;
 
 -- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
 create function private.end_prompt_pause() returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   delete from private.prompt_pause where true;
   delete from private.prompt_faults where true;
 $$;
 
 create function private.pause_prompts(new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if new.status = 'completed' then
     perform private.end_prompt_pause();
@@ -182,9 +161,7 @@ end
 $$;
 
 create function private.refuse_prompt_in_pause() returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   must_wait boolean;
 begin
@@ -203,22 +180,17 @@ end
 $$;
 
 create function public.resume_prompts() returns void
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   delete from private.prompt_pause where true;
   delete from private.prompt_faults where true;
 end
 $$;
-comment on function public.resume_prompts() is 'Staff corrected the settings: prompts are sent again at once.';
-grant execute on function public.resume_prompts() to authenticated;
+comment on function public.resume_prompts is 'Staff corrected the settings: prompts are sent again at once.';
 
 create function public.payment_health() returns jsonb
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select private.expect_staff();
   select jsonb_build_object(
     'checked_at', clock_timestamp(),
@@ -252,6 +224,9 @@ as $$
     )
   );
 $$;
-comment on function public.payment_health() is
+comment on function public.payment_health is
   'For staff: whether prompts are paused and why, refunds that wait for staff, the last prompt and the last callback.';
-grant execute on function public.payment_health() to authenticated;
+
+-- Who may call these functions
+grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
+grant execute on function public.resume_prompts, public.payment_health to authenticated;

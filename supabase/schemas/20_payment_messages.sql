@@ -15,16 +15,12 @@ create table public.payment_messages (
     'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
   ))
 );
-
 comment on table public.payment_messages is 'M-PESA''s messages, verbatim, stored before they are processed.';
 comment on column public.payment_messages.receipt is 'The receipt that the message names. A message follows its receipt to another payment.';
-
 alter table public.payment_messages enable row level security;
 grant select on public.payment_messages to authenticated;
-
 create policy "staff read every payment message" on public.payment_messages
   for select to authenticated using ((select public.is_admin()));
-
 create index payment_messages_by_payment on public.payment_messages (payment_id);
 create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
 create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
@@ -35,34 +31,29 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
   where source = 'query' and outcome = 'pending';
 
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
   values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
   returning id;
 $$;
-comment on function public.store_failed_callback(uuid, text, text) is
+comment on function public.store_failed_callback is
   'Stores a callback that could not be settled, verbatim: M-PESA sends it once. It is processed again later.';
-grant execute on function public.store_failed_callback(uuid, text, text) to service_role;
 
 create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
   where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_failed_callbacks.at_most;
 $$;
-comment on function public.list_failed_callbacks(integer) is 'Callbacks of prompts that were stored and could not be settled yet.';
-grant execute on function public.list_failed_callbacks(integer) to service_role;
+comment on function public.list_failed_callbacks is 'Callbacks of prompts that were stored and could not be settled yet.';
 
 create function public.finish_failed_callback(message_id bigint) returns void
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
 $$;
-comment on function public.finish_failed_callback(bigint) is 'The callback is settled now, with a message of its own.';
-grant execute on function public.finish_failed_callback(bigint) to service_role;
+comment on function public.finish_failed_callback is 'The callback is settled now, with a message of its own.';
+
+-- Who may call these functions
+grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
+  to service_role;

@@ -18,25 +18,18 @@ create table public.statement_pulls (
   constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
   constraint "a pull that ended says when" check ((outcome = 'running') = (finished_at is null))
 );
-
 comment on table public.statement_pulls is
   'Every pull of M-PESA''s statement. missed_since: the statement covers 48 hours only; no pull covers the time from missed_since to window_from.';
 comment on column public.statement_pulls.news is 'Number of payments that no earlier statement listed.';
-
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
 grant select (id) on public.statement_pulls to anon;
-
-create policy "staff read every pull" on public.statement_pulls
-  for select to authenticated using ((select public.is_admin()));
-
+create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.is_admin()));
 create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
 create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
 
 create function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   covered_until timestamptz;
@@ -73,14 +66,11 @@ begin
   return to_jsonb(leased);
 end
 $$;
-comment on function public.lease_statement_pull(interval) is
+comment on function public.lease_statement_pull is
   'The time window of M-PESA''s statement to pull now, leased to one process: from three hours before the end of the last complete pull, at most 48 hours. Null when none is due or no statement is registered.';
-grant execute on function public.lease_statement_pull(interval) to service_role;
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   update public.statement_pulls as s
@@ -89,19 +79,13 @@ begin
   return found;
 end
 $$;
-comment on function public.extend_statement_pull(bigint) is 'Extends the lease of a pull. False when another process has taken it over.';
-grant execute on function public.extend_statement_pull(bigint) to service_role;
+comment on function public.extend_statement_pull is 'Extends the lease of a pull. False when another process has taken it over.';
 
 create function public.finish_statement_pull(
-  pull_id bigint,
-  payments integer default null,
-  news integer default null,
-  unreadable integer default null,
+  pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
   problem text default null
 ) returns void
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   update public.statement_pulls as s
   set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
       payments = finish_statement_pull.payments,
@@ -114,24 +98,19 @@ as $$
   delete from public.statement_pulls as s
   where s.started_at < now() - interval '190 days' and s.missed_since is null;
 $$;
-comment on function public.finish_statement_pull(bigint, integer, integer, integer, text) is
+comment on function public.finish_statement_pull is
   'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
-grant execute on function public.finish_statement_pull(bigint, integer, integer, integer, text) to service_role;
 
 create function private.statement_coverage() returns tstzmultirange
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
   from public.statement_pulls as s
   where s.outcome = 'complete';
 $$;
-comment on function private.statement_coverage() is 'The time that complete pulls of the statement cover.';
+comment on function private.statement_coverage is 'The time that complete pulls of the statement cover.';
 
 create function public.statement_status() returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return jsonb_build_object(
@@ -162,6 +141,9 @@ begin
   );
 end
 $$;
-comment on function public.statement_status() is
+comment on function public.statement_status is
   'For staff: whether confirmations and the statement are registered, until when the statement is read, gaps of the last 14 days that no statement covers, and messages that could not be settled (left).';
-grant execute on function public.statement_status() to authenticated, service_role;
+
+-- Who may call these functions
+grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
+grant execute on function public.statement_status to authenticated, service_role;

@@ -20,29 +20,21 @@ create table public.deliveries (
     and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
   )
 );
-
 comment on table public.deliveries is 'How a paid order gets to its customer. Made with the payment, filled when staff assign it.';
 comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
 comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
 comment on column public.deliveries.updated_at is
   'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
-
 alter table public.deliveries enable row level security;
 grant select,
   insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
   update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
   on public.deliveries to authenticated;
 grant select (id) on public.deliveries to anon;
-
-create policy "staff read every delivery" on public.deliveries
-  for select to authenticated using ((select public.is_admin()));
-
-create policy "staff assign deliveries" on public.deliveries
-  for insert to authenticated with check ((select public.is_admin()));
-
+create policy "staff read every delivery" on public.deliveries for select to authenticated using ((select public.is_admin()));
+create policy "staff assign deliveries" on public.deliveries for insert to authenticated with check ((select public.is_admin()));
 create policy "staff update deliveries" on public.deliveries
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-
 create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
 create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
 create index deliveries_by_words on public.deliveries using gin (
@@ -57,16 +49,12 @@ create index deliveries_of_a_rider on public.deliveries (lower(delivery_person),
   where delivery_person is not null;
 
 create function private.make_delivery(order_id uuid) returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
 create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   wanted text := private.order_status_of_delivery(new.delivery_status);
   had_wanted text := private.order_status_of_delivery(old.delivery_status);
@@ -84,9 +72,7 @@ end
 $$;
 
 create function private.follow_delivery_status() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 declare
   moment timestamptz := clock_timestamp();
   of_order text;
@@ -139,24 +125,17 @@ end
 $$;
 
 create function private.order_status_of_delivery(delivery_status text) returns text
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return case
   when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
   when delivery_status = 'delivered' then 'delivered'
 end;
 
 create function public.assign_delivery(
-  order_id uuid,
-  delivery_person text,
-  delivery_phone text,
-  delivery_vehicle text,
-  delivery_notes text default null,
+  order_id uuid, delivery_person text, delivery_phone text, delivery_vehicle text, delivery_notes text default null,
   seen_updated_at timestamptz default null
 ) returns public.deliveries
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   person text := nullif(trim(assign_delivery.delivery_person), '');
@@ -236,14 +215,12 @@ begin
   end loop;
 end
 $$;
-comment on function public.assign_delivery(uuid, text, text, text, text, timestamptz) is
+comment on function public.assign_delivery is
   'Assigns the delivery of an order. An existing assignment changes only if the caller names the updated_at that it saw.';
-grant execute on function public.assign_delivery(uuid, text, text, text, text, timestamptz) to authenticated, service_role;
 
 -- The delivery follows its order, and the order its delivery.
 create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
   -- Whether it was picked up is not known: it is in transit.
@@ -256,13 +233,11 @@ return case private.shown_status(order_status)
     else 'assigned'
   end
 end;
-comment on function private.delivery_status_beside(text, text, text) is
+comment on function private.delivery_status_beside is
   'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
 
 create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   delivery public.deliveries;
   wanted text;
@@ -285,3 +260,6 @@ begin
   end if;
 end
 $$;
+
+-- Who may call these functions
+grant execute on function public.assign_delivery to authenticated, service_role;

@@ -20,24 +20,18 @@ create table public.order_events (
     'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
   ))
 );
-
 comment on table public.order_events is
   'The timeline of every order, in the order of id. Only added to, by triggers. actor_email is the address at that moment.';
 comment on column public.order_events.order_id is 'The order. Its events go when it is deleted.';
-
 alter table public.order_events enable row level security;
 revoke all on public.order_events from anon, authenticated, service_role;
 grant select on public.order_events to authenticated, service_role;
-
 create policy "staff read every order's timeline" on public.order_events
   for select to authenticated using ((select public.is_admin()));
-
 create index order_events_by_order on public.order_events (order_id, id);
 
 create function private.keep_order_events() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
     return old;
@@ -53,9 +47,7 @@ end
 $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
@@ -80,13 +72,11 @@ begin
   ) as member on true;
 end
 $$;
-comment on function private.record_order_event(uuid, text, text, jsonb) is
+comment on function private.record_order_event is
   'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if old.id is null then
     perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
@@ -131,9 +121,7 @@ end
 $$;
 
 create function private.record_payment_events(old public.payments, new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   payment jsonb := jsonb_build_object(
     'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
@@ -172,9 +160,7 @@ end
 $$;
 
 create function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   is_made boolean := old.id is null;
   status_before text := case when is_made then 'pending' else old.delivery_status end;
@@ -200,9 +186,7 @@ $$;
 
 -- Records approvals, not every attempt to send.
 create function private.record_refund_events(old public.refunds, new public.refunds) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
 begin
@@ -233,6 +217,5 @@ $$;
 
 create trigger order_events_stay before update or delete on public.order_events
   for each row execute function private.keep_order_events();
-
 create trigger order_events_stay_all before truncate on public.order_events
   for each statement execute function private.keep_order_events();

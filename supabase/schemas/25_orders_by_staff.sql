@@ -8,18 +8,13 @@ create table private.status_changes (
   state_before jsonb not null,
   state_after jsonb not null
 );
-
 comment on table private.status_changes is
   'Changes of a status that can still be undone, with the state of the order and its delivery before and after (private.order_state).';
-
 alter table private.status_changes enable row level security;
-
 create index status_changes_by_order on private.status_changes (order_id);
 
 create function public.decide_paid_order(order_id uuid, decision text) returns void
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 declare
   decided public.orders;
 begin
@@ -53,16 +48,13 @@ begin
   end if;
 end
 $$;
-comment on function public.decide_paid_order(uuid, text) is
+comment on function public.decide_paid_order is
   'What a member of staff decides about money: deliver an order whose units were sold before it was paid, once there are units again; or note that the money of such an order, or of a cancelled one, was sent back (refunded), where the shop has no payment of it. Payments are sent back by request_refund or note_refund_by_hand.';
-grant execute on function public.decide_paid_order(uuid, text) to authenticated, service_role;
 
 -- Unpaid orders are handed over only with consent, refunded ones never. A change can be undone for 15 seconds, in which its message
 -- to the customer waits.
 create function private.check_handover(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   -- Customers see both as out for delivery.
   if private.shown_status(old.status) = private.shown_status(new.status) then
@@ -80,19 +72,16 @@ begin
   end if;
 end
 $$;
-comment on function private.check_handover(public.orders, public.orders) is
+comment on function private.check_handover is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless set_order_status or set_delivery_status was called with although_unpaid.';
 
 create function private.undo_time() returns interval
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return interval '15 seconds';
-comment on function private.undo_time() is 'How long staff can undo a change of a status. Its messages leave afterwards.';
+comment on function private.undo_time is 'How long staff can undo a change of a status. Its messages leave afterwards.';
 
 create function private.order_state(order_id uuid) returns jsonb
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'status', o.status,
     'payment_status', o.payment_status,
@@ -108,9 +97,7 @@ as $$
 $$;
 
 create function private.remember_status_change(order_id uuid, state_before jsonb) returns jsonb
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   change_id uuid;
@@ -137,19 +124,13 @@ begin
   );
 end
 $$;
-comment on function private.remember_status_change(uuid, jsonb) is
+comment on function private.remember_status_change is
   'Keeps what undo_status_change needs, in the transaction of the change. Returns the answer of the procedure that made it.';
 
 create function public.set_order_status(
-  order_id uuid,
-  status text,
-  expected_status text,
-  expected_payment_status text,
-  although_unpaid boolean default false
+  order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   changed public.orders;
@@ -170,19 +151,13 @@ begin
   return private.remember_status_change(changed.id, state_before);
 end
 $$;
-comment on function public.set_order_status(uuid, text, text, text, boolean) is
+comment on function public.set_order_status is
   'For staff: sets the status of an order that still has the expected status and payment status; although_unpaid is the consent to ship or deliver it unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message leaves after that time.';
-grant execute on function public.set_order_status(uuid, text, text, text, boolean) to authenticated, service_role;
 
 create function public.set_delivery_status(
-  delivery_id uuid,
-  status text,
-  expected_status text,
-  although_unpaid boolean default false
+  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   changed public.deliveries;
@@ -206,14 +181,11 @@ begin
   return private.remember_status_change(changed.order_id, state_before);
 end
 $$;
-comment on function public.set_delivery_status(uuid, text, text, boolean) is
+comment on function public.set_delivery_status is
   'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and the answer are those of set_order_status.';
-grant execute on function public.set_delivery_status(uuid, text, text, boolean) to authenticated, service_role;
 
 create function public.undo_status_change(change_id uuid) returns void
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   change private.status_changes;
@@ -259,6 +231,10 @@ begin
   delete from private.status_changes as c where c.id = change.id;
 end
 $$;
-comment on function public.undo_status_change(uuid) is
+comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of the order and its delivery, times included, and withdraws the message. Refuses once the time is over, the message has left, or the order has changed again.';
-grant execute on function public.undo_status_change(uuid) to authenticated, service_role;
+
+-- Who may call these functions
+grant execute on function public.decide_paid_order, public.set_order_status, public.set_delivery_status,
+  public.undo_status_change
+  to authenticated, service_role;

@@ -13,29 +13,21 @@ create table public.inquiries (
   constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
   constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
 );
-
 comment on table public.inquiries is 'Messages of visitors to the seller.';
 comment on column public.inquiries.email is 'Checked by the trigger inquiries_are_limited with private.is_email.';
-
 alter table public.inquiries enable row level security;
 grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
 grant select on public.inquiries to authenticated;
 grant select (id) on public.inquiries to anon;
-
 create policy "everyone sends inquiries" on public.inquiries for insert to anon, authenticated with check (not is_read);
-
-create policy "staff read every inquiry" on public.inquiries
-  for select to authenticated using ((select public.is_admin()));
-
+create policy "staff read every inquiry" on public.inquiries for select to authenticated using ((select public.is_admin()));
 create index inquiries_newest_first on public.inquiries (created_at desc, id desc);
 create index inquiries_unread on public.inquiries (created_at desc) where not is_read;
 create index inquiries_by_part_of_their_text on public.inquiries
   using gin (lower(name || E'\n' || email || E'\n' || coalesce(subject, '')) extensions.gin_trgm_ops) with (fastupdate = off);
 
 create function private.limit_inquiries() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
     -- One inquiry per request: an insert of thousands of rows would run thousands of checks.
@@ -57,9 +49,7 @@ end
 $$;
 
 create function public.mark_inquiry_read(inquiry_id uuid) returns text
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   update public.inquiries as i set is_read = true where i.id = mark_inquiry_read.inquiry_id and not i.is_read;
@@ -72,13 +62,10 @@ begin
   end;
 end
 $$;
-comment on function public.mark_inquiry_read(uuid) is 'There is no way back. Answers marked, already_read or not_found.';
-grant execute on function public.mark_inquiry_read(uuid) to authenticated, service_role;
+comment on function public.mark_inquiry_read is 'There is no way back. Answers marked, already_read or not_found.';
 
 create function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 declare
   count integer;
 begin
@@ -89,19 +76,14 @@ begin
   return count;
 end
 $$;
-comment on function public.mark_all_inquiries_read(timestamptz) is
+comment on function public.mark_all_inquiries_read is
   'Marks every unread inquiry, or those that had come by the time of the newest that was seen. Returns how many.';
-grant execute on function public.mark_all_inquiries_read(timestamptz) to authenticated, service_role;
 
 create function public.search_inquiries(
-  search text default '',
-  before_created_at timestamptz default null,
-  before_id uuid default null,
+  search text default '', before_created_at timestamptz default null, before_id uuid default null,
   page_size integer default 50
 ) returns setof public.inquiries
-language plpgsql stable security definer rows 50
-set search_path = ''
-as $$
+language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   pattern text := private.order_search_pattern(search_inquiries.search);
   most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
@@ -146,9 +128,11 @@ begin
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
 end
 $$;
-comment on function public.search_inquiries(text, timestamptz, uuid, integer) is
+comment on function public.search_inquiries is
   'For staff: a page of the inquiries whose name, e-mail or subject contains a text, in any case and literally; newest first, after the inquiry named by before_created_at and before_id.';
-grant execute on function public.search_inquiries(text, timestamptz, uuid, integer) to authenticated, service_role;
 
-create trigger inquiries_are_limited before insert on public.inquiries
-  for each row execute function private.limit_inquiries();
+create trigger inquiries_are_limited before insert on public.inquiries for each row execute function private.limit_inquiries();
+
+-- Who may call these functions
+grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
+  to authenticated, service_role;

@@ -8,20 +8,16 @@ create table public.newsletter_subscriptions (
   confirmation_queued_at timestamptz,
   constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
 );
-
 comment on table public.newsletter_subscriptions is
   'Subscriptions to the newsletter. Only confirmed ones (confirmed_at) may be written to. Only staff read them.';
 comment on column public.newsletter_subscriptions.confirmed_at is
   'When the owner of the address confirmed it; null before. Set to created_at for addresses from before confirmation existed.';
 comment on column public.newsletter_subscriptions.confirmation_queued_at is
   'When the last confirmation mail was queued: one a day at most, and the address is deleted seven days after the last one.';
-
 alter table public.newsletter_subscriptions enable row level security;
 grant select on public.newsletter_subscriptions to authenticated;
-
 create policy "staff read every subscription" on public.newsletter_subscriptions
   for select to authenticated using ((select public.is_admin()));
-
 create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
 create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
 
@@ -32,19 +28,14 @@ create table private.newsletter_tokens (
   created_at timestamptz not null default now(),
   constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
 );
-
 comment on table private.newsletter_tokens is
   'SHA-256 hashes of the tokens in newsletter links. The tokens themselves are only in the mails.';
-
 alter table private.newsletter_tokens enable row level security;
-
 create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
 
 -- Deletes the emails of a deleted subscription, since they hold its address.
 create function private.forget_newsletter_mails() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.outbox_messages as m
   where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
@@ -53,9 +44,7 @@ end
 $$;
 
 create function public.subscribe_to_newsletter(email text) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   address text;
@@ -86,14 +75,11 @@ begin
   return null;
 end
 $$;
-comment on function public.subscribe_to_newsletter(text) is
+comment on function public.subscribe_to_newsletter is
   'Mails the address a link that puts it on the newsletter''s list, at most once a day. Always the same answer, null, whether the address is known or not.';
-grant execute on function public.subscribe_to_newsletter(text) to anon, authenticated, service_role;
 
 create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   with queued as (
     insert into public.outbox_messages (
       order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
@@ -108,9 +94,7 @@ as $$
 $$;
 
 create function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   confirm text := replace(gen_random_uuid()::text, '-', '');
@@ -127,14 +111,11 @@ begin
   return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
 end
 $$;
-comment on function public.issue_newsletter_tokens(uuid) is
+comment on function public.issue_newsletter_tokens is
   'New tokens for the links of one newsletter mail; only their hashes are stored. Null when the subscription has ended.';
-grant execute on function public.issue_newsletter_tokens(uuid) to service_role;
 
 create function public.confirm_newsletter(token text) returns boolean
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   of_subscription uuid;
@@ -155,14 +136,11 @@ begin
   return true;
 end
 $$;
-comment on function public.confirm_newsletter(text) is
+comment on function public.confirm_newsletter is
   'Puts the address to which this token was mailed on the list. False when the token was used, has expired or never existed.';
-grant execute on function public.confirm_newsletter(text) to anon, authenticated, service_role;
 
 create function public.unsubscribe_from_newsletter(token text) returns boolean
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   if char_length(unsubscribe_from_newsletter.token) <> 32 then
@@ -175,9 +153,14 @@ begin
   return found;
 end
 $$;
-comment on function public.unsubscribe_from_newsletter(text) is
+comment on function public.unsubscribe_from_newsletter is
   'Deletes the address to which this token was mailed, with everything stored for it. False when the token is not, or no longer, known.';
-grant execute on function public.unsubscribe_from_newsletter(text) to anon, authenticated, service_role;
 
 create trigger newsletter_subscriptions_take_their_mails_along after delete on public.newsletter_subscriptions
   for each row execute function private.forget_newsletter_mails();
+
+-- Who may call these functions
+grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
+  public.unsubscribe_from_newsletter
+  to anon, authenticated, service_role;
+grant execute on function public.issue_newsletter_tokens to service_role;

@@ -1,20 +1,16 @@
 -- Live updates: notifications that clear cached pages, and tables that staff screens follow.
 
 create function private.announce_page_change() returns trigger
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
   return null;
 end
 $$;
-comment on function private.announce_page_change() is 'Announces on the channel page_changes, as JSON, that pages with rows of this table changed.';
+comment on function private.announce_page_change is 'Announces on the channel page_changes, as JSON, that pages with rows of this table changed.';
 
 create function private.announce_product_change(old public.products, new public.products) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   change jsonb := '{"table": "products"}';
 begin
@@ -35,14 +31,12 @@ begin
   perform pg_catalog.pg_notify('page_changes', change::text);
 end
 $$;
-comment on function private.announce_product_change(public.products, public.products) is
+comment on function private.announce_product_change is
   'Announces on the channel page_changes, as JSON, the keys of a product before and after.';
 
 -- Lets staff screens react within a second when a session has ended or an account is no longer staff.
 create function private.announce_access_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'UPDATE' then
     if new.is_active or not old.is_active then
@@ -54,37 +48,29 @@ begin
   return null;
 end
 $$;
-comment on function private.announce_access_change() is
+comment on function private.announce_access_change is
   'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
 
 create trigger products_all_leave_pages after truncate on public.products
   for each statement execute function private.announce_page_change();
-
 create trigger categories_change_pages after update on public.categories
   for each row
   when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
   execute function private.announce_page_change();
-
 create trigger categories_come_and_go_on_pages after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
-
 create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
-
 create trigger shop_texts_change_pages after update on public.shop_texts
   for each row
   when (old.* is distinct from new.*)
   execute function private.announce_page_change();
-
 create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
-
 create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
-
 create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
   for each row execute function private.announce_access_change();
-
 create trigger sessions_announce_their_end after delete on auth.sessions
   for each row execute function private.announce_access_change();
 
@@ -94,32 +80,17 @@ create policy "Staff send broadcasts to public topics" on realtime.messages for 
 with check (extension = 'broadcast' and not private and (select public.is_admin()));
 
 alter publication supabase_realtime add table public.orders;
-
 alter publication supabase_realtime add table public.inquiries;
-
 alter publication supabase_realtime add table public.deliveries;
-
 alter publication supabase_realtime add table public.payments;
-
 alter publication supabase_realtime add table public.products;
-
 alter publication supabase_realtime add table public.categories;
-
 alter publication supabase_realtime add table public.store_settings;
-
 alter publication supabase_realtime add table public.outbox_messages;
-
 alter publication supabase_realtime add table public.message_templates;
-
 alter publication supabase_realtime add table public.mpesa_transactions;
-
 alter publication supabase_realtime add table public.statement_pulls;
-
 alter publication supabase_realtime add table public.reconciliation_events;
-
 alter publication supabase_realtime add table public.refunds;
-
-
 alter publication supabase_realtime add table public.shop_texts;
-
 alter publication supabase_realtime add table public.search_synonyms;

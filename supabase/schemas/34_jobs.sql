@@ -1,9 +1,7 @@
 -- Background jobs of the payment function: which process calls it, and when.
 
 create function private.is_payment_job_due(action text) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   -- The same conditions as in the functions that hand the work out (lease_payment_queries and the others).
   return case is_payment_job_due.action
@@ -42,13 +40,10 @@ begin
   end;
 end
 $$;
-comment on function private.is_payment_job_due(text) is
-  'Whether the payment function would find work for this action now.';
+comment on function private.is_payment_job_due is 'Whether the payment function would find work for this action now.';
 
 create function public.claim_payment_job(action text) returns boolean
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 declare
   every constant interval := case
     when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
@@ -67,6 +62,8 @@ begin
     and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
 end
 $$;
-comment on function public.claim_payment_job(text) is
+comment on function public.claim_payment_job is
   'Whether the calling process is to call the payment function with this action now. Of all processes one is, once per interval while there is work, and otherwise once in 10 minutes.';
-grant execute on function public.claim_payment_job(text) to service_role;
+
+-- Who may call these functions
+grant execute on function public.claim_payment_job to service_role;

@@ -4,9 +4,7 @@
 -- Products, categories and settings
 
 create function private.before_product_change() returns trigger
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   -- Stock is left out: orders take and return units all day and must not conflict with a staff member's edit.
   -- The date never moves backwards, even when the clock does.
@@ -31,9 +29,7 @@ create trigger products_before_change before update on public.products
   for each row execute function private.before_product_change();
 
 create function private.after_product_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
     perform private.update_product_search(null, new);
@@ -69,9 +65,7 @@ create trigger products_after_change after insert or update or delete on public.
   for each row execute function private.after_product_change();
 
 create function private.before_category_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
   if tg_op = 'UPDATE' and old.name <> new.name then
@@ -86,9 +80,7 @@ create trigger categories_before_change before insert or update of name on publi
   for each row execute function private.before_category_change();
 
 create function private.before_settings_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if old.support_email is distinct from new.support_email then
     perform private.expect_support_email(new.support_email);
@@ -102,9 +94,7 @@ create trigger store_settings_before_change before update on public.store_settin
   for each row execute function private.before_settings_change();
 
 create function private.after_settings_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if old is distinct from new then
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
@@ -122,9 +112,7 @@ create trigger store_settings_after_change after update on public.store_settings
 -- Orders
 
 create function private.before_order_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' then
     perform private.count_held_units(old, null);
@@ -155,9 +143,7 @@ create trigger orders_before_change before update of status, payment_status or d
   for each row execute function private.before_order_change();
 
 create function private.after_order_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
     perform private.record_order_events(null, new);
@@ -193,9 +179,7 @@ create trigger orders_after_change after insert or update or delete on public.or
 -- Payments and refunds
 
 create function private.before_payment_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if new.purpose = 'test' then
     return new;
@@ -215,9 +199,7 @@ create trigger payments_before_change before insert or update of receipt on publ
   for each row execute function private.before_payment_change();
 
 create function private.after_payment_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   -- A test pays no order, so nothing follows but that prompts work.
   if new.purpose = 'test' then
@@ -258,14 +240,11 @@ create trigger payments_after_receipt after insert or update of receipt on publi
   for each row
   when (new.receipt is not null)
   execute function private.link_transaction();
-
 create trigger payments_after_status_change after insert or update on public.payments
   for each row execute function private.after_payment_change();
 
 create function private.after_refund_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' and new.payment_id is not null then
     perform private.record_refund_in_reconciliation(new);
@@ -294,9 +273,7 @@ create trigger deliveries_before_change before insert or update on public.delive
   for each row execute function private.follow_delivery_status();
 
 create function private.after_delivery_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
     perform private.record_delivery_events(null, new);

@@ -1,9 +1,7 @@
 -- Metrics: figures of the shop for monitoring (docs/monitoring.md).
 
 create function public.shop_metrics() returns table (metric text, label text, value double precision)
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the shop.
   select 'payments_open', known.status, (
     select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
@@ -59,6 +57,8 @@ as $$
   select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
   from public.backups as b where b.outcome in ('verified', 'readable')
 $$;
-comment on function public.shop_metrics() is
+comment on function public.shop_metrics is
   'Figures of the whole shop for monitoring: name of the metric, value of its label (null where it has none), value.';
-grant execute on function public.shop_metrics() to service_role;
+
+-- Who may call these functions
+grant execute on function public.shop_metrics to service_role;
