@@ -1,4 +1,4 @@
-// Writes the database's public schema in the Database shape that supabase-js is typed with.
+// Generates the `Database` type of supabase-js from the public schema.
 import type { Database } from '../backend/database/database.ts';
 
 interface Column {
@@ -23,7 +23,7 @@ interface Procedure {
   returns: string;
   /** The table whose rows it returns. */
   rows_of: string | null;
-  /** Of a function that returns a table of its own. */
+  /** Columns of a function that returns a table. */
   returned_columns: { name: string; type: string }[] | null;
   is_set: boolean;
 }
@@ -158,7 +158,7 @@ function describeProcedure({
       : rows_of
         ? `Database['public']['Tables']['${rows_of}']['Row']`
         : typeScriptType(returns);
-  // By this the client knows that columns and related tables of its rows can be selected.
+  // The client needs this to type the selection of columns and related tables.
   const options = rows_of
     ? `; SetofOptions: { from: '*'; to: '${rows_of}'; isOneToOne: ${!is_set}; isSetofReturn: ${is_set} };`
     : '';

@@ -1,4 +1,4 @@
-// The files that deploy the shop: settings that exist, the same ports and folders everywhere, a supported Node.
+// Deployment files: known settings, consistent ports and folders, a supported Node.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ const compose: {
   volumes: Record<string, null>;
 } = parse(text, { merge: true });
 
-test('compose.yaml starts two processes with settings that the shop takes, one of which makes backups', () => {
+test('compose.yaml starts two processes with known settings, one of which makes backups', () => {
   const shops = Object.values(compose.services).filter(({ image }) => image === 'jani');
   const configs = shops.map(({ environment }) => readConfig({ ...environment, ...credentials }, root));
   expect(configs.map(({ makesBackups }) => makesBackups)).toEqual([true, false]);
@@ -71,7 +71,7 @@ test('compose.yaml declares what its services use', () => {
   expect(Number(/postgresql-client-(\d+)/.exec(read('Dockerfile'))?.[1])).toBeGreaterThanOrEqual(server);
 });
 
-test('the container runs as an ordinary user on a supported Node, and its health is readiness', () => {
+test('the container runs as an unprivileged user on a supported Node, and its health check is readiness', () => {
   const dockerfile = read('Dockerfile');
   for (const [, major] of dockerfile.matchAll(/FROM node:(\d+)/g))
     expect(['22', '24', '26']).toContain(major);

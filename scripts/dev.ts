@@ -1,4 +1,4 @@
-// `npm run dev`: the shop with pages that reload as their files change. The server itself restarts through `tsx watch`.
+// `npm run dev`: the shop with hot reloading. `tsx watch` restarts the server.
 import { existsSync } from 'node:fs';
 import type { ServerBuild } from 'react-router';
 import { createServer, isRunnableDevEnvironment } from 'vite';

@@ -1,4 +1,4 @@
-// A draft leads from the migrations' catalogue to the schemas' one.
+// A draft migrates from the catalogue of the migrations to that of the schemas.
 import { readdir, readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../backend/database/database.ts';

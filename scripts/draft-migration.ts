@@ -1,4 +1,4 @@
-// Statements from one catalogue to another, as far as they can be derived; the rest as comments that say what differs.
+// Derives the statements from one catalogue to another. Comments list the differences that it cannot derive.
 
 /** Kinds of object whose statements are in the schemas and can be repeated: the newer definition replaces the older. */
 const replaceable = /^(function|trigger|policy|index) /;

@@ -1,4 +1,4 @@
-// Programs the tests drive that npm does not bring: a browser, and PostgreSQL's server. Installed where that is allowed.
+// Programs that the tests need besides npm packages: a browser and a PostgreSQL server. Installs them where possible.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

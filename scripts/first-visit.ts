@@ -1,18 +1,18 @@
-// What a first visit costs: bytes in all, bytes before the largest image has painted, JavaScript as gzip.
-// A phone as Lighthouse pretends it, on slow 4G, in a real Chromium with an empty cache.
+// Measures a first visit: total bytes, bytes before the largest contentful paint, gzip size of the scripts.
+// Lighthouse's mobile emulation on slow 4G, in Chromium with an empty cache.
 import type { Browser } from 'playwright-core';
 
 export interface FirstVisit {
-  /** Bytes over the network, headers included, until the page is alive and nothing more comes. */
+  /** Bytes over the network, headers included, until the page is hydrated and the network idle. */
   total: number;
-  /** The same until the largest contentful paint, and until the largest image of the first screen is there. */
+  /** Bytes until the largest contentful paint, and until the largest image of the first screen has loaded. */
   beforeLargestPaint: number;
-  /** What painted largest: the name of the file, or of the element. */
+  /** The largest contentful paint: file name or element. */
   largest: string;
   largestPaintMs: number;
-  /** The scripts' bodies under gzip. */
+  /** Gzip size of the scripts. */
   scripts: number;
-  /** Every request: what it was, its bytes and when its last byte came, in ms after the visit began. */
+  /** Every request: its name, bytes, and the time of its last byte in ms after the start. */
   requests: { path: string; kind: string; bytes: number; doneMs: number }[];
 }
 
@@ -25,9 +25,9 @@ const slow4g = {
 };
 
 /**
- * Visits one page for the first time.
+ * Measures the first visit of a page.
  * @param browser a Chromium
- * @param url the page's full address
+ * @param url full URL of the page
  */
 export async function firstVisit(browser: Browser, url: string): Promise<FirstVisit> {
   const context = await browser.newContext({
@@ -52,7 +52,7 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     kinds.set(requestId, { path: pathname + search, kind: type ?? '', bytes: 0, done: 0 });
   });
   network.on('Network.responseReceived', ({ requestId, timestamp, response }) => {
-    // The head of the answer.
+    // Response headers.
     const head = response.encodedDataLength;
     pieces.push({ at: timestamp, bytes: head });
     const known = kinds.get(requestId);
@@ -71,14 +71,14 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     const known = kinds.get(requestId);
     if (!known) return;
     known.done = timestamp;
-    // Of a compressed document the pieces do not tell their size.
+    // The chunks of a compressed document have no encoded size.
     const untold = encodedDataLength - known.bytes;
     if (untold <= 0) return;
     known.bytes += untold;
     pieces.push({ at: timestamp, bytes: untold });
   });
 
-  /** Comes when nothing has been asked for or answered for a while. */
+  /** Resolves once the network is idle. */
   const silence = async () => {
     const deadline = Date.now() + 20_000;
     let seen = -1;

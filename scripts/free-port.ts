@@ -1,13 +1,13 @@
 // A free port of this machine.
 import { createServer } from 'node:net';
 
-// Below what systems lend to outgoing connections (Linux from 32768 on): one of those would take a port between its being
-// found and its being used. Chance keeps those apart who look at the same time.
+// Below the ephemeral range (Linux: from 32768), so that no outgoing connection takes the port before it
+// is used. Random, so that concurrent callers rarely find the same one.
 const lowest = 12_000;
 const highest = 31_000;
 
 /**
- * Finds one; another process may take it until it is used.
+ * Finds a free port. Another process may still take it.
  * @throws Error when none was found
  */
 export async function freePort(): Promise<number> {

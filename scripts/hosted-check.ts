@@ -1,4 +1,4 @@
-// `npm run hosted:check`: says what the hosted project of the settings still lacks, and how to get it.
+// `npm run hosted:check`: lists what the configured hosted project lacks, and how to add it.
 import { existsSync } from 'node:fs';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { readConfig } from '../server/config.ts';

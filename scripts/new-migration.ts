@@ -1,4 +1,4 @@
-// `npm run new-migration NAME`: drafts the migration from what the migrations make to what supabase/schemas describes.
+// `npm run new-migration NAME`: drafts the migration from supabase/migrations to supabase/schemas.
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
 import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';

@@ -1,4 +1,4 @@
-// The auth service alone, over HTTP on a free port, on a database that is thrown away: for the official client to talk to.
+// The auth service by itself over HTTP, on a free port and a temporary database, for tests with the official client.
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -19,11 +19,11 @@ export interface OpenAuthService {
   database: Database;
   mails: Mail[];
   texts: TextMessage[];
-  /** What went wrong inside; a test that expects nothing of the kind looks here. */
+  /** Internal errors. */
   faults: unknown[];
-  /** Moves the service's clock. */
+  /** Advances the service's clock. */
   advance(seconds: number): void;
-  /** Opens another one on the same database, with other settings; both have to be closed. */
+  /** Starts another one on the same database with other settings. Both must be closed. */
   alongside(settings: Partial<GivenAuthSettings>): Promise<OpenAuthService>;
   close(): Promise<void>;
 }
@@ -31,8 +31,8 @@ export interface OpenAuthService {
 const platform = { name: 'platform', folder: fileURLToPath(new URL('../backend/platform', import.meta.url)) };
 
 /**
- * Opens a service with cheap password hashes, sign-up open and addresses confirmed by themselves. `settings` override that.
- * The network address of a caller is the last of its `x-forwarded-for`, else 127.0.0.1.
+ * Starts the service with cheap password hashes, open sign-up and no confirmation. `settings` override these.
+ * A caller's IP address is the last one of `x-forwarded-for`. Default: 127.0.0.1.
  */
 export async function openAuthService(
   kind: Database['kind'],

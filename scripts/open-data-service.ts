@@ -1,4 +1,4 @@
-// The table-query service alone, over HTTP on a free port, on a database that is thrown away, for tests.
+// The table-query service by itself over HTTP, on a free port and a temporary database, for tests.
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -11,9 +11,9 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { readPlain } from '../server/read-plain.ts';
 
 export interface OpenDataService {
-  /** Ends in /rest/v1. */
+  /** Ends with /rest/v1. */
   url: string;
-  /** What went wrong inside; a test that expects nothing of the kind looks here. */
+  /** Internal errors. */
   faults: unknown[];
   /** The official client with a role. Default: `anon`. */
   // biome-ignore lint/suspicious/noExplicitAny: the client is driven without generated types
@@ -26,7 +26,7 @@ const platform = { name: 'platform', folder: folder('../backend/platform') };
 const library = { name: 'library', folder: folder('../backend/data/fixture') };
 
 /**
- * Opens it on the small library its own tests have. Who asks is whatever role the header `x-role` names.
+ * Starts it on the small library database of its tests. The header `x-role` sets the role.
  * @param additions SQL run before the service starts
  */
 export async function openDataService(
@@ -46,7 +46,7 @@ export async function openDataService(
   const listener = getRequestListener(
     async (request, { incoming }) => {
       const caller = { claims: { role: request.headers.get('x-role') ?? 'anon' }, address: null };
-      // What the shop answers without a Request is answered without one here, too.
+      // Plain requests skip the Request object, as in the shop.
       const read = readPlain(incoming as IncomingMessage);
       const answer = await service.answer(read ?? request, caller);
       return answer instanceof PlainResponse ? answer.toResponse() : answer;

@@ -1,5 +1,5 @@
-// The backend on the shop's database, with the shop's realtime settings, and a folder of its own, behind a real HTTP listener, and the official clients of
-// its storage and realtime services, for tests.
+// The backend with the shop's database and realtime settings behind an HTTP server, and the official clients of its
+// storage and realtime services, for tests.
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -19,31 +19,31 @@ import { shopRealtime } from '../server/shop-realtime.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
 export interface OpenServices {
-  /** Of the storage service: ends in /storage/v1. */
+  /** URL of the storage service. Ends with /storage/v1. */
   url: string;
   keys: ApiKeys;
   database: Database;
   files: FileStore;
-  /** The folder its files are in. */
+  /** The folder of its files. */
   folder: string;
-  /** What the services reported as problems of their own. */
+  /** Internal errors of the services. */
   faults: unknown[];
-  /** The official client of the storage service with a key or token; with neither when absent. */
+  /** The official client of the storage service, with a key or token if given. */
   client(token?: string): StorageClient;
-  /** The official client of the realtime service: a visitor's, or the holder's of a key or token. */
+  /** The official client of the realtime service. Default: a visitor's. */
   live(token?: string): Promise<RealtimeClient>;
-  /** Makes a signed-in person. Half-way staff have a second factor and have not given it. */
+  /** Creates a signed-in user. Half-way staff have a second factor that is not verified. */
   person(
     kind: 'customer' | 'staff' | 'inactive staff' | 'half-way staff',
   ): Promise<{ id: string; token: string }>;
-  /** An access token with claims of one's choice on top of the usual ones. */
+  /** An access token with additional claims. */
   token(claims: Record<string, unknown>): Promise<string>;
   close(): Promise<void>;
 }
 
 const publicUrl = 'http://shop.example';
 
-/** Opens it. */
+/** Starts the backend. */
 export async function openServices(kind: Database['kind']): Promise<OpenServices> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-'));
   const database = await throwawayDatabase(kind, shopMigrations);

@@ -1,4 +1,4 @@
-// A shop of its own for a story: started as `npm start` starts it, on free ports and in a folder that is thrown away.
+// Starts a shop for one story, as `npm start` does, on free ports and in a temporary folder.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,15 +10,15 @@ import { shopMigrations } from './shop-migrations.ts';
 export interface OpenShop {
   url: string;
   simulatorUrl: string;
-  /** The keys of its services: the secret one may do what a database administrator may. */
+  /** The API keys of its services. */
   keys(): Promise<{ publishable: string; secret: string }>;
-  /** The outbox folder: mails and text messages that no provider delivers. */
+  /** The outbox folder: e-mails and text messages without a provider. */
   outbox: string;
-  /** What the server has written so far. */
+  /** The server's output so far. */
   output(): string;
   /** Warnings and errors of the server's log. */
   problems(): string[];
-  /** Ends the server as a power cut would. */
+  /** Kills the server with SIGKILL. */
   kill(): Promise<void>;
   /** Starts it again on the same data and ports. */
   restart(): Promise<void>;
@@ -27,7 +27,7 @@ export interface OpenShop {
 
 /**
  * Opens a shop.
- * @param environment adds to its settings, such as DATABASE_URL
+ * @param environment further settings, such as DATABASE_URL
  * @param options.fromNothing its embedded database is made by its own first start, as every owner's is. It costs seconds:
  *   others find it made and migrated, and empty
  * @param options.dataDir a folder that processes on one database share, and that is not thrown away here. Default: its own
@@ -90,7 +90,7 @@ export async function openShop(
   };
 }
 
-/** Waits until something holds; says what was waited for when it does not come true. */
+/** Waits until a condition holds. Throws an error with its description otherwise. */
 export async function until(holds: () => Promise<boolean>, what: string, withinMs = 60_000): Promise<void> {
   const begun = Date.now();
   const deadline = begun + withinMs;
@@ -102,7 +102,7 @@ export async function until(holds: () => Promise<boolean>, what: string, withinM
       if (error instanceof Error && error.message.startsWith('the shop ended')) throw error;
       last = error;
     }
-    // What takes long is asked about less often: the machine has other work.
+    // Checks less often the longer it takes.
     await new Promise((done) => setTimeout(done, Math.min(250, 50 + (Date.now() - begun) / 20)));
   }
   throw new Error(`waited in vain until ${what}${last ? `: ${last}` : ''}`);

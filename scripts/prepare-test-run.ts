@@ -1,4 +1,4 @@
-// Vitest's global set-up, once for the whole run: a folder for what tests write, the database that most of them copy, and
+// Vitest's global setup, once per run: a temporary folder, the blank database that most tests copy, and
 // a throw-away PostgreSQL where the machine has its binaries.
 import { mkdir, readdir, rm, statfs } from 'node:fs/promises';
 import { freemem, tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql
 
 const memory = '/dev/shm';
 const folderOf = (processId: number | string) => `jani-test-run-${processId}`;
-/** What a run needs, several times over. */
+/** Free space that a run needs, with a margin. */
 const enoughBytes = 4 * 1024 ** 3;
 
 export default async function prepare({ vitest }: TestProject): Promise<() => Promise<void>> {
@@ -48,14 +48,14 @@ async function startPostgresql() {
   return cluster;
 }
 
-/** Hundreds of databases are written and thrown away: that need not reach a disk, where there is memory to spare. */
+/** Tests write hundreds of temporary databases: in memory where enough of it is free. */
 async function makeFolderInMemory(): Promise<string | null> {
   const space = await statfs(memory).catch(() => null);
   const free = process.availableMemory?.() ?? freemem();
   if (!space || space.bavail * space.bsize < enoughBytes || free < enoughBytes) return null;
   await forgetRunsThatWereKilled();
   const folder = join(memory, folderOf(process.pid));
-  // PostgreSQL, which refuses to run as root, must find its way through as another user.
+  // PostgreSQL refuses to run as root, and its user needs access to the folder.
   await mkdir(folder, { mode: 0o711 });
   return folder;
 }

@@ -19,8 +19,8 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
  * Runs commands in the project's folder, one after the other. Their output goes to `build/<name>.log`; a terminal shows the time
- * that passes. When one fails, prints the end of the log and ends this process.
- * @param {string} title what is done, such as `Building`
+ * elapsed. If one fails, prints the end of the log and exits.
+ * @param {string} title progress text, such as `Building`
  * @param {string} name of the log
  * @param {[command: string, parameters: string[]][]} commands
  */
@@ -70,7 +70,7 @@ function runStep(command, parameters, log, environment) {
 
 export const bin = (name) => join(root, 'node_modules', '.bin', name);
 
-/** Refuses a Node that is too old, in words. */
+/** Exits with an explanation if Node is too old. */
 export function checkNode() {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major > 20 || (major === 20 && minor >= 19)) return;

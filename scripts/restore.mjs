@@ -1,4 +1,4 @@
-// `npm run restore -- <file> [--replace]`: puts a backup in the place of the data of a shop that does not run.
+// `npm run restore -- <file> [--replace]`: restores a backup into a stopped shop.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-// Where the migrations of the platform and of the shop are, in the order they apply.
+// The folders of the platform's and the shop's migrations, in the order they apply.
 import { fileURLToPath } from 'node:url';
 import type { MigrationSource } from '../backend/database/migrate.ts';
 

@@ -1,4 +1,4 @@
-// `npm run simulator`: the M-PESA simulator by itself, on the port and the ledger that the shop's processes use.
+// `npm run simulator`: the M-PESA simulator as its own process, on the port and the ledger of the shop.
 import { existsSync, mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,8 +1,8 @@
-// The order of test files: those known to take long start first, so that none of them runs alone at the end.
+// Starts the slowest test files first, so that none of them runs alone at the end.
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Makes a sequencer for Vitest.
+ * Creates a sequencer for Vitest.
  * @param slow the files that take longest, the slowest first, by how their paths end; the others follow as Vitest likes
  */
 export function slowestFirst(slow: readonly string[]): typeof BaseSequencer {

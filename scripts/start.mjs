@@ -1,4 +1,4 @@
-// `npm start`: installs what is missing, builds what is stale, and opens the shop.
+// `npm start`: installs missing packages, builds changed sources, and starts the shop.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

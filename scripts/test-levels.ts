@@ -1,4 +1,4 @@
-// The levels of the tests. A unit test opens no database; a long proof takes long; the rest tests services and SQL.
+// Test levels: unit tests open no database, long proofs run in `npm run test:long`, the rest tests services and SQL.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
@@ -13,7 +13,7 @@ export const longTests = [
 ];
 
 /**
- * What PostgreSQL alone decides: rules in SQL, and services whose queries are the same on both databases. `npm test` runs
+ * Tests of SQL, and of services whose queries are the same on both databases. `npm test` runs
  * them on PostgreSQL where there is one, `npm run test:long` on PGlite. Stories and the tests of drivers, of the data service,
  * of realtime and of backups run on both.
  */

@@ -22,10 +22,10 @@ if (!process.stdout.isTTY) process.env.NO_COLOR = '1';
 const passed = [];
 const failed = [];
 const skipped = [];
-// Where a change waits for one answer of many tests (CI), a failed test is tried once more, and named even if it passes.
+// In CI a failed test is tried once more, and listed even if it passes.
 const passedOnRetry = [];
 
-/** A step that is one test: it passes when its command does, and its output matters only when it fails. */
+/** Runs a command as one test. Prints its output only if it fails. */
 function check(title, command, parameters) {
   console.log(`\n— ${title}`);
   const { status, stdout, stderr } = spawnSync(command, parameters, {
@@ -38,7 +38,7 @@ function check(title, command, parameters) {
   (status === 0 ? passed : failed).push(title);
 }
 
-/** A run of Vitest: each of its tests counts. */
+/** Runs Vitest and counts each of its tests. */
 function suite(title, config, { projects = [], environment = {} } = {}) {
   console.log(`\n— ${title}`);
   const file = join(results, `${title.replaceAll(/\W+/g, '-')}.json`);

@@ -1,4 +1,4 @@
-// Starts PgBouncer from the system's package for one test run, in transaction mode in front of a throwaway cluster.
+// Starts the system's PgBouncer for one test run, in transaction mode in front of a temporary cluster.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ interface Pooler {
   stop(): Promise<void>;
 }
 
-/** The program, or undefined where it is not installed. */
+/** Path of the program; undefined if it is not installed. */
 export const pgbouncer = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer'].find((path) => existsSync(path));
 
 /**
@@ -44,7 +44,7 @@ export async function startThrowawayPgbouncer(clusterUrl: string, poolSize: numb
       'pool_mode = transaction',
       `default_pool_size = ${poolSize}`,
       'max_client_conn = 200',
-      // Newer versions prepare statements for their clients unless told otherwise; Supavisor and older versions do not.
+      // Newer versions support prepared statements by default; Supavisor and older versions do not.
       ...(/PgBouncer 1\.(2[1-9]|[3-9]\d)/.test(version) ? ['max_prepared_statements = 0'] : []),
     ].join('\n'),
   );

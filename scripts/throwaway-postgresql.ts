@@ -12,15 +12,15 @@ export interface Cluster {
   /** postgres:// URL of its maintenance database. */
   url: string;
   stop(): Promise<void>;
-  /** Ends it the hard way, as a power cut would. */
+  /** Kills it with SIGKILL. */
   kill(): Promise<void>;
-  /** Stops it in PostgreSQL's immediate mode: nothing is finished, and the next start recovers. */
+  /** Stops it in PostgreSQL's immediate mode; the next start recovers. */
   stopImmediately(): Promise<void>;
   /** Starts it again on the same files and port. */
   restart(): Promise<void>;
 }
 
-/** The folder of the newest PostgreSQL's binaries on this machine, or null. */
+/** The folder with the binaries of the newest installed PostgreSQL, or null. */
 export async function findPostgresql(): Promise<string | null> {
   const root = '/usr/lib/postgresql';
   const versions = (await readdir(root).catch(() => [])).sort((a, b) => Number(b) - Number(a));
