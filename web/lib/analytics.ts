@@ -1,14 +1,14 @@
-// One page view per page that is opened, in the words of Plausible's event protocol. Nothing of the visitor goes along.
+// Sends one page view per opened page in Plausible's event format, without data about the visitor.
 
 export interface Analytics {
-  /** Origin of the service that counts; '' when it is the shop itself. */
+  /** Origin of the analytics service; '' for the shop itself. */
   url: string;
   /** The site's name there. */
   domain: string;
 }
 
 /**
- * Reports a page once it has loaded, so that nobody waits for it.
+ * Reports a page view after the page has loaded, so that it delays nothing.
  * @param pathname of the page; a tracking number in it is left out, and so is whatever follows a question mark
  */
 export function reportPageView(url: string, domain: string, pathname: string): void {
@@ -20,7 +20,7 @@ export function reportPageView(url: string, domain: string, pathname: string): v
     domain,
     referrer: referrer.startsWith(origin) ? null : referrer || null,
   });
-  // Whoever leaves at once is counted too, and a report that fails is nobody's business.
+  // A beacon also counts visitors who leave at once. A failed report is ignored.
   const send = () => void navigator.sendBeacon?.(`${url}/api/event`, event);
   if (document.readyState === 'complete') send();
   else window.addEventListener('load', send, { once: true });

@@ -2,7 +2,7 @@ import { AuthApiError, AuthWeakPasswordError } from '@supabase/auth-js';
 import { expect, test } from 'vitest';
 import { describeAuthProblem } from './auth-words.ts';
 
-test('known codes have words of our own', () => {
+test('known codes have their own text', () => {
   expect(
     describeAuthProblem(new AuthApiError('Invalid TOTP code entered', 422, 'mfa_verification_failed'), 'x'),
   ).toBe('That code is not right or was already used. Enter the one shown now.');

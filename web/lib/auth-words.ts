@@ -1,4 +1,4 @@
-// What staff read when the auth service refuses something: our words for its codes (docs/error-codes.md, Auth service).
+// Texts for the error codes of the auth service (docs/error-codes.md, Auth service).
 
 const passwordRules: Record<string, string> = {
   length: 'Choose a password with at least 8 characters.',
@@ -34,8 +34,8 @@ const wordsOfCode: Record<string, string> = {
 };
 
 /**
- * @param error of the auth service, or what was thrown
- * @param fallback for codes without words, and for errors of the browser
+ * @param error error of the auth service, or any thrown value
+ * @param fallback text for other codes and for browser errors
  */
 export function describeAuthProblem(error: unknown, fallback: string): string {
   if (typeof error !== 'object' || error === null) return fallback;
@@ -44,7 +44,7 @@ export function describeAuthProblem(error: unknown, fallback: string): string {
     const [reason] = Array.isArray(reasons) ? reasons : [];
     return passwordRules[String(reason)] ?? 'This password is too weak. Choose a longer one.';
   }
-  // The person closed the browser's own dialog, or it timed out.
+  // The user closed the browser's dialog, or it timed out.
   if (name === 'NotAllowedError' || code === 'ERROR_CEREMONY_ABORTED')
     return 'The passkey was not used. Please try again.';
   return (typeof code === 'string' && wordsOfCode[code]) || fallback;

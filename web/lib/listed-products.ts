@@ -1,5 +1,5 @@
-// Whether a list of products is one: a gateway before the tables may answer well with something else, or with nothing.
+// Checks a list of products: a proxy in front of the tables may answer 200 with something else.
 
-/** @param answer what a query of products brought, whatever its type says */
+/** @param answer result of a query of products, of any type */
 export const areProducts = (answer: unknown): boolean =>
   Array.isArray(answer) && answer.every((row) => typeof row?.slug === 'string');

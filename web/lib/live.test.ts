@@ -8,7 +8,7 @@ const change = {
   updated_at: '2026-11-21T09:00:00Z',
 };
 
-test('news of an order are read, and only what is known of them', () =>
+test('reads the known fields of an order change', () =>
   expect(readOrderChange({ ...change, tracking_number: 'JJ-20261121-1234' })).toEqual(change));
 
 test.each([null, undefined, 'text', {}, { ...change, status: 5 }, { ...change, id: undefined }])(

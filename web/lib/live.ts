@@ -1,10 +1,10 @@
-// Changes of one order as they happen, through the shop's realtime service. Loaded only by who follows an order.
+// Live changes of one order through the realtime service. Loaded only by pages that subscribe to an order.
 import { RealtimeClient } from '@supabase/realtime-js';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
 /** An order that changed, without personal data. */
 export interface OrderChange {
-  /** The name of the channel: the order's live handle or its id. */
+  /** The channel's key: the order's live handle or its id. */
   id: string;
   status: string;
   payment_status: string;
@@ -13,12 +13,12 @@ export interface OrderChange {
 
 interface Follower {
   onChange(change: OrderChange): void;
-  /** Changes may have been missed: the channel has just opened, or it broke. Ask for the order again. */
+  /** Changes may have been missed, as the channel has just opened or closed: load the order again. */
   onGap(isOpen: boolean): void;
 }
 
 /**
- * Follows an order until the returned function is called.
+ * Subscribes to an order until the returned function is called.
  * @param handle the order's live handle. Its channel `order-{handle}` carries the same UPDATE events as the channel
  *   `order-{id}` (specification §7, Storefront 9), and needs no proof that the order is the caller's.
  */
@@ -42,7 +42,7 @@ export function followOrder(address: StoreAddress, handle: string, follower: Fol
   };
 }
 
-/** @returns null for anything that is no news of an order */
+/** @returns null unless it is a change of an order */
 export function readOrderChange(payload: unknown): OrderChange | null {
   if (typeof payload !== 'object' || payload === null) return null;
   const { id, status, payment_status, updated_at } = payload as Record<string, unknown>;

@@ -1,20 +1,20 @@
-// What a page is made from, in names that the database's announcements of changes are translated into. A page that has
-// named what it shows is kept until one of these changes; one that reads a table and names nothing of it, until any row does.
+// What a page depends on. Notifications of the database are translated into these names. A cached page that has
+// named its dependencies is valid until one of them changes; one that reads a table without naming any, until any row changes.
 
-/** The settings of the shop: the name, contacts, the delivery fee. */
+/** The shop's settings: name, contacts, delivery fee. */
 export const settingsFact = 'store_settings';
-/** The texts of the contact page that staff edit. */
+/** The editable texts of the contact page. */
 export const shopTextsFact = 'shop_texts';
-/** Which flavours there are. */
+/** The list of flavours. */
 export const categoriesFact = 'categories';
-/** The synonyms of the search: which products a search finds. */
+/** The synonyms of the search. */
 export const synonymsFact = 'search_synonyms';
-/** Every product that visitors see, and which there are. */
+/** All active products. */
 export const productsFact = 'products';
-/** Which products the home page shows, and in which order; not what it shows of them. */
+/** Which products the home page shows, and in which order, without their contents. */
 export const homeProductsFact = 'products:home';
 
-/** What visitors see of one product. */
+/** The public fields of one product. */
 export const productFact = (slug: string) => `products:slug:${slug}`;
-/** Which products a category has; not what is shown of them. */
+/** Which products a category has, without their contents. */
 export const categoryProductsFact = (category: string) => `products:category:${category}`;

@@ -1,11 +1,11 @@
-// For how long the shop is waited for. Whoever asked in vain is told so and tries again: a page that waits for ever loses them.
+// The deadline of requests to the shop: after it the customer sees an error and can try again.
 
-/** In ms. What was asked may be done all the same. */
+/** In ms. The request may still succeed on the server. */
 export const patience = 30_000;
 
 /**
- * What the shop answers, as long as it does so in time.
- * @throws Error when it does not, and whatever the answer itself fails with
+ * Waits for an answer until a deadline.
+ * @throws Error after the deadline, or the error of the answer
  */
 export function inTime<Answer>(answer: Promise<Answer>, withinMs = patience): Promise<Answer> {
   return new Promise((resolve, reject) => {

@@ -39,26 +39,26 @@ const order = (number: number, changes: Partial<RememberedOrder> = {}): Remember
   ...changes,
 });
 
-test('an order is found again by its tracking number', () => {
+test('finds an order by its tracking number', () => {
   rememberOrder(order(1), storage);
   rememberOrder(order(2), storage);
   expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
   expect(rememberedOrder('JJ-20261121-9999', storage)).toBeNull();
 });
 
-test('remembering an order again replaces it', () => {
+test('storing an order again replaces it', () => {
   rememberOrder(order(1), storage);
   rememberOrder(order(1, { phone: '+254112345678' }), storage);
   expect(rememberedOrders(storage).map(({ phone }) => phone)).toEqual(['+254112345678']);
 });
 
-test('only the twenty newest are kept', () => {
+test('stores only the twenty newest', () => {
   for (let number = 1; number <= 25; number += 1) rememberOrder(order(number), storage);
   const numbers = rememberedOrders(storage).map(({ orderId }) => orderId);
   expect([numbers.length, numbers[0], numbers.at(-1)]).toEqual([20, 'order-25', 'order-6']);
 });
 
-test('the newest open payment of a product is interrupted, with its prompt', () => {
+test('finds the newest interrupted payment of a product, with its prompt', () => {
   rememberOrder(order(1), storage);
   rememberOrder(order(2, { productId: 'passion' }), storage);
   rememberOrder(order(3), storage);
@@ -73,14 +73,14 @@ test('the newest open payment of a product is interrupted, with its prompt', () 
   expect(interruptedOrderOf('mango', storage)?.paymentReference).toBeNull();
 });
 
-test('a closed payment is not interrupted, though its order is still known', () => {
+test('a closed payment is not interrupted, but its order is stored', () => {
   rememberOrder(order(1, { paymentReference: 'ws_CO_1' }), storage);
   closePayment('order-1', storage);
   expect(interruptedOrderOf('mango', storage)).toBeNull();
   expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
 });
 
-test('a payment that the customer left does not resume by itself, and the server is still asked about it', () => {
+test('a payment that the customer closed does not resume by itself, but its state is loaded', () => {
   rememberOrder(order(1), storage);
   setPaymentAside('order-1', storage);
   rememberOrder(order(2), storage);
@@ -88,16 +88,16 @@ test('a payment that the customer left does not resume by itself, and the server
   rememberOrder(order(3), storage);
   closePayment('order-3', storage);
   expect(interruptedOrderOf('mango', storage)).toBeNull();
-  // The newest is asked about whatever its state.
+  // The newest is always loaded.
   expect(ordersToAskAbout(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-1']);
 });
 
-test('what an earlier version stored is read', () => {
+test('reads the format of earlier versions', () => {
   kept.set('jani.orders', JSON.stringify([{ ...order(1), reservedUntil: placedAt, expiresAt: placedAt }]));
   expect(rememberedOrders(storage)).toHaveLength(1);
 });
 
-test('a note about an unknown order changes nothing', () => {
+test('a change of an unknown order does nothing', () => {
   rememberPrompt('order-1', { paymentReference: 'ws_CO_1', phone: '0112345678' }, storage);
   closePayment('order-1', storage);
   expect(kept.size).toBe(0);
@@ -111,13 +111,13 @@ test.each(['', 'no json', '{"orderId":"x"}', '[null, 1, {"orderId":"x"}]'])(
   },
 );
 
-test('forgetting leaves nothing behind', () => {
+test('deleting leaves no data', () => {
   rememberOrder(order(1), storage);
   forgetOrders(storage);
   expect(kept.size).toBe(0);
 });
 
-test('storage that refuses or is missing stops nothing', () => {
+test('works without storage', () => {
   const refusing: DeviceStorage = {
     getItem: () => {
       throw new Error('denied');

@@ -1,5 +1,5 @@
-// What this device stores about the orders placed on it: enough to ask the server about them, to go on paying after a reload
-// and to order again. What their state is, only the server knows.
+// The orders placed on this device, as stored in the browser: enough to load their state, to resume a payment after a reload
+// and to order again. The state of an order comes only from the server.
 import { ordersKey } from './stored-orders.ts';
 
 export interface RememberedOrder {
@@ -10,9 +10,9 @@ export interface RememberedOrder {
   productId: string;
   /** Cents. */
   total: number;
-  /** The one paid with last, at first the customer's. */
+  /** The phone of the last payment; before one, the customer's. */
   phone: string;
-  /** The prompt that was sent last, null when none is known. */
+  /** The last prompt; null if unknown. */
   paymentReference: string | null;
   /** ISO date-time. */
   placedAt: string;
@@ -20,16 +20,16 @@ export interface RememberedOrder {
   isPaymentOpen: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
-  /** What was ordered, to order it again; orders from before this was kept have none. */
+  /** The ordered product, to order it again. Orders stored by older versions have none. */
   ordered?: { slug: string; name: string; quantity: number };
 }
 
-/** The part of the browser's storage that is needed. */
+/** The used part of the Storage interface. */
 export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
 const keptOrders = 20;
 
-/** The browser's lasting storage; null on the server and where it is switched off. */
+/** `localStorage`; null on the server and where it is disabled. */
 export function deviceStorage(): DeviceStorage | null {
   try {
     return typeof window === 'undefined' ? null : window.localStorage;
@@ -38,7 +38,7 @@ export function deviceStorage(): DeviceStorage | null {
   }
 }
 
-/** Calls back whenever what is stored changes, in this tab or another. Returns what ends it. */
+/** Calls back when the stored orders change, in this tab or another. Returns a function that stops it. */
 export function onStoredOrdersChange(callback: () => void): () => void {
   const ended = new AbortController();
   const { signal } = ended;
@@ -47,7 +47,7 @@ export function onStoredOrdersChange(callback: () => void): () => void {
   return () => ended.abort();
 }
 
-/** Every order this device remembers, newest first. Anything unreadable counts as nothing. */
+/** All stored orders, newest first. Unreadable data counts as none. */
 export function rememberedOrders(storage = deviceStorage()): RememberedOrder[] {
   try {
     const kept: unknown = JSON.parse(storage?.getItem(ordersKey) ?? '[]');
@@ -57,15 +57,15 @@ export function rememberedOrders(storage = deviceStorage()): RememberedOrder[] {
   }
 }
 
-/** Keeps an order, in the place of what was known of it before. */
+/** Stores an order, replacing its earlier entry. */
 export function rememberOrder(order: RememberedOrder, storage = deviceStorage()): void {
   const others = rememberedOrders(storage).filter(({ orderId }) => orderId !== order.orderId);
   keep([order, ...others], storage);
 }
 
 /**
- * Notes which prompt is open for an order. An unknown order stays unknown.
- * @param prompt null when there is none any more
+ * Stores the open prompt of an order. Ignores unknown orders.
+ * @param prompt null to remove it
  */
 export function rememberPrompt(
   orderId: string,
@@ -75,27 +75,27 @@ export function rememberPrompt(
   change(orderId, prompt ?? { paymentReference: null }, storage);
 }
 
-/** Notes that there is nothing left to pay for an order. */
+/** Marks an order as having nothing left to pay. */
 export function closePayment(orderId: string, storage = deviceStorage()): void {
   change(orderId, { isPaymentOpen: false, paymentReference: null }, storage);
 }
 
-/** What the device knows of the order with a tracking number, null when nothing. */
+/** The stored order with a tracking number, or null. */
 export function rememberedOrder(trackingNumber: string, storage = deviceStorage()): RememberedOrder | null {
   return rememberedOrders(storage).find((order) => order.trackingNumber === trackingNumber) ?? null;
 }
 
-/** Notes that the customer left the payment dialog, so that it waits to be asked for. */
+/** Marks that the customer closed the payment dialog, so that it does not open by itself. */
 export function setPaymentAside(orderId: string, storage = deviceStorage()): void {
   change(orderId, { isSetAside: true }, storage);
 }
 
-/** The orders whose state matters: the newest one, and those that may have to be paid. At most 20. */
+/** The orders whose state is loaded: the newest one, and those that may be unpaid. At most 20. */
 export function ordersToAskAbout(storage = deviceStorage()): RememberedOrder[] {
   return rememberedOrders(storage).filter((order, index) => index === 0 || order.isPaymentOpen);
 }
 
-/** The newest order of a product whose payment was interrupted, by a reload for instance. It may be over by now. */
+/** The newest order of a product whose payment was interrupted, for example by a reload. It may have ended since. */
 export function interruptedOrderOf(productId: string, storage = deviceStorage()): RememberedOrder | null {
   return (
     rememberedOrders(storage).find(
@@ -104,13 +104,13 @@ export function interruptedOrderOf(productId: string, storage = deviceStorage())
   );
 }
 
-/** Forgets every order: they can then be looked up by number like anybody's. */
+/** Deletes all stored orders. Customers can still track them by number. */
 export function forgetOrders(storage = deviceStorage()): void {
   try {
     storage?.removeItem(ordersKey);
     announce();
   } catch {
-    // Storage that cannot be written holds nothing of ours.
+    // Storage that cannot be written contains no orders.
   }
 }
 
@@ -128,7 +128,7 @@ function keep(orders: RememberedOrder[], storage: DeviceStorage | null): void {
     storage?.setItem(ordersKey, JSON.stringify(orders.slice(0, keptOrders)));
     announce();
   } catch {
-    // A full or forbidden storage must not stop an order: it is only not remembered.
+    // Full or disabled storage must not fail an order: it is only not stored.
   }
 }
 

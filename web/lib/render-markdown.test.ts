@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { renderMarkdown } from './render-markdown.ts';
 
-test('headings begin below those of the page', () => {
+test('headings start below those of the page', () => {
   expect(renderMarkdown('# One\n## Two\n### Three\n###### Six')).toBe(
     '<h3>One</h3>\n<h3>Two</h3>\n<h4>Three</h4>\n<h6>Six</h6>\n',
   );
 });
 
-test('lists, emphasis and line breaks are kept', () => {
+test('renders lists, emphasis and line breaks', () => {
   expect(renderMarkdown('- **Name**\n- *phone*')).toBe(
     '<ul>\n<li><strong>Name</strong></li>\n<li><em>phone</em></li>\n</ul>\n',
   );

@@ -1,13 +1,13 @@
-// Markdown of staff as HTML that is safe on a public page: HTML in it stays text, images and unusual links are left out.
+// Renders staff's Markdown as safe HTML: HTML in it is escaped, images and unusual links are removed.
 import MarkdownIt from 'markdown-it';
 
-/** Where a link may lead: a web page, a mail, a call, or an address within the shop. */
+/** Allowed links: web pages, e-mail addresses, phone numbers and paths of the shop. */
 const safeLink = /^(?:https?:\/\/|mailto:|tel:|\/(?!\/)|#)/i;
 
 const markdown = new MarkdownIt('default', { html: false, linkify: false, typographer: false });
 markdown.disable(['image', 'table']);
 markdown.validateLink = (address) => safeLink.test(address);
-// The page has the first two levels of headings for itself.
+// The page itself uses the first two heading levels.
 markdown.core.ruler.push('lower_headings', ({ tokens }) => {
   for (const token of tokens) {
     if (token.type !== 'heading_open' && token.type !== 'heading_close') continue;

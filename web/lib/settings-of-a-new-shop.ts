@@ -1,7 +1,7 @@
-// What every page reads of the settings, and what it shows while it cannot read them: the defaults of the table.
+// The settings that every page reads, and the table's defaults for when they cannot be read.
 import type { Database } from '../../supabase/types.ts';
 
-/** What visitors may read of the settings. */
+/** The public settings. */
 export type ShopSettings = Omit<
   Database['public']['Tables']['store_settings']['Row'],
   | 'refund_approval_above'
@@ -15,7 +15,7 @@ export type ShopSettings = Omit<
   | 'mails_per_day'
 >;
 
-/** Its columns, as a query names them. */
+/** Its columns, for a query. */
 export const shopSettingsColumns =
   'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, updated_at';
 

@@ -1,29 +1,29 @@
-// What the server hands to every loader: where the data is, and what may be told to the browser.
+// The context of every loader: data access and public configuration.
 import { createContext } from 'react-router';
 import type { Analytics } from './analytics.ts';
 import type { Store, StoreAddress } from './store.ts';
 
-/** Facts of this installation that a browser may know. */
+/** Configuration that is sent to browsers. */
 export interface PublicConfig extends StoreAddress {
-  /** What the outside calls the shop, without a slash at the end. */
+  /** The shop's public URL without a trailing slash. */
   publicUrl: string;
-  /** Whether payments are pretended: then the storefront says plainly that no money moves. */
+  /** Whether payments are simulated: the storefront then shows that no money moves. */
   isSimulated: boolean;
-  /** Address of the simulator's phone page, when payments are pretended. */
+  /** URL of the simulator's phone page if payments are simulated. */
   phonePageUrl: string | null;
-  /** Whose money moves: nobody's, M-PESA's own pretence, or the customers'. */
+  /** `simulator` and M-PESA's `sandbox` move no money. */
   paymentMode: 'simulator' | 'sandbox' | 'production';
-  /** Who counts page views. */
+  /** The analytics service for page views. */
   analytics: Analytics;
 }
 
 export interface ShopContext {
-  /** Asks as the anonymous visitor whose request is being answered. */
+  /** Queries as the anonymous visitor of the request. */
   store: Store;
   config: PublicConfig;
-  /** Names what a page shows (`page-facts.ts`), so that it is kept for as long as that stays true and no shorter. */
+  /** Declares what a page depends on (`page-facts.ts`), so that it is cached until one of these changes. */
   madeFrom(...facts: string[]): void;
-  /** Told of what went wrong on our side while the request was answered. */
+  /** Called with internal errors during the request. */
   onFault(error: unknown): void;
 }
 

@@ -1,4 +1,4 @@
-/** An error whose message is written for people. Other messages come from the database, a library or the browser and are not shown. */
+/** An error whose message may be shown to users. Messages of other errors are not shown. */
 export class ShownError extends Error {
   override name = 'ShownError';
 }

@@ -2,7 +2,7 @@ import { SignJWT } from 'jose';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { createStaff, onStandingMayHaveChanged, type Staff } from './staff.ts';
 
-// What the services answer, by path; a number is a status without a body worth reading.
+// Answers of the services by path; a number is a status without a body.
 let answers: Record<string, unknown>;
 let asked: Request[];
 let staff: Staff;
@@ -43,13 +43,13 @@ beforeEach(() => {
   return () => vi.restoreAllMocks();
 });
 
-describe('who somebody is to the panel', () => {
-  test('without a session nobody is asked', async () => {
+describe('the staff status', () => {
+  test('makes no request without a session', async () => {
     expect(await staff.standing()).toEqual({ is: 'signed out' });
     expect(asked).toEqual([]);
   });
 
-  test('an active profile makes staff, asked for with the token of the session', async () => {
+  test('is staff with an active profile, queried with the session token', async () => {
     await signIn('aal1');
     expect(await staff.standing()).toEqual({ is: 'staff', id: userId, email: 'amina@jani.example' });
     const profile = asked.find(({ url }) => url.includes('admin_profiles'));
@@ -60,7 +60,7 @@ describe('who somebody is to the panel', () => {
     expect(profile?.headers.get('apikey')).toBe('sb_publishable_x');
   });
 
-  test('without an active profile it is no staff, and the log says so', async () => {
+  test('is not staff without an active profile, which is logged', async () => {
     await signIn('aal1');
     answers['/rest/v1/admin_profiles'] = [];
     expect(await staff.standing()).toEqual({ is: 'not staff', email: 'amina@jani.example' });
@@ -77,7 +77,7 @@ describe('who somebody is to the panel', () => {
     expect(console.warn).toHaveBeenCalledWith('The admin check failed', expect.anything());
   });
 
-  test('a check that nobody answered is told apart from a refusal', async () => {
+  test('distinguishes an unanswered check from a refusal', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = new TypeError('Failed to fetch');
     expect(await staff.standing()).toMatchObject({ is: 'not staff', isUnanswered: true });
@@ -85,7 +85,7 @@ describe('who somebody is to the panel', () => {
     expect(await staff.standing()).not.toHaveProperty('isUnanswered');
   });
 
-  test('a verified factor must be passed, one that was only begun need not', async () => {
+  test('requires a verified factor, but not an unverified one', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = user([factor('unverified')]);
     expect(await staff.standing()).toMatchObject({ is: 'staff' });
@@ -95,7 +95,7 @@ describe('who somebody is to the panel', () => {
     expect(await staff.standing()).toMatchObject({ is: 'staff' });
   });
 
-  test('a session that was ended elsewhere is over here', async () => {
+  test('ends with a session that was ended elsewhere', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = 403;
     staff = createStaff({ url: 'http://services.example', key: 'k' }, async (input) =>
@@ -120,12 +120,12 @@ test.each([
   expect(await staff.takesPasskeys()).toBe(takes);
 });
 
-describe('a call that is refused', () => {
+describe('a refused call', () => {
   const setStatus = () =>
     staff.tables.from('products').update({ is_active: false }).eq('id', userId).select('id');
   const callsOf = (path: string) => asked.filter(({ url }) => new URL(url).pathname === path).length;
 
-  test('is answered as it is while the session stands, after one question', async () => {
+  test('returns its answer if the session is valid, after one check', async () => {
     await signIn('aal1');
     answers['/rest/v1/products'] = 403;
     const [one, other] = await Promise.all([setStatus(), setStatus()]);
@@ -158,11 +158,11 @@ describe('a call that is refused', () => {
     expect(callsOf('/rest/v1/products')).toBe(2);
   });
 
-  test('is not sent for another account', async () => {
+  test('is not repeated for another account', async () => {
     await signIn('aal1');
     answers['/rest/v1/products'] = 401;
     answers['/rest/v1/admin_profiles'] = [];
-    // Asked for at once: the client waits for someone to wait for its answer.
+    // Awaited at once: the client sends a query only then.
     const write = setStatus().then((answer) => answer);
     await vi.waitFor(() => expect(callsOf('/rest/v1/admin_profiles')).toBe(1));
     answers['/rest/v1/admin_profiles'] = [{ is_active: true }];
@@ -172,7 +172,7 @@ describe('a call that is refused', () => {
     expect(callsOf('/rest/v1/products')).toBe(1);
   });
 
-  test('says nothing about the session when the services do not answer', async () => {
+  test('does not end the session if the services do not answer', async () => {
     await signIn('aal1');
     answers['/rest/v1/products'] = 403;
     answers['/auth/v1/user'] = new TypeError('Failed to fetch');

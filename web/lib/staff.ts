@@ -1,4 +1,4 @@
-// The staff's side: signing in, who counts as staff, and the tables as staff may see them. Loaded by /admin alone.
+// Staff sign-in, staff status, and data access of staff. Loaded by /admin only.
 import {
   type AuthChangeEvent,
   AuthClient,
@@ -14,49 +14,49 @@ import type { Database } from '../../supabase/types.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
-/** What somebody is to the staff panel, as far as the services say so now. */
+/** The current status of a user in the staff panel. */
 export type Standing =
   | { is: 'signed out' }
-  /** `isUnanswered`: nobody was there to say so, such as on a line that is down. */
+  /** `isUnanswered`: the check failed, for example without a connection. */
   | { is: 'not staff'; email: string; isUnanswered?: true }
-  /** Staff, but with a second factor that this session has not passed yet. */
+  /** Staff with a second factor that this session has not verified. */
   | { is: 'second step'; email: string; factors: Factor[] }
   | { is: 'staff'; id: string; email: string };
 
 export interface Staff {
   auth: GoTrueClient;
   /**
-   * Asks with the session's access token. When the services refuse a call because the session has ended, the call waits
-   * for the same person to sign in again and is then sent a second time; `storage` and `askPayments` do the same.
+   * Queries with the session's access token. If the services refuse a call because the session has ended, the call waits
+   * for the same user to sign in again and is then repeated; so do `storage` and `askPayments`.
    */
   tables: PostgrestClient<Database>;
-  /** Asks the services anew each time. A check that fails is logged and counts as not staff (specification §8). */
+  /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
   standing(): Promise<Standing>;
-  /** Asks whether the session still stands and reports it to `onStandingMayHaveChanged` when it does not. */
+  /** Checks the session and notifies `onStandingMayHaveChanged` if it has ended. */
   checkSession(): Promise<void>;
-  /** Whether the auth service takes passkeys. */
+  /** Whether the auth service has passkeys enabled. */
   takesPasskeys(): Promise<boolean>;
   /**
-   * The files, as this member may see and change them. Its code is loaded when it is first asked for. `send` is for calls
-   * that are watched on their way.
+   * The storage client of this staff member, loaded on first use. `send` is a `fetch` for calls
+   * that report their progress.
    */
   storage(send?: typeof fetch): Promise<StorageClient>;
   /**
-   * Asks the payment function in the member's name.
+   * Calls the payment function as this staff member.
    * @returns its answer
-   * @throws ShownError with its sentence when it refused, or when nothing was answered
+   * @throws ShownError with the function's message, or if there was no answer
    */
   askPayments<Answer>(question: { action: string } & Record<string, unknown>): Promise<Answer>;
-  /** A connection of its own to what happens, as this member may hear it. Its code is loaded when it is first asked for. */
+  /** The realtime client of this staff member, loaded on first use. */
   live(): Promise<RealtimeClient>;
 }
 
-/** Deadline of an answer of a table. */
+/** Deadline of a query. */
 const timeoutMs = 30_000;
 
 export const passwordResetPath = '/admin/reset-password';
 
-/** After these, who counts as staff is asked again (specification §4, Admin access). */
+/** Events after which the staff status is checked again (specification §4, Admin access). */
 const standingEvents: AuthChangeEvent[] = [
   'SIGNED_IN',
   'SIGNED_OUT',
@@ -68,13 +68,13 @@ const standingEvents: AuthChangeEvent[] = [
 
 let opened: Staff | null = null;
 
-/** The one staff area of this tab: two clients would refresh one session against each other. */
+/** The only instance of this tab: two clients would compete to refresh one session. */
 export function openStaff(address: StoreAddress): Staff {
   opened ??= createStaff(address);
   return opened;
 }
 
-/** Makes a staff area of its own. `transport` is for tests. */
+/** Creates an instance. `transport` is for tests. */
 export function createStaff(
   address: StoreAddress,
   transport: typeof fetch = (...call) => fetch(...call),
@@ -84,7 +84,7 @@ export function createStaff(
     url: `${origin}/auth/v1`,
     headers: { apikey: address.key },
     storageKey: 'jani.staff',
-    // A link in a mail is often opened on another device than the one that asked for it.
+    // E-mail links are often opened on another device than the one that requested them.
     flowType: 'implicit',
     detectSessionInUrl: ({ pathname }, { access_token, error, error_code }) =>
       pathname === passwordResetPath && Boolean(access_token || error || error_code),
@@ -102,7 +102,7 @@ export function createStaff(
       return send(input, { ...init, headers });
     };
   const inTime: typeof fetch = (input, init) =>
-    // A connection that hangs is reported, and what was typed is still there.
+    // A stalled request fails, and typed text is retained.
     transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(timeoutMs) });
   const openTables = (send: typeof fetch) =>
     new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
@@ -153,19 +153,19 @@ export function createStaff(
   };
 }
 
-/** What an unanswered check says nothing about stays as it was. */
+/** An unanswered check does not change the status. */
 const isOver = (standing: Standing): boolean =>
   standing.is !== 'staff' && !(standing.is === 'not staff' && standing.isUnanswered);
 
-/** Listeners per client, for what no event of the auth client reports: an account that is no longer staff. */
+/** Listeners for what the auth client has no event for: an account that is no longer staff. */
 const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
 
-/** Holds calls that were refused because the session has ended, until the same person has signed in again. */
+/** Holds calls that were refused because the session has ended, until the same user has signed in again. */
 function guardSession(auth: GoTrueClient, standing: () => Promise<Standing>) {
   const listeners = new Set<() => void>();
   sessionListeners.set(auth, listeners);
   let asked: Promise<Standing> | null = null;
-  /** However many calls are refused at once, the services are asked once. */
+  /** Concurrent refused calls share one check. */
   const ask = () => {
     asked ??= standing().finally(() => {
       asked = null;
@@ -190,7 +190,7 @@ function guardSession(auth: GoTrueClient, standing: () => Promise<Standing>) {
         end(now.id === userId ? resolve : () => reject(new Error('Another account signed in')));
       };
       const { data } = auth.onAuthStateChange((event) => {
-        // The auth client waits for its listeners and must not be asked before they return.
+        // The auth client awaits its listeners and must not be called before they return.
         if (event !== 'SIGNED_OUT' && standingEvents.includes(event)) setTimeout(() => void lookAgain());
       });
       signal?.addEventListener('abort', () => end(() => reject(signal.reason)));
@@ -213,14 +213,14 @@ function guardSession(auth: GoTrueClient, standing: () => Promise<Standing>) {
   };
 }
 
-/** Whether an answer looks as it does after a session has ended: 401, 403, or a write that found no row. */
+/** Whether an answer can mean that the session has ended: 401, 403, or a write that found no row. */
 async function mayMeanSessionEnded(answer: Response, method = 'GET'): Promise<boolean> {
   const { status } = answer;
   if (status === 401 || status === 403) return true;
-  // The storage service names the status in the body.
+  // The storage service has the status in the body.
   if (status === 400) return /"statusCode":\s*"?40[13]"?/.test(await answer.clone().text());
   if (method !== 'PATCH' && method !== 'DELETE') return false;
-  // A single row was asked for, and policies hid it.
+  // A single row was requested, and policies hid it.
   return status === 406 || (status === 200 && (await answer.clone().text()) === '[]');
 }
 
@@ -229,7 +229,7 @@ async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database
   const { session } = data;
   if (!session) return { is: 'signed out' };
   const [{ data: asked, error: userError }, profile, assurance] = await Promise.all([
-    // From the service, not from storage: a session may have been ended and a factor added elsewhere.
+    // From the service, not from storage: another device may have ended the session or added a factor.
     auth.getUser(),
     tables
       .from('admin_profiles')
@@ -258,7 +258,7 @@ async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database
 }
 
 /**
- * Tells of every event after which the standing may be another one, in this tab or in others.
+ * Calls back after every event that can change the staff status, in this tab or others.
  * @returns a function that stops it
  */
 export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
@@ -274,7 +274,7 @@ export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void):
 }
 
 /**
- * Tells when the session has a new access token.
+ * Calls back when the session has a new access token.
  * @returns a function that stops it
  */
 export function onSessionRenewed({ auth }: Staff, listener: () => void): () => void {

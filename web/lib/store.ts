@@ -1,10 +1,10 @@
-// The storefront's way to its data: tables and procedures, and functions. The same on the server and in the browser.
+// The storefront's data access: tables, procedures and functions, on the server and in the browser.
 import { FunctionsClient } from '@supabase/functions-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { Database } from '../../supabase/types.ts';
 
 export interface StoreAddress {
-  /** Origin of the backend's services, without a slash at the end; '' when it is the page's own, whatever its name. */
+  /** Origin of the backend's services without a trailing slash; '' for the page's own origin. */
   url: string;
   /** The publishable key. */
   key: string;
@@ -15,7 +15,7 @@ export interface Store {
   functions: FunctionsClient;
 }
 
-/** The services' origin, spelled out. */
+/** The absolute origin of the services. */
 export function servicesOrigin({ url }: StoreAddress): string {
   return url || window.location.origin;
 }
@@ -24,7 +24,7 @@ export function createStore(
   address: StoreAddress,
   options: { fetch?: typeof fetch; headers?: Record<string, string> } = {},
 ): Store {
-  // A hosted project takes its legacy keys as bearer tokens only; the built-in services need no second copy.
+  // Hosted projects accept legacy keys as bearer tokens only; the built-in services need only the header `apikey`.
   const isHosted = address.url !== '' && !options.fetch;
   const headers = {
     apikey: address.key,
@@ -37,7 +37,7 @@ export function createStore(
     tables: new PostgrestClient<Database>(`${origin}/rest/v1`, {
       headers,
       ...transport,
-      // Tables are read for pages on the server, and a page would keep its visitor waiting for the tries.
+      // The server reads tables for pages, and retries would delay the visitor.
       retry: false,
     }),
     functions: new FunctionsClient(`${origin}/functions/v1`, {

@@ -1,9 +1,9 @@
-// Whether this device remembers orders: all that a first visit loads of it.
+// Whether this device has stored orders. First visits load only this part.
 
-/** Under which the orders are stored; also the event on `window` after this tab has changed them. */
+/** Storage key of the orders; also the event on `window` after this tab has changed them. */
 export const ordersKey = 'jani.orders';
 
-/** Whether there is any order; cheaper than reading them. */
+/** Whether any order is stored, without parsing them. */
 export function hasOrders(): boolean {
   try {
     return (localStorage.getItem(ordersKey) ?? '').length > '[]'.length;

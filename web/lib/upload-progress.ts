@@ -1,13 +1,13 @@
-// A `fetch` that tells how much of its body has gone out, which the browser's own does not.
+// A `fetch` that reports the progress of its upload, which the browser's does not.
 
 /**
- * Makes one.
- * @param onProgress is told how much has gone, from 0 to 1
- * @param stop ends it on the way
+ * Creates a `fetch` with progress.
+ * @param onProgress called with the sent share, 0 to 1
+ * @param stop aborts the upload
  */
 export function withUploadProgress(onProgress: (part: number) => void, stop?: AbortSignal): typeof fetch {
   return (input, init = {}) => {
-    // What cannot be sent the other way goes the usual one, without news on the way.
+    // XMLHttpRequest cannot send these: use the ordinary `fetch`, without progress.
     if (input instanceof Request || init.body instanceof ReadableStream) return fetch(input, init);
     return new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
