@@ -37,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'sql',
           include: sqlTests,
-          exclude: [...exclude, ...units],
+          exclude: [...exclude, ...units, ...longTests],
           pool: 'forks',
           env: { TEST_DATABASES: process.env.TEST_DATABASES ?? 'one' },
           ...timeouts,

@@ -10,6 +10,7 @@ export const longTests = [
   'backend/database/kill.test.ts',
   'backend/storage/kill.test.ts',
   'server/pooled-shops.test.ts',
+  'supabase/tests/hosted/hosted.test.ts',
 ];
 
 /**

@@ -44,9 +44,11 @@ export async function findPostgresql(): Promise<string | null> {
 /**
  * Starts a cluster on a free port of 127.0.0.1.
  * @param settings extra postgresql.conf settings; by default it does not wait for the disk
+ * @param superuser name of the cluster's first role
  */
 export async function startThrowawayPostgresql(
   settings: Record<string, string> = { fsync: 'off' },
+  superuser = 'postgres',
 ): Promise<Cluster> {
   const binaries = await findPostgresql();
   if (!binaries) throw new Error('no PostgreSQL binaries on this machine');
@@ -58,7 +60,7 @@ export async function startThrowawayPostgresql(
   const environment = { ...process.env, LC_ALL: 'C.UTF-8' };
   await run(
     join(binaries, 'initdb'),
-    ['--pgdata', data, '--username', 'postgres', '--auth', 'trust', '--encoding', 'UTF8', '--no-sync'],
+    ['--pgdata', data, '--username', superuser, '--auth', 'trust', '--encoding', 'UTF8', '--no-sync'],
     { ...(user ?? {}), env: environment, cwd: folder },
   );
   const port = await freePort();
@@ -102,7 +104,7 @@ export async function startThrowawayPostgresql(
     await running.ended;
   };
   return {
-    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    url: `postgres://${superuser}@127.0.0.1:${port}/postgres`,
     async stop() {
       await end('SIGQUIT');
       await rm(folder, { recursive: true, force: true });
