@@ -75,6 +75,8 @@ create index orders_by_end_of_hold on public.orders (reserved_until) where payme
 create index orders_cancelled_with_units on public.orders (id)
   where payment_status = 'unpaid' and status = 'cancelled' and reserved_until is not null;
 create index orders_with_personal_details on public.orders (created_at) where anonymised_at is null;
+create index orders_to_reduce on public.orders (created_at)
+  where status = 'cancelled' and payment_status = 'unpaid' and anonymised_at is null;
 create index orders_to_anonymise on public.orders (erasure_requested_at)
   where erasure_requested_at is not null and anonymised_at is null;
 create index orders_by_words on public.orders using gin (

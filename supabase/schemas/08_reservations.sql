@@ -444,5 +444,38 @@ create trigger order_items_count_held_units after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.count_held_item();
 
+create function private.reduce_abandoned_orders() returns void
+language plpgsql set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  -- A flood of orders fills no disk: beyond these, details are kept for a day only.
+  kept_in_full constant integer := 5000;
+  kept_since timestamptz := greatest(now() - interval '30 days', (
+    select least(o.created_at, now() - interval '1 day') from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+    order by o.created_at desc offset kept_in_full limit 1
+  ));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+      and o.created_at <= kept_since
+      and o.reserved_until is null
+      and not exists (select from public.payments as p where p.order_id = o.id)
+      and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
+      and not exists (select from public.deliveries as d where d.order_id = o.id)
+      and private.reason_to_keep(o.id) is null
+    order by o.created_at limit 2000
+    for update skip locked
+  );
+begin
+  delete from private.order_keys as k where k.order_id = any (due);
+  delete from public.order_items as i where i.order_id = any (due);
+  perform private.anonymise_orders(due);
+  delete from public.order_events as e where e.order_id = any (due);
+end
+$$;
+comment on function private.reduce_abandoned_orders is
+  'Leaves only the row of orders that were cancelled without ever having a payment: numbers, total, status and times, which reports count. After 30 days, or after a day for those beyond the newest 5,000.';
+
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;

@@ -65,6 +65,8 @@ create index payments_in_review on public.payments (updated_at) where status = '
 -- sent that would fail in the same way, and that might be paid twice if it did not.
 create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
 create index payments_that_are_tests on public.payments (created_at desc) where purpose = 'test';
+-- What a phone was asked to pay, also without an order of its own.
+create index payments_of_a_phone on public.payments (phone, created_at desc);
 create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
 
 create table private.payment_secrets (
@@ -93,6 +95,40 @@ begin
   end if;
 end
 $$;
+
+create function private.may_ring(payer text, paid_order public.orders) returns boolean
+language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  unanswered constant integer := 20;
+begin
+  -- Concurrent prompts to one phone are counted one after another.
+  perform pg_advisory_xact_lock(hashtextextended('prompts to ' || may_ring.payer, 0));
+  if (
+    select count(*) from (
+      select from public.payments as p
+      where p.phone = may_ring.payer and p.created_at > now() - interval '1 day'
+        -- A prompt that M-PESA refused at once has reached no phone.
+        and (p.status in ('initiating', 'processing', 'unresolved') or (p.status = 'failed' and p.checkout_request_id is not null))
+      limit unanswered
+    ) as prompts
+  ) < unanswered then
+    return true;
+  end if;
+  if (may_ring.paid_order).customer_phone <> may_ring.payer then
+    return false;
+  end if;
+  -- A stranger may order in the name of this phone, but does not know the email address of its earlier orders.
+  return exists (
+    select from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.phone = may_ring.payer and p.status = 'completed'
+      and o.customer_phone = may_ring.payer and lower(o.customer_email) = lower((may_ring.paid_order).customer_email)
+  ) or private.count_call('prompts_beyond_unanswered', may_ring.payer);
+end
+$$;
+comment on function private.may_ring is
+  'Whether a phone may be prompted once more. After 20 prompts within a day that were not paid, only for its own orders: as often as its earlier limits allow where it has paid an order with the same email address, otherwise twice a day per network.';
 
 create function public.begin_payment(
   order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
@@ -161,6 +197,11 @@ begin
   if not private.count_call('payment_prompts_to_phone', payer) then
     return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
       'too_many_prompts', '');
+  end if;
+  if not private.may_ring(payer, paid_order) then
+    return private.refusal_answer('PT429',
+      'This phone had many payment prompts today that nobody paid. Please pay from another phone, or contact us',
+      'too_many_unanswered_prompts', '');
   end if;
 
   -- Refused requests stay counted from here on.

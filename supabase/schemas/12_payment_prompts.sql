@@ -60,11 +60,6 @@ declare
   end;
   found_payment jsonb;
 begin
-  -- M-PESA's ids consist of the time and the phone, so they can be guessed.
-  if not private.is_within_limit('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
-      'too_many_lookups', '');
-  end if;
   -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
   select to_jsonb(p) || case
     -- Money that is being refunded has not paid: staff contact the customer.
@@ -75,14 +70,16 @@ begin
   join public.orders as o on o.id = p.order_id
   where p.checkout_request_id = wanted or p.id = own_id
   limit 1;
-  if found_payment is null then
-    perform private.count_call('unknown_payments');
+  -- M-PESA's ids consist of the time and the phone, so they can be guessed. Wrong guesses never hide a payment from its customer.
+  if found_payment is null and not private.count_call('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
   end if;
   return found_payment;
 end
 $$;
 comment on function public.find_payment is
-  'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Unknown references count for the networks of the caller.';
+  'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Only unknown references count for the networks of the caller, and only they are refused.';
 
 create function public.find_payment_by_secret(notice_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$

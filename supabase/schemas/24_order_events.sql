@@ -22,7 +22,7 @@ create table public.order_events (
 );
 comment on table public.order_events is
   'The timeline of every order, in the order of id. Only added to, by triggers. actor_email is the address at that moment.';
-comment on column public.order_events.order_id is 'The order. Its events go when it is deleted.';
+comment on column public.order_events.order_id is 'The order. Its events go when it is deleted, or reduced to its row.';
 alter table public.order_events enable row level security;
 revoke all on public.order_events from anon, authenticated, service_role;
 grant select on public.order_events to authenticated, service_role;
@@ -33,7 +33,10 @@ create index order_events_by_order on public.order_events (order_id, id);
 create function private.keep_order_events() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
+  if tg_op = 'DELETE' and not exists (
+    select from public.orders as o
+    where o.id = old.order_id and not (o.anonymised_at is not null and o.status = 'cancelled' and o.payment_status = 'unpaid')
+  ) then
     return old;
   end if;
   -- Only the phone of a payment may be removed.

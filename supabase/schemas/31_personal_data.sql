@@ -45,13 +45,14 @@ begin
   forgotten := private.forget_message_words();
   perform private.forget_payment_words();
   perform private.forget_order_details();
+  perform private.reduce_abandoned_orders();
   perform private.forget_inquiries();
   perform private.forget_unconfirmed_subscriptions();
   return forgotten;
 end
 $$;
 comment on function public.forget_old_rows() is
-  'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
+  'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; all but the row of cancelled orders without a payment after 30 days; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
 grant execute on function public.forget_old_rows() to service_role;
 
 -- Export and erasure of what the shop holds about one person, by phone or e-mail, for staff. Each request is logged without

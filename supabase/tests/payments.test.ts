@@ -266,6 +266,66 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
+    /** An order of another customer, of a product with many units. */
+    const placeFor = async (change: Record<string, unknown> = {}) =>
+      call<PlacedOrder>(database, 'visitor', 'place_order', {
+        ...orderForm(await newProduct(1)),
+        customer_phone: phone(),
+        ...change,
+      });
+    /** Prompts a phone for orders of others from as many networks; M-PESA accepts and the phone declines each. */
+    const decline = async (times: number, to: string) => {
+      for (let n = 0; n < times; n += 1) {
+        const { payment } = await begin(await placeFor(), { phone: to }, `198.18.${n}.1`);
+        const push = { checkout_request_id: checkoutRequest(), merchant_request_id: 'm-1' };
+        await settle(await recordPush(payment, push), failed);
+      }
+    };
+
+    test('prompts a phone that did not pay 20 prompts within a day only for its own orders', async () => {
+      const victim = phone();
+      await decline(20, victim);
+      const strange = await placeFor();
+      const unanswered = [429, 'too_many_unanswered_prompts'] as const;
+      await expectRefusal(begin(strange, { phone: victim }, '192.0.2.1'), ...unanswered);
+      expect(await begin(strange, { phone: phone() }, '192.0.2.1')).toMatchObject({ is_new: true });
+
+      const own = (email: string) => placeFor({ customer_phone: victim, customer_email: email });
+      for (let n = 0; n < 2; n += 1) {
+        expect(await begin(await own('owner@example.com'), { phone: victim }, '192.0.2.2')).toMatchObject({
+          is_new: true,
+        });
+      }
+      const third = await own('Owner@example.com');
+      await expectRefusal(begin(third, { phone: victim }, '192.0.2.2'), ...unanswered);
+      // One network does not use up the prompts of another.
+      const { payment } = await begin(third, { phone: victim }, '203.0.113.77');
+      await settle(payment);
+      // From here on, the email address of the paid order shows whose order it is.
+      for (let n = 0; n < 3; n += 1) {
+        expect(await begin(await own('owner@example.com'), { phone: victim }, '192.0.2.2')).toMatchObject({
+          is_new: true,
+        });
+      }
+      const pretended = await own('stranger@example.com');
+      await expectRefusal(begin(pretended, { phone: victim }, '192.0.2.2'), ...unanswered);
+
+      await database.query(
+        `update public.payments set created_at = now() - interval '25 hours' where phone = $1`,
+        [`+254${victim.slice(1)}`],
+      );
+      expect(await begin(await placeFor(), { phone: victim }, '192.0.2.1')).toMatchObject({ is_new: true });
+    });
+
+    test('does not count prompts that M-PESA refused at once', async () => {
+      const busy = phone();
+      for (let n = 0; n < 21; n += 1) {
+        const { payment } = await begin(order, { phone: busy }, `198.18.${n}.2`);
+        await recordPush(payment, { refusal_code: '500.001.1001', refusal_description: 'locked' });
+      }
+      expect(await begin(order, { phone: busy }, '198.18.99.2')).toMatchObject({ is_new: true });
+    });
+
     test('prompts a hundred times per network', async () => {
       await database.query(
         `insert into private.rate_limits (bucket, subject, window_start, hits)
@@ -795,15 +855,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('finding', () => {
-    test('looks for sixty unknown references per network, and then for none', async () => {
+    test('refuses a network after sixty unknown references, and finds every payment all the same', async () => {
       const { payment } = await begin(order);
       const find = (reference: string, address: string) =>
         call<Payment | null>(database, 'service', 'find_payment', { reference }, address);
-      for (let n = 0; n < 60; n += 1) {
-        expect(await find(`ws_CO_${n}`, '203.0.113.9')).toBeNull();
-        expect(await find(payment.id, '203.0.113.10')).toMatchObject({ id: payment.id });
-      }
-      await expectRefusal(find(payment.id, '203.0.113.9'), 429, 'too_many_lookups');
+      for (let n = 0; n < 60; n += 1) expect(await find(`ws_CO_${n}`, '203.0.113.9')).toBeNull();
+      await expectRefusal(find('ws_CO_60', '203.0.113.9'), 429, 'too_many_lookups');
+      // A customer behind the same address still sees the payment.
+      expect(await find(payment.id, '203.0.113.9')).toMatchObject({ id: payment.id });
       expect(await find('x'.repeat(1_000_000), '203.0.113.10')).toBeNull();
     });
 

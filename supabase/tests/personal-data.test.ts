@@ -185,6 +185,72 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await track(digits)).toMatchObject({ is_masked: true });
     });
 
+    test('a cancelled order that never had a payment shrinks to its row after 30 days', async () => {
+      const { customer, needles } = makeCustomer();
+      const [abandoned, younger, prompted] = [await place(customer), await place(), await place()];
+      await prompt(prompted);
+      const cancel = `update public.orders set status = 'cancelled', expires_at = null where id = $1`;
+      for (const { id } of [abandoned, younger, prompted]) await database.query(cancel, [id]);
+      await database.query(
+        `update public.payments set status = 'failed', next_query_at = null where order_id = $1`,
+        [prompted.id],
+      );
+      await call(database, 'service', 'expire_reservations');
+      const rowsOf = async ({ id }: PlacedOrder) => {
+        const { rows } = await database.query<Record<string, number>>(
+          `select (select count(*)::integer from public.order_items where order_id = $1) as items,
+                  (select count(*)::integer from public.order_events where order_id = $1) as events,
+                  (select count(*)::integer from private.order_keys where order_id = $1) as keys`,
+          [id],
+        );
+        return rows[0];
+      };
+      const complete = { items: 1, events: expect.any(Number), keys: 1 };
+      const before = await orderRow(abandoned);
+      await age(abandoned, '31 days');
+      await age(younger, '29 days');
+      await age(prompted, '31 days');
+      await forget();
+      expect(await rowsOf(abandoned)).toEqual({ items: 0, events: 0, keys: 0 });
+      expect(await heldIn(needles)).toEqual([]);
+      expect(await orderRow(abandoned)).toMatchObject({
+        order_number: before?.order_number,
+        total_amount: before?.total_amount,
+        status: 'cancelled',
+        anonymised_at: expect.anything(),
+      });
+      expect(await rowsOf(younger)).toEqual(complete);
+      expect(await rowsOf(prompted)).toEqual(complete);
+      const track = { tracking_number: abandoned.tracking_number };
+      expect(await call(database, 'visitor', 'track_order', track)).toMatchObject({ status: 'cancelled' });
+      await expectBalancedBooks(database, units);
+    });
+
+    test('of abandoned orders older than a day, only the newest 5,000 are kept in full', async () => {
+      const { rows } = await database.query<{ id: string }>(
+        `insert into public.orders (tracking_number, customer_name, customer_email, customer_phone, shipping_address,
+           delivery_fee, total_amount, status, created_at)
+         select 'JJ-20200101-' || 100000 + n, 'Flood', 'flood@example.com', '+254700000000', 'Westlands', 0, 0, 'cancelled',
+           now() - interval '25 hours' - n * interval '1 second'
+         from generate_series(1, 5002) as n
+         returning id`,
+      );
+      const kept = async () =>
+        (
+          await database.query<{ kept: number }>(
+            `select count(*)::integer as kept from public.orders where customer_name = 'Flood'`,
+          )
+        ).rows[0]?.kept;
+      await forget();
+      expect(await kept()).toBeLessThanOrEqual(5000);
+      expect(await kept()).toBeGreaterThan(4900);
+      const count = await database.query('select 1 from public.orders where id = any ($1)', [
+        `{${rows.map(({ id }) => id).join(',')}}`,
+      ]);
+      expect(count.rows).toHaveLength(5002);
+      await database.query(`delete from public.orders where total_amount = 0 and delivery_fee = 0`);
+    });
+
     test('a younger order keeps its details, and the setting decides what is young', async () => {
       const order = await place();
       await pay(order);

@@ -8,7 +8,7 @@ import type { MobileMoneyWorld } from './world.ts';
  * @param fields `checkoutRequestId`, as `initiate` returned it: M-PESA's id, or the payment's own
  * @param address IP address of the request, whose unknown ids are limited; null when it is not known
  * @returns 200 `{payment: {status, result_code}}`, status pending, completed, failed, review or unresolved; 404 when
- *   there is no such attempt; 429 after too many unknown ids; throws StoreFailure
+ *   there is no such attempt; 429 for an unknown id after too many of them; throws StoreFailure
  */
 export async function checkStatus(
   world: MobileMoneyWorld,
