@@ -40,6 +40,7 @@ import { factsChanged } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { paymentJobs } from './payment-jobs.ts';
+import { createPaymentFetch } from './payment-queries.ts';
 import { claimDatabase, givenKeys, openDatabase, openFiles } from './persistence.ts';
 import { createReadiness } from './readiness.ts';
 import { requestIdHeader } from './request-id.ts';
@@ -129,7 +130,11 @@ async function wire(
   const servicesUrl = config.supabase?.url ?? config.publicUrl;
   if (database) {
     const mobileMoney = createMobileMoney({
-      store: { url: servicesUrl, secretKey: keys.secret, ...(serviceFetch ? { fetch: serviceFetch } : {}) },
+      store: {
+        url: servicesUrl,
+        secretKey: keys.secret,
+        fetch: createPaymentFetch(fairShare.work, serviceFetch ?? fetch),
+      },
       daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulator?.url),
       noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
       publicNoticeBaseUrl: () =>

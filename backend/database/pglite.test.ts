@@ -26,6 +26,30 @@ test('the log of changes is worked into the files before it grows long', async (
   await rm(folder, { recursive: true });
 });
 
+test('the space of deleted rows is used again', async () => {
+  const grown = async (maxDeadRows: number) => {
+    const database = await openPglite(undefined, { maxDeadRows, logCheckIntervalMs: 50 });
+    await database.execute('create table public.passing (text text)');
+    const read = async <Value>(expression: string) =>
+      (await database.query<{ value: Value }>(`select ${expression} as value`)).rows[0]?.value;
+    const dead = `(select n_dead_tup::integer from pg_stat_user_tables where relname = 'passing')`;
+    for (let round = 0; round < 5; round += 1) {
+      await database.execute(
+        `insert into public.passing select repeat('x', 500) from generate_series(1, 2000)`,
+      );
+      await database.execute('delete from public.passing');
+      await database.execute('select pg_stat_force_next_flush()');
+      if (maxDeadRows < 2000) await expect.poll(() => read(dead), { timeout: 30_000 }).toBe(0);
+    }
+    const bytes = await read<number>(`pg_table_size('public.passing')::integer`);
+    await database.close();
+    return bytes;
+  };
+  expect(await grown(1000)).toBeLessThan(2 * 2000 * 500);
+  // Nothing else would have done it.
+  expect(await grown(1_000_000)).toBeGreaterThan(5 * 2000 * 500);
+});
+
 test('values that are nested too deeply are refused, in a transaction and outside, and the database goes on', async () => {
   const database = await openPglite();
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);

@@ -63,7 +63,9 @@ export interface PgliteOptions {
   blanks?: string;
   /** Bytes of the write-ahead log after which a checkpoint runs. Default: 64 MB. */
   maxLogBytes?: number;
-  /** Milliseconds between two checks of its length. Default: one minute. */
+  /** Deleted and replaced rows of a table after which it is vacuumed, besides a fifth of its rows. Default: 1000. */
+  maxDeadRows?: number;
+  /** Milliseconds between two checks of the log and the tables. Default: one minute. */
   logCheckIntervalMs?: number;
   /**
    * Called once when the database has broken, or has answered nobody for five such looks although it was asked: nothing more
@@ -120,9 +122,9 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   const answered = noticeBreak(lite, onBreak);
   const read = createRead(lite, toText);
 
-  // A server makes checkpoints by itself. In a process of its own nobody would: the log would grow as long as the process
-  // lives, and after a kill all of it would have to be read again.
-  const { maxLogBytes = 64 * 1024 * 1024, logCheckIntervalMs = 60_000 } = options;
+  // A server makes checkpoints and vacuums by itself. In a process of its own nobody would: the log would grow as long as the process
+  // lives, and after a kill all of it would have to be read again; and the space of deleted rows would never be used again.
+  const { maxLogBytes = 64 * 1024 * 1024, maxDeadRows = 1000, logCheckIntervalMs = 60_000 } = options;
   let isChecking = false;
   let answeredBefore = 0;
   let silentChecks = 0;
@@ -135,9 +137,11 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     }
     if (isChecking) return;
     isChecking = true;
-    void shortenLog(lite, maxLogBytes).finally(() => {
-      isChecking = false;
-    });
+    void shortenLog(lite, maxLogBytes)
+      .then(() => vacuumOne(lite, maxDeadRows))
+      .finally(() => {
+        isChecking = false;
+      });
   }, logCheckIntervalMs);
   keeper.unref();
 
@@ -205,6 +209,21 @@ async function shortenLog(lite: PGlite, maxLogBytes: number): Promise<void> {
     if (rows[0]?.is_long) await lite.exec('checkpoint');
   } catch {
     // Nothing depends on it now; whatever is wrong, the next statement that does is told.
+  }
+}
+
+/** Vacuums the table with the most dead rows. One at a time: nothing else is answered in the meantime. */
+async function vacuumOne(lite: PGlite, maxDeadRows: number): Promise<void> {
+  try {
+    const { rows } = await lite.query<{ name: string }>(
+      `select format('%I.%I', schemaname, relname) as name from pg_stat_user_tables
+       where n_dead_tup > $1::bigint + n_live_tup / 5 order by n_dead_tup desc limit 1`,
+      [maxDeadRows],
+      { serializers },
+    );
+    if (rows[0]) await lite.exec(`vacuum ${rows[0].name}`);
+  } catch {
+    // The next check tries again.
   }
 }
 

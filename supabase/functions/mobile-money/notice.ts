@@ -24,9 +24,9 @@ export async function receiveNotice(
   if (!isNoticeSecret(noticeSecret)) return unknownAddress();
   let paymentId: string | null = null;
   try {
-    paymentId = await insistently(() => world.store.findBySecret(noticeSecret));
-    if (!paymentId) return unknownAddress();
     const sender = await world.senderOf(request);
+    paymentId = await insistently(() => world.store.findBySecret(noticeSecret, sender));
+    if (!paymentId) return unknownAddress();
     flagUnknownSource(world, sender, 'notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const body = storableText(text, LARGEST_NOTICE_BYTES) ?? '';

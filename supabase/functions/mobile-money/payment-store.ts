@@ -53,8 +53,11 @@ export interface PaymentStore {
    * @param address IP address of the customer, whose unknown references are limited; null when it is not known
    */
   find(reference: string, address: string | null): Promise<Payment | null>;
-  /** The payment whose notices come to this secret address. */
-  findBySecret(noticeSecret: string): Promise<string | null>;
+  /**
+   * The payment whose notices come to this secret address.
+   * @param sender IP address of the request, which anyone may have sent; null when it is not known
+   */
+  findBySecret(noticeSecret: string, sender: string | null): Promise<string | null>;
   /** Attempts to ask M-PESA about now; each is out of reach for the next caller. */
   leaseQueries(atMost: number, perMinute: number): Promise<Payment[]>;
 }
@@ -124,10 +127,9 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
     async find(reference, address) {
       return read(await forCaller(client.rpc('find_payment', { reference }), address)) as Payment | null;
     },
-    async findBySecret(noticeSecret) {
-      return read(await client.rpc('find_payment_by_secret', { notice_secret: noticeSecret })) as
-        | string
-        | null;
+    async findBySecret(noticeSecret, sender) {
+      const call = client.rpc('find_payment_by_secret', { notice_secret: noticeSecret });
+      return read(await forCaller(call, sender)) as string | null;
     },
     async leaseQueries(atMost, perMinute) {
       const limits = { at_most: atMost, per_minute: perMinute };
@@ -136,8 +138,8 @@ export function openPaymentStore(settings: StoreSettings): PaymentStore {
   };
 }
 
-/** The database counts the call for the customer's network, not for the function's. */
-function forCaller<Call extends { setHeader(name: string, value: string): Call }>(
+/** The call counts for the customer's network, not for the function's: in the limits of the database and in the fair queues. */
+export function forCaller<Call extends { setHeader(name: string, value: string): Call }>(
   call: Call,
   address: string | null,
 ): Call {

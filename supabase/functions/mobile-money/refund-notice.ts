@@ -36,9 +36,9 @@ export async function receiveRefundNotice(
 ): Promise<Response> {
   if (!isNoticeSecret(secret)) return unknownAddress();
   try {
-    const refundId = await insistently(() => world.refunds.findBySecret(secret));
-    if (!refundId) return unknownAddress();
     const sender = await world.senderOf(request);
+    const refundId = await insistently(() => world.refunds.findBySecret(secret, sender));
+    if (!refundId) return unknownAddress();
     flagUnknownSource(world, sender, 'refund notice');
     const { text, isCut } = await readText(request, LARGEST_NOTICE_BYTES);
     const settlement = {

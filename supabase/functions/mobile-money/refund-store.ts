@@ -1,7 +1,7 @@
 // The procedures of refunds, called over the table API with the secret key.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { Database } from '../../types.ts';
-import { read } from './payment-store.ts';
+import { forCaller, read } from './payment-store.ts';
 import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -22,8 +22,8 @@ export interface RefundStore {
   lease(atMost: number): Promise<RefundWork[]>;
   recordPush(push: Procedures['record_reversal_push']['Args']): Promise<void>;
   settle(settlement: Procedures['settle_reversal']['Args']): Promise<{ outcome: string; refund: Refund }>;
-  /** The refund whose results come to this secret address. */
-  findBySecret(secret: string): Promise<string | null>;
+  /** The refund whose results come to this secret address; `sender` as for payments. */
+  findBySecret(secret: string, sender: string | null): Promise<string | null>;
   /** Whether the bearer of a token is staff, as the database judges it; the token may be anything. */
   isStaff(token: string): Promise<boolean>;
 }
@@ -51,8 +51,9 @@ export function openRefundStore(settings: StoreSettings): RefundStore {
     async settle(settlement) {
       return read(await client.rpc('settle_reversal', settlement)) as { outcome: string; refund: Refund };
     },
-    async findBySecret(secret) {
-      return read(await client.rpc('find_refund_by_secret', { notice_secret: secret })) as string | null;
+    async findBySecret(secret, sender) {
+      const call = client.rpc('find_refund_by_secret', { notice_secret: secret });
+      return read(await forCaller(call, sender)) as string | null;
     },
     async isStaff(token) {
       const { data, error } = await connect(`Bearer ${token}`).rpc('is_admin');

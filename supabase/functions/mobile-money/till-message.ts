@@ -33,9 +33,9 @@ export async function receiveTillMessage(
 ): Promise<Response> {
   if (!isNoticeSecret(secret)) return unknownAddress();
   try {
-    const known = await insistently(() => world.till.secret());
-    if (!(await isSameSecret(secret, known))) return unknownAddress();
     const sender = await world.senderOf(request);
+    const known = await insistently(() => world.till.secret(sender));
+    if (!(await isSameSecret(secret, known))) return unknownAddress();
     flagUnknownSource(world, sender, 'till message');
     const { text, isCut } = await readText(request, LARGEST_MESSAGE_BYTES);
     if (purpose === 'validation') return Response.json(await judge(world, text));

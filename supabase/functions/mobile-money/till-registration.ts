@@ -17,7 +17,7 @@ export interface RegistrationOutcome {
 export async function registerTill(
   world: MobileMoneyWorld,
 ): Promise<{ till: RegistrationOutcome; statement: RegistrationOutcome }> {
-  const base = `${tillBaseUrl(world)}/${await world.till.secret()}`;
+  const base = `${tillBaseUrl(world)}/${await world.till.secret(null)}`;
   const till = await registerTillUrls(world.daraja, {
     confirmationUrl: `${base}/confirmation`,
     validationUrl: `${base}/validation`,

@@ -1,7 +1,7 @@
 // The database's procedures for money that comes without a prompt, called over the table API with the secret key.
 import { PostgrestClient, type PostgrestError } from '@supabase/postgrest-js';
 import type { Database } from '../../types.ts';
-import { StoreFailure, StoreRefusal } from './payment-store.ts';
+import { forCaller, StoreFailure, StoreRefusal } from './payment-store.ts';
 import type { StoreSettings } from './settings.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -19,8 +19,8 @@ interface StatementPull {
 }
 
 export interface TillStore {
-  /** The secret part of the till's addresses; drawn when it is asked for the first time. */
-  secret(): Promise<string>;
+  /** The secret part of the till's addresses; drawn when it is asked for the first time. `sender` as for payments. */
+  secret(sender: string | null): Promise<string>;
   /** Keeps a confirmation word for word; gives its number. */
   keep(body: string, sourceAddress: string | null): Promise<number>;
   /** Confirmations that were kept and never taken up. */
@@ -53,8 +53,8 @@ export function openTillStore(settings: StoreSettings): TillStore {
   });
 
   return {
-    async secret() {
-      return read(await client.rpc('read_till_secret')) as string;
+    async secret(sender) {
+      return read(await forCaller(client.rpc('read_till_secret'), sender)) as string;
     },
     async keep(body, sourceAddress) {
       return read(

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { createFairShare } from '../backend/fair-share.ts';
+import { createPaymentFetch } from './payment-queries.ts';
+
+test('queries for one network take half of the places, and neither those of others nor of the shop wait for them', async () => {
+  const { work } = createFairShare('pglite');
+  const started: string[] = [];
+  let release = () => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  const fetchPayment = createPaymentFetch(work, async (request) => {
+    started.push(new Request(request).headers.get('x-visitor-address') ?? 'the shop');
+    await released;
+    return new Response('done');
+  });
+  const query = (address?: string) =>
+    fetchPayment('http://shop.example/rest/v1/rpc/find_payment', {
+      headers: address ? { 'x-visitor-address': address } : {},
+    });
+  const flood = Array.from({ length: 30 }, () => query('192.0.2.1'));
+  const others = [query('198.51.100.1'), query()];
+  await expect.poll(() => started).toHaveLength(4);
+  expect(started.toSorted()).toEqual(['192.0.2.1', '192.0.2.1', '198.51.100.1', 'the shop']);
+
+  release();
+  for (const answer of await Promise.all([...flood, ...others])) expect(await answer.text()).toBe('done');
+  expect(started).toHaveLength(32);
+});
+
+test('a query that its client gave up does not run', async () => {
+  const { work } = createFairShare('pglite');
+  let queries = 0;
+  const fetchPayment = createPaymentFetch(work, async () => {
+    queries += 1;
+    return new Response();
+  });
+  const url = 'http://shop.example/rest/v1/rpc/begin_payment';
+  await expect(fetchPayment(url, { signal: AbortSignal.abort() })).rejects.toThrow('went away');
+  expect(queries).toBe(0);
+  await fetchPayment(url, { signal: new AbortController().signal });
+  expect(queries).toBe(1);
+});
