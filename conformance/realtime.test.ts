@@ -265,7 +265,8 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
       expect(answer instanceof Error || !answer.success, person).toBe(!['staff', 'service'].includes(person));
     }
     await services.database.query(`select realtime.send('{}', 'from SQL', $1, false)`, [topic]);
-    await vi.waitFor(() => expect(heard).toContain('from SQL'), { timeout: 20_000 });
+    // The service checks the rights of each sender, which may take longer than the message from SQL.
+    await vi.waitFor(() => expect(heard.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
     expect(heard.sort()).toEqual([
       'from SQL',
       'service by HTTP',

@@ -20,6 +20,11 @@ export function audienceOf(topic: string, isPrivate: boolean): string {
   return `${isPrivate ? 'private' : 'public'}:${topic}`;
 }
 
+/** The topic of subscribers, without `realtime:`. */
+export function topicOf(audience: string): string {
+  return audience.slice(audience.indexOf(':') + 1);
+}
+
 /** Payload of a row of realtime.messages: bytes, or JSON text. */
 export function storedData(json: string | null, bytes: Uint8Array | null): BroadcastData {
   return bytes ? { encoding: 'binary', bytes } : { encoding: 'json', text: json ?? 'null' };

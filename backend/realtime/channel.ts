@@ -14,6 +14,7 @@ import { broadcastToAll, costOf, type Hub } from './channels.ts';
 import { costOfJoin, type JoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
 import type { Follower } from './postgres-changes.ts';
+import { stateOf } from './presence.ts';
 import {
   type BroadcastData,
   encodeBroadcast,
@@ -77,6 +78,7 @@ export class Channel {
   #readRights: Rights;
   #sendRights: Promise<Rights> | null = null;
   #hasPresence: boolean;
+  #followsPresence = false;
   /** Its presence payload, as text. */
   #tracked: string | null = null;
   #follower: Follower | null = null;
@@ -113,8 +115,14 @@ export class Channel {
     return `realtime:${this.#name}`;
   }
 
-  /** Reads the messages to replay and queues new ones. Call it before `open`. */
-  async readStored(): Promise<void> {
+  /** Reads what the client receives at the join: presences, and messages to replay. Call it before `open`. */
+  async read(): Promise<void> {
+    if (this.#hasPresence) await this.#followPresence();
+    await this.#readStored();
+  }
+
+  /** Reads the messages to replay and queues new ones. */
+  async #readStored(): Promise<void> {
     const { replay } = this.#config;
     if (!replay || replay === 'invalid') return;
     this.#held = [];
@@ -253,6 +261,7 @@ export class Channel {
     if (this.#follower) this.#hub.changes.unfollow(this.#follower);
     this.#hub.channels.remove(this);
     this.#leavePresence();
+    if (this.#followsPresence) this.#hub.presenceFeed.unfollow(this.audience);
     this.#onEnd();
   }
 
@@ -283,6 +292,8 @@ export class Channel {
     if (Buffer.byteLength(text) > this.#hub.limits.payloadBytes)
       return this.shutDown('Track message size exceeded');
     if (!this.#hasPresence) {
+      await this.#followPresence();
+      if (this.#isClosed) return;
       this.#hasPresence = true;
       this.#sendPresenceState();
     }
@@ -294,23 +305,38 @@ export class Channel {
 
   /** Tracks the client's presence; false above its or its topic's limit. */
   #track(tracked: Readonly<Record<string, unknown>>, text: string): boolean {
-    const { presences, limits, channels } = this.#hub;
+    const { presences, presenceFeed, limits } = this.#hub;
     const { key } = this.#config.presence;
     const bytes = Buffer.byteLength(key) + Buffer.byteLength(text);
     const more = bytes - presences.bytesOf(this.audience, this);
-    if (presences.bytesOf(this.audience) + more > limits.presenceBytesPerTopic) return false;
+    const bytesOfTopic = presences.bytesOf(this.audience) + presenceFeed.bytesOf(this.audience);
+    if (bytesOfTopic + more > limits.presenceBytesPerTopic) return false;
     if (!this.#link.takePresenceRoom(more)) return false;
     this.#tracked = text;
-    const diff = presences.track(this.audience, this, { key, bytes, payload: tracked });
-    channels.deliverPresence(this.audience, this.topic, diff);
+    this.#announcePresence(presences.track(this.audience, this, { key, bytes, payload: tracked }));
     return true;
   }
 
   #leavePresence() {
-    const { presences, channels } = this.#hub;
+    const { presences } = this.#hub;
     this.#tracked = null;
     this.#link.takePresenceRoom(-presences.bytesOf(this.audience, this));
-    channels.deliverPresence(this.audience, this.topic, presences.untrack(this.audience, this));
+    const change = presences.untrack(this.audience, this);
+    if (change) this.#announcePresence(change);
+  }
+
+  #announcePresence({ joined, left }: ReturnType<Hub['presences']['track']>) {
+    const { channels, presenceFeed } = this.#hub;
+    const diff = { joins: stateOf(joined ? [joined] : []), leaves: stateOf(left ? [left] : []) };
+    channels.deliverPresence(this.audience, diff);
+    presenceFeed.publish(this.audience, { ...(joined ? { joined } : {}), left });
+  }
+
+  /** Keeps the presences of other processes known as long as the channel is open. */
+  async #followPresence(): Promise<void> {
+    await this.#inShare(() => this.#hub.presenceFeed.follow(this.audience));
+    if (this.#isClosed) this.#hub.presenceFeed.unfollow(this.audience);
+    else this.#followsPresence = true;
   }
 
   async #receiveToken(token: unknown): Promise<void> {
@@ -412,7 +438,11 @@ export class Channel {
 
   #sendPresenceState() {
     if (!this.#readRights.presence) return;
-    this.#send('presence_state', this.#hub.presences.stateOf(this.audience));
+    const { presences, presenceFeed } = this.#hub;
+    this.#send(
+      'presence_state',
+      stateOf([...presences.of(this.audience), ...presenceFeed.remoteOf(this.audience)]),
+    );
   }
 
   #sendSystem(extension: string, status: 'ok' | 'error', message: string) {

@@ -4,12 +4,13 @@ import type { Backlog } from '../backlog.ts';
 import type { Database } from '../database/database.ts';
 import type { FairQueue } from '../fair-queue.ts';
 import type { PublicSenders } from './authorization.ts';
-import { audienceOf, type Broadcast, framesOf, sizeOf } from './broadcast.ts';
+import { audienceOf, type Broadcast, framesOf, sizeOf, topicOf } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';
 import type { FanOut } from './fan-out.ts';
 import { deliveryCost, type Limits, type SharedLimits } from './limits.ts';
 import type { PostgresChanges } from './postgres-changes.ts';
 import type { PresenceDiff, Presences } from './presence.ts';
+import type { PresenceFeed } from './presence-feed.ts';
 import { encodeText, SharedFrames } from './protocol.ts';
 
 /** Shared by all connections of this process. */
@@ -25,6 +26,7 @@ export interface Hub {
   onFault: (error: unknown) => void;
   channels: Channels;
   presences: Presences<Receiver>;
+  presenceFeed: PresenceFeed;
   feed: BroadcastFeed;
   changes: PostgresChanges;
 }
@@ -77,9 +79,10 @@ export class Channels {
   }
 
   /** Sends a presence change to all channels of a topic in this process. */
-  deliverPresence(audience: string, topic: string, diff: PresenceDiff | null): void {
+  deliverPresence(audience: string, diff: PresenceDiff): void {
     const members = this.#byAudience.get(audience);
-    if (!members || !diff) return;
+    if (!members) return;
+    const topic = `realtime:${topicOf(audience)}`;
     const message = { joinRef: null, ref: null, topic, event: 'presence_diff', payload: diff };
     const frames = new SharedFrames((version) => encodeText(version, message));
     const bytes = frames.for(2)?.bytes.length ?? 0;

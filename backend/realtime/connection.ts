@@ -268,7 +268,7 @@ export class Connection implements ChannelLink, Reader {
         onEnd: giveBack,
       });
       try {
-        await channel.readStored();
+        await channel.read();
         this.#checkRoom();
       } catch (error) {
         channel.end();

@@ -26,7 +26,7 @@ const tablesPerWildcard = 10;
 const subscriptionsPerFilter = 10;
 
 /** Cost of a join. Calls: 1, plus about one per query; subscriptions: its share of `changesPerNetwork`. */
-export function costOfJoin({ isPrivate, replay, postgresChanges }: JoinConfig): {
+export function costOfJoin({ isPrivate, replay, presence, postgresChanges }: JoinConfig): {
   calls: number;
   subscriptions: number;
 } {
@@ -40,6 +40,7 @@ export function costOfJoin({ isPrivate, replay, postgresChanges }: JoinConfig): 
       1 +
       (isPrivate ? queriesForRights : 0) +
       (replay ? 1 : 0) +
+      (presence.isEnabled ? 1 : 0) +
       queriesPerTable * tables.size +
       filterQueries.reduce((sum, queries) => sum + queries, 0),
     subscriptions: postgresChanges.length + (subscriptionsPerFilter - 1) * filters.length,

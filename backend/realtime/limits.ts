@@ -56,6 +56,8 @@ export interface Limits {
   presenceBytes: number;
   /** Maximum presence bytes per topic: each join receives all of them. */
   presenceBytesPerTopic: number;
+  /** Milliseconds after which other processes drop the presences of a process that was killed. */
+  presenceLeaseMs: number;
 
   /**
    * Unread bytes of a slow reader from which table changes wait for it; at twice as many it is disconnected. At least half of
@@ -96,6 +98,7 @@ export const defaultLimits: Limits = {
   presenceCalls: 5,
   presenceBytes: 256 * 1024,
   presenceBytesPerTopic: 512 * 1024,
+  presenceLeaseMs: 30_000,
   bufferedBytes: 2_000_000,
   queuedBytesPerNetwork: 16_000_000,
   queuedBytes: 64_000_000,

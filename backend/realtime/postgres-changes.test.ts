@@ -11,9 +11,6 @@ import { openPostgresql } from '../database/postgresql.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
-// A missing change fails before the suite's own timeout.
-vi.setConfig({ testTimeout: 10_000 });
-
 const platform = { name: 'platform', folder: 'backend/platform' };
 const anna = '00000000-0000-4000-8000-00000000000a';
 const otieno = '00000000-0000-4000-8000-00000000000b';

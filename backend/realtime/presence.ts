@@ -1,4 +1,4 @@
-// Presence by topic, and the differences when members join or leave. Pure: it sends nothing.
+// Presences of this process's clients by topic, and what changes when members join or leave. Pure: it sends nothing.
 import { randomBytes } from 'node:crypto';
 
 /** One presence of a member. */
@@ -8,7 +8,7 @@ interface PresenceMeta {
   [field: string]: unknown;
 }
 
-/** All presences, by key. */
+/** Presences by key. */
 export type PresenceState = Record<string, { metas: PresenceMeta[] }>;
 
 /** What changed. */
@@ -17,10 +17,17 @@ export interface PresenceDiff {
   leaves: PresenceState;
 }
 
-interface Appearance {
+/** A presence with its key, and the bytes of both. */
+export interface Appearance {
   key: string;
   meta: PresenceMeta;
   bytes: number;
+}
+
+/** What a member's change adds and removes. */
+interface Change {
+  joined?: Appearance;
+  left?: Appearance | undefined;
 }
 
 interface Audience<Member> {
@@ -34,13 +41,8 @@ export class Presences<Member extends object> {
   readonly #audiences = new Map<string, Audience<Member>>();
 
   /** All presences of a topic. */
-  stateOf(audience: string): PresenceState {
-    const state: PresenceState = Object.create(null);
-    for (const { key, meta } of this.#audiences.get(audience)?.members.values() ?? []) {
-      state[key] ??= { metas: [] };
-      state[key].metas.push(meta);
-    }
-    return state;
+  of(audience: string): Appearance[] {
+    return [...(this.#audiences.get(audience)?.members.values() ?? [])];
   }
 
   /** Presence bytes of a topic, or of one member. */
@@ -57,30 +59,37 @@ export class Presences<Member extends object> {
     audience: string,
     member: Member,
     { key, bytes, payload }: { key: string; bytes: number; payload: Readonly<Record<string, unknown>> },
-  ): PresenceDiff {
+  ): Change {
     const known = this.#audiences.get(audience) ?? { members: new Map<Member, Appearance>(), bytes: 0 };
     this.#audiences.set(audience, known);
     const before = known.members.get(member);
     const meta: PresenceMeta = { ...payload, phx_ref: randomBytes(9).toString('base64url') };
     if (before) meta.phx_ref_prev = before.meta.phx_ref;
-    known.members.set(member, { key, meta, bytes });
+    const joined = { key, meta, bytes };
+    known.members.set(member, joined);
     known.bytes += bytes - (before?.bytes ?? 0);
-    return { joins: stateOfOne(key, meta), leaves: before ? stateOfOne(before.key, before.meta) : {} };
+    return { joined, left: before };
   }
 
   /** A member left; null when it was not present. */
-  untrack(audience: string, member: Member): PresenceDiff | null {
+  untrack(audience: string, member: Member): Change | null {
     const known = this.#audiences.get(audience);
     const before = known?.members.get(member);
     if (!known || !before) return null;
     known.members.delete(member);
     known.bytes -= before.bytes;
     if (known.members.size === 0) this.#audiences.delete(audience);
-    return { joins: {}, leaves: stateOfOne(before.key, before.meta) };
+    return { left: before };
   }
 }
 
-function stateOfOne(key: string, meta: PresenceMeta): PresenceState {
+/** Groups presences by key. */
+export function stateOf(appearances: Iterable<Appearance>): PresenceState {
   // A key may be any text, `__proto__` too.
-  return Object.assign(Object.create(null), { [key]: { metas: [meta] } });
+  const state: PresenceState = Object.create(null);
+  for (const { key, meta } of appearances) {
+    state[key] ??= { metas: [] };
+    state[key].metas.push(meta);
+  }
+  return state;
 }

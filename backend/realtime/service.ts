@@ -19,6 +19,7 @@ import { defaultLimits, type Limits, shareLimits } from './limits.ts';
 import { Places } from './places.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { Presences } from './presence.ts';
+import { PresenceFeed } from './presence-feed.ts';
 import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
 
@@ -92,6 +93,12 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     onFault,
     channels,
     presences: new Presences(),
+    presenceFeed: new PresenceFeed({
+      database: options.database,
+      leaseMs: limits.presenceLeaseMs,
+      onChange: (audience, diff) => channels.deliverPresence(audience, diff),
+      onFault,
+    }),
     feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onFault),
     changes: new PostgresChanges(options.database, fanOut, onFault),
   };
@@ -161,7 +168,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
         [...server.clients].map((client) => new Promise((done) => client.once('close', done))),
       );
       clearTimeout(terminateTimer);
-      await Promise.all([hub.feed.close(), hub.changes.close()]);
+      await Promise.all([hub.feed.close(), hub.changes.close(), hub.presenceFeed.close()]);
     },
   };
 }
